@@ -1,0 +1,1 @@
+"""Is a PyTorch model ready for torch.compile?"""

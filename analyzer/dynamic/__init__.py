@@ -1,0 +1,1 @@
+"""The dynamic half: a target to an Observation, in a process of its own."""

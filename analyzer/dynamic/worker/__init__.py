@@ -1,0 +1,1 @@
+"""Runs in the target interpreter: stdlib, torch and `tcready.schema` only."""

@@ -1,0 +1,1 @@
+"""Changes to source, made with libcst."""

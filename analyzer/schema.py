@@ -1,0 +1,476 @@
+"""Every value that crosses a boundary: static half, worker, merge, reports, JSON.
+
+Stdlib only: the worker carries this file into the target interpreter. Every value is frozen; sequences
+are tuples; lines and columns are 1-based; columns count characters, the end column is one past the last.
+`as_json` and `from_json` are the only way in and out of JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, Union
+
+SCHEMA_VERSION = 1
+"""1: first version."""
+
+Effect = Literal[
+    "graph_break",
+    "frame_skip",
+    "recompile",
+    "compile_error",
+    "wrong_result",
+    "sync",
+    "cudagraph_skip",
+    "slow",
+    "intent",
+]
+Level = Literal["error", "warning", "note"]
+Confidence = Literal["high", "medium", "low"]
+Origin = Literal["own", "third_party"]
+Status = Literal["confirmed", "not_observed", "not_traced", "not_reached", "runtime_only", "predicted"]
+Verdict = Literal["ready", "ready_by_region", "not_ready", "unknown"]
+StageName = Literal["parse", "import", "build", "eager", "capture", "fullgraph", "backend", "parity", "speed"]
+StageState = Literal["pass", "fail", "not_run"]
+Mode = Literal["infer", "train"]
+Action = Literal["resume", "skip_frame", "skip_rest", "skip_frame_unlogged"]
+RegionState = Literal["predicted", "proved", "refuted"]
+
+LEVELS: tuple[Level, ...] = ("note", "warning", "error")
+"""In rising order of weight."""
+STAGES: tuple[StageName, ...] = (
+    "parse",
+    "import",
+    "build",
+    "eager",
+    "capture",
+    "fullgraph",
+    "backend",
+    "parity",
+    "speed",
+)
+"""In the order in which a target climbs them."""
+BREAKING: frozenset[Effect] = frozenset({"graph_break", "frame_skip", "compile_error"})
+"""Effects that split or end a compiled region."""
+
+
+class TcreadyError(Exception):
+    """What the user can mend: told in one line, exit 2, never a traceback."""
+
+
+def display_path(path: str, root: str) -> str:
+    """How a file is named in every output (DESIGN section 5), with forward slashes.
+
+    Below a site-packages (or dist-packages): the path below it. Else relative to `root` where it lies
+    inside. Else absolute. Both are compared as real paths.
+    """
+    real, base = os.path.realpath(path), os.path.realpath(root)
+    parts = real.replace(os.sep, "/").split("/")
+    for index in range(len(parts) - 2, -1, -1):
+        if parts[index] in ("site-packages", "dist-packages"):
+            return "/".join(parts[index + 1 :])
+    if real == base or real.startswith(base.rstrip(os.sep) + os.sep):
+        return os.path.relpath(real, base).replace(os.sep, "/")
+    return "/".join(parts)
+
+
+def origin_of(path: str, root: str, packages: tuple[str, ...] = ()) -> Origin:
+    """Whose code the file `path` is.
+
+    `own` below `root` and not below a site-packages; below a site-packages only where the first segment
+    there is one of `packages` (the distribution a target `pkg.mod::X` asked for).
+    """
+    shown = display_path(path, root)
+    installed = any(f"/{folder}/" in os.path.realpath(path).replace(os.sep, "/") for folder in ("site-packages", "dist-packages"))
+    if installed:
+        return "own" if shown.split("/")[0].removesuffix(".py") in packages else "third_party"
+    return "own" if not os.path.isabs(shown) else "third_party"
+
+
+@dataclass(frozen=True)
+class Fix:
+    title: str
+    safe: bool
+    diff: str | None
+    """A unified diff against the file as it stands, or None where only the rule's example speaks."""
+    verified: bool | None
+    """True or False once a run has shown it; None while nobody ran it."""
+
+
+@dataclass(frozen=True)
+class FindingTarget:
+    target: str
+    case: str | None
+    status: Status
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One hazard at one place. `path` is spelled as `paths.display` spells it (DESIGN section 5)."""
+
+    rule: str | None
+    name: str
+    effect: Effect
+    level: Level
+    confidence: Confidence
+    message: str
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    symbol: str
+    origin: Origin
+    status: Status
+    gb_ids: tuple[str, ...]
+    targets: tuple[FindingTarget, ...]
+    fingerprint: str
+    fix: Fix | None = None
+    cost: Mapping[str, float] | None = None
+    evidence: tuple[str, ...] = ()
+    """Why the static pass says so, in plain words, and what the run said: one line each, static first."""
+    reached_by: tuple[str, ...] = ()
+    """Symbols from the compiled entry down to the function this stands in: how it is reached."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    stage: StageName
+    state: StageState
+    detail: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    path: str
+    line: int
+    symbol: str
+
+
+@dataclass(frozen=True)
+class BreakSite:
+    """A distinct source line at which Dynamo broke; `hits` counts events, `stack` is outermost first."""
+
+    path: str
+    line: int
+    symbol: str
+    reason: str
+    gb_id: str | None
+    hits: int
+    origin: Origin
+    stack: tuple[Frame, ...]
+    action: Action = "resume"
+    case: str | None = None
+    gb_ids: tuple[str, ...] = ()
+    """Every id seen at this line, root cause first; `gb_id` is the first of them."""
+    hints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SkippedFrame:
+    """A user frame Dynamo gave up on; `benign` when it held no tensor work. `end_line` closes its code."""
+
+    path: str
+    line: int
+    symbol: str
+    reason: str
+    benign: bool
+    end_line: int | None = None
+    origin: Origin = "own"
+    case: str | None = None
+
+
+@dataclass(frozen=True)
+class Graph:
+    compile_id: str
+    path: str
+    line: int
+    ops: int
+    guards: int | None = None
+    phase: Literal["forward", "backward", "inference"] = "inference"
+    case: str | None = None
+    symbol: str = ""
+
+
+@dataclass(frozen=True)
+class Recompile:
+    path: str
+    line: int
+    symbol: str
+    reasons: tuple[str, ...]
+    case: str | None = None
+    identical_call: bool = False
+    origin: Origin = "own"
+    lines: tuple[Frame, ...] = ()
+    """The source lines that the failed guards name, where they name any."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """ATen dispatches of one warm call: in graphs over all (DESIGN section 3)."""
+
+    ops_total: int
+    ops_captured: int
+    share: float
+    time_share: float | None = None
+
+
+@dataclass(frozen=True)
+class Explain:
+    """What `torch._dynamo.explain` itself said, to be read beside the complete record."""
+
+    graph_count: int
+    graph_break_count: int
+    reasons: tuple[str, ...]
+    op_count: int | None = None
+
+
+@dataclass(frozen=True)
+class ModuleShare:
+    """One node of the module hierarchy; `name` is dotted, the root is "". Ops include the subtree's."""
+
+    name: str
+    type: str
+    ops: int | None = None
+    ops_captured: int | None = None
+    seconds: float | None = None
+    path: str | None = None
+    """File and first line of the code of its forward; None where that is not user code."""
+    line: int | None = None
+    ops_self: int | None = None
+    """Ops dispatched while this module was the innermost one."""
+
+
+@dataclass(frozen=True)
+class Region:
+    name: str
+    instances: int
+    state: RegionState
+    reason: str
+    code: str
+    ops_share: float | None = None
+    time_share: float | None = None
+    ops_captured_share: float | None = None
+    """Measured: share of the region's own ops that ran inside graphs."""
+
+
+@dataclass(frozen=True)
+class LineSet:
+    """Lines of one file as inclusive (first, last) ranges, ascending."""
+
+    path: str
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one run of one target showed. A run that failed is an Observation too.
+
+    `executed` are the user lines that ran in the eager forward; `traced` those that Dynamo traced.
+    """
+
+    target: str
+    convention: str | None
+    mode: Mode
+    stages: tuple[Stage, ...]
+    environment: Mapping[str, Any] | None
+    break_sites: tuple[BreakSite, ...] = ()
+    skipped_frames: tuple[SkippedFrame, ...] = ()
+    graphs: tuple[Graph, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
+    coverage: Coverage | None = None
+    explain: Explain | None = None
+    modules: tuple[ModuleShare, ...] = ()
+    executed: tuple[LineSet, ...] = ()
+    traced: tuple[LineSet, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
+    """(display path, file name on the observed machine) of every user file named above."""
+    warnings: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True)
+class StaticModule:
+    """A node of the module hierarchy as the source tells it; `*` stands for the members of a list."""
+
+    name: str
+    type: str
+    path: str | None
+    line: int | None
+    """Where the code of its forward stands; None for a module of torch or one not found."""
+    breaks: tuple[str, ...]
+    """Fingerprints of the breaking findings that stand in the code this very module runs."""
+    known: bool = True
+    """False where the source does not tell what this module is."""
+
+
+@dataclass(frozen=True)
+class StaticTarget:
+    target: str
+    modules: tuple[StaticModule, ...]
+
+
+@dataclass(frozen=True)
+class RuleText:
+    code: str
+    name: str
+    summary: str
+    why: str
+    instead: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class SourceText:
+    path: str
+    sha256: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Skipped:
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class StaticResult:
+    """What the static half hands to merge."""
+
+    findings: tuple[Finding, ...]
+    targets: tuple[StaticTarget, ...]
+    sources: tuple[SourceText, ...]
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    statistics: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class TargetReport:
+    target: str
+    convention: str | None
+    mode: Mode
+    verdict: Verdict
+    stages: tuple[Stage, ...]
+    environment: Mapping[str, Any] | None
+    break_sites: tuple[BreakSite, ...]
+    skipped_frames: tuple[SkippedFrame, ...]
+    graphs: tuple[Graph, ...]
+    recompiles: tuple[Recompile, ...]
+    coverage: Coverage | None
+    explain: Explain | None
+    regions: tuple[Region, ...]
+    modules: tuple[ModuleShare, ...]
+    verdict_reason: str = ""
+    """The verdict in one sentence, naming the stages that did not run."""
+    executed: tuple[LineSet, ...] = ()
+    parity: Mapping[str, Any] | None = None
+    bench: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Tool:
+    name: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """The whole report; every format is rendered from this value alone."""
+
+    tool: Tool
+    findings: tuple[Finding, ...]
+    targets: tuple[TargetReport, ...]
+    rules: tuple[RuleText, ...]
+    sources: tuple[SourceText, ...]
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    statistics: Mapping[str, Any]
+    schema_version: int = SCHEMA_VERSION
+
+
+def as_json(value: Any) -> Any:
+    """The plain JSON value (dicts, lists, scalars) of any value of this file."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: as_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, (tuple, list)):
+        return [as_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    return value
+
+
+T = TypeVar("T")
+
+
+def from_json(kind: type[T], data: Any) -> T:
+    """The value of dataclass `kind` that `as_json` turned into `data`; fields it does not know are dropped.
+
+    Raises TcreadyError naming the field where `data` does not fit.
+    """
+    return typing.cast(T, _read(kind, data, kind.__name__))
+
+
+@functools.cache
+def _fields(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
+    hints = typing.get_type_hints(kind, vars(sys.modules[__name__]))
+    missing = dataclasses.MISSING
+    return tuple(
+        (f.name, hints[f.name], f.default is missing and f.default_factory is missing)
+        for f in dataclasses.fields(kind)
+    )
+
+
+def _read(hint: Any, data: Any, where: str) -> Any:
+    origin = typing.get_origin(hint)
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(data, Mapping):
+            raise TcreadyError(f"{where}: expected an object, found {type(data).__name__}")
+        values = {}
+        for name, field_hint, required in _fields(hint):
+            if name in data:
+                values[name] = _read(field_hint, data[name], f"{where}.{name}")
+            elif required:
+                raise TcreadyError(f"{where}.{name} is missing")
+        return typing.cast(Any, hint)(**values)
+    if hint is Any:
+        return data
+    if origin in (Union, types.UnionType):
+        if data is None:
+            return None
+        options = [option for option in typing.get_args(hint) if option is not type(None)]
+        return _read(options[0], data, where)
+    if origin is Literal:
+        if data not in typing.get_args(hint):
+            raise TcreadyError(f"{where}: {data!r} is not one of {', '.join(map(str, typing.get_args(hint)))}")
+        return data
+    if origin is tuple:
+        if not isinstance(data, (list, tuple)):
+            raise TcreadyError(f"{where}: expected a list, found {type(data).__name__}")
+        args = typing.get_args(hint)
+        if len(args) == 2 and args[1] is Ellipsis:
+            return tuple(_read(args[0], item, where) for item in data)
+        if len(args) != len(data):
+            raise TcreadyError(f"{where}: expected {len(args)} items, found {len(data)}")
+        return tuple(_read(arg, item, where) for arg, item in zip(args, data, strict=True))
+    if origin is Mapping or hint is Mapping:
+        if not isinstance(data, Mapping):
+            raise TcreadyError(f"{where}: expected an object, found {type(data).__name__}")
+        return dict(data)
+    if hint is float:
+        if isinstance(data, bool) or not isinstance(data, (int, float)):
+            raise TcreadyError(f"{where}: expected a number, found {type(data).__name__}")
+        return float(data)
+    if isinstance(hint, type):
+        if not isinstance(data, hint) or (hint is int and isinstance(data, bool)):
+            raise TcreadyError(f"{where}: expected {hint.__name__}, found {type(data).__name__}")
+        return data
+    raise TypeError(f"{where}: no reader for {hint!r}")

@@ -1,0 +1,1 @@
+"""One format a file; each is `render(Report) -> str` over the schema alone."""

@@ -1,0 +1,1 @@
+"""One hazard a file; found by walking this folder."""
