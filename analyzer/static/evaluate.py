@@ -1,0 +1,1159 @@
+"""Expressions: from a node and the names around it to a Value, telling facts on the way."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tcready.static import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static import knowledge as K  # noqa: N812
+from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, Program, build_class
+from tcready.static.objects import Heap, Lineage, linearise
+from tcready.static.scope import Frame, narrowing_key
+from tcready.static.values import (
+    NONE,
+    TAINTED,
+    UNKNOWN,
+    Class,
+    Const,
+    External,
+    ExternalInstance,
+    Function,
+    Instance,
+    Mapping,
+    Method,
+    Module,
+    Plain,
+    Sequence,
+    Super,
+    Tensor,
+    Unknown,
+    Value,
+    holds_tensor,
+    join,
+    members_of,
+    options,
+    tensor_of,
+    truth,
+)
+
+BUILTINS = frozenset(vars(builtins))
+Arguments = tuple[tuple[Value, ...], dict[str, Value]]
+IMPORT_DEPTH = 8
+"""Where the count of call levels starts for what runs at import, so that few are followed there."""
+MAX_ITEMS = 32
+"""Longer literal sequences are known by their joined element alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A node of the call graph: a function under certain arguments."""
+
+    number: int
+    function: FunctionInfo | None
+    module: int | None
+    """The nn.Module instance whose method this is, by heap identity."""
+    symbol: str
+    path: str
+    compiled: bool = True
+    """False for what runs before: module level, `__init__`."""
+
+
+class Evaluator:
+    """Evaluates expressions; `invoke` and `instantiate` are the interpreter's."""
+
+    def __init__(self, program: Program, training: bool | None) -> None:
+        self.program = program
+        self.training = training
+        """What `self.training` is; None for both."""
+        self.heap = Heap()
+        self.facts: dict[F.Fact, None] = {}
+        self.contexts: list[Context] = []
+        self.edges: dict[tuple[int, int], None] = {}
+        self.calls: dict[tuple[str, int, int], bool] = {}
+        """Call sites reached, and whether every callee was found, by file and position."""
+        self.quiet = 0
+        """Above 0 while code runs that is not compiled: module level, `__init__` of what is built before."""
+        self._globals: dict[tuple[ModuleInfo, str], Value] = {}
+        self._busy: set[tuple[ModuleInfo, str]] = set()
+        self._lineages: dict[ClassInfo, Lineage] = {}
+        self._functions: dict[int, FunctionInfo] = {}
+        self._module_frames: dict[ModuleInfo, Frame] = {}
+        self._expressions: dict[type, Callable[[Any, Frame], Value]] = {}
+
+    # to be given by the interpreter
+
+    def invoke(
+        self, function: Function, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame, chance: F.Chance
+    ) -> Value:
+        raise NotImplementedError
+
+    def decorated(self, info: FunctionInfo, frame: Frame) -> Value:
+        raise NotImplementedError
+
+    # facts
+
+    def where(self, frame: Frame) -> F.Where:
+        return F.Where(
+            str(frame.module.path),
+            frame.symbol,
+            frame.context,
+            frame.enclosing,
+            frame.chance,
+            frame.conditional,
+        )
+
+    def tell(self, fact: F.Fact) -> None:
+        if not self.quiet:
+            self.facts[fact] = None
+
+    # names
+
+    def module_frame(self, module: ModuleInfo) -> Frame:
+        if module not in self._module_frames:
+            self._module_frames[module] = Frame(module, None, -1, "high", {}, depth=IMPORT_DEPTH)
+        return self._module_frames[module]
+
+    def global_value(self, module: ModuleInfo, name: str) -> Value | None:
+        """What a top-level name of a module is; None where the module has no such name."""
+        key = (module, name)
+        if key in self._globals:
+            return self._globals[key]
+        if key in self._busy:
+            return UNKNOWN
+        found = module.bindings.get(name)
+        if found is None:
+            for star in module.stars:
+                source = self.program.module(star) if self.program.mentions(star, name) else None
+                if source is None:
+                    continue
+                value = self.global_value(source, name)
+                if value is not None:
+                    self._globals[key] = value
+                    return value
+            if any(not self.program.reads(star) for star in module.stars) and name not in BUILTINS:
+                return UNKNOWN
+            annotation = module.annotations.get(name)
+            return UNKNOWN if annotation is not None else None
+        self._busy.add(key)
+        self.quiet += 1
+        try:
+            values = [v for v in (self._binding(module, b) for b in found) if v is not None]
+        finally:
+            self.quiet -= 1
+            self._busy.discard(key)
+        known = [v for v in values if not isinstance(v, Unknown)]
+        callables = [v for v in known if v != NONE]
+        value = join(*(callables or known or values or [UNKNOWN]))
+        self._globals[key] = value
+        return value
+
+    def _binding(self, module: ModuleInfo, binding: object) -> Value | None:
+        frame = self.module_frame(module)
+        if isinstance(binding, FunctionInfo):
+            return self.decorated(binding, frame)
+        if isinstance(binding, ClassInfo):
+            return Class(binding)
+        if isinstance(binding, Import):
+            return self.imported(binding)
+        return _held(self.eval(cast(ast.expr, binding), frame))
+
+    def imported(self, item: Import) -> Value:
+        """What an import binds; an external name where its source is not read."""
+        if item.name is None:
+            module = self.program.module(item.module)
+            return Module(module) if module else External(item.module)
+        module = self.program.module(item.module)
+        value = self._module_member(module, item.name) if module is not None else None
+        if value is not None:
+            return value
+        inner = self.program.module(f"{item.module}.{item.name}") if module is None else None
+        if inner is not None:
+            return Module(inner)
+        return External(f"{item.module}.{item.name}") if module is None else UNKNOWN
+
+    def _module_member(self, module: ModuleInfo, name: str) -> Value | None:
+        """`module.name`: what the module binds, else its submodule, else what its star imports bring."""
+        if name not in module.bindings and module.is_package:
+            inner = self.program.module(f"{module.name}.{name}")
+            if inner is not None:
+                return Module(inner)
+        return self.global_value(module, name)
+
+    # classes
+
+    def lineage(self, cls: ClassInfo) -> Lineage:
+        """The method resolution order of a class, its unseen bases by name."""
+        if cls not in self._lineages:
+            bases: dict[ClassInfo, list[ClassInfo | str]] = {}
+            self._collect_bases(cls, bases)
+            order, external = linearise(cls, bases)
+            self._lineages[cls] = Lineage(tuple(order), tuple(external))
+        return self._lineages[cls]
+
+    def _collect_bases(self, cls: ClassInfo, bases: dict[ClassInfo, list[ClassInfo | str]]) -> None:
+        if cls in bases:
+            return
+        bases[cls] = []
+        self.quiet += 1
+        try:
+            frame = self.module_frame(cls.module)
+            for node in cls.node.bases:
+                for value in options(self.eval(node, frame)):
+                    if isinstance(value, Class):
+                        bases[cls].append(value.info)
+                        self._collect_bases(value.info, bases)
+                    elif isinstance(value, External):
+                        bases[cls].append(K_module_name(value.name))
+                    else:
+                        bases[cls].append("?" + ast.unparse(node))
+        finally:
+            self.quiet -= 1
+
+    def is_module(self, value: Value) -> bool:
+        """An nn.Module object."""
+        if isinstance(value, Instance):
+            return self.lineage(value.cls).is_module
+        return isinstance(value, ExternalInstance) and K.is_module_class(value.name)
+
+    # expressions
+
+    def eval(self, node: ast.expr, frame: Frame) -> Value:
+        """The value of an expression; every fact inside it is told."""
+        kind = type(node)
+        method = self._expressions.get(kind)
+        if method is None:
+            method = getattr(self, f"_{kind.__name__.lower()}", self._other)
+            self._expressions[kind] = method
+        return method(node, frame)
+
+    def _other(self, node: ast.expr, frame: Frame) -> Value:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.eval(child, frame)
+        return UNKNOWN
+
+    def _constant(self, node: ast.Constant, frame: Frame) -> Value:
+        return Const(node.value)
+
+    def _name(self, node: ast.Name, frame: Frame) -> Value:
+        found = frame.lookup(node.id)
+        if found is not None:
+            return found
+        value = self.global_value(frame.module, node.id)
+        if value is not None:
+            return value
+        return External(node.id) if node.id in BUILTINS else UNKNOWN
+
+    def _namedexpr(self, node: ast.NamedExpr, frame: Frame) -> Value:
+        value = self.eval(node.value, frame)
+        frame.env[node.target.id] = value
+        return value
+
+    def _attribute(self, node: ast.Attribute, frame: Frame) -> Value:
+        key = narrowing_key(node)
+        if key is not None and key in frame.env:
+            return frame.env[key]
+        owner = self.eval(node.value, frame)
+        if any(isinstance(v, Tensor) for v in options(owner)):
+            self.tell(F.Attribute(self.where(frame), node, owner, node.attr))
+        return self.attribute(owner, node.attr, frame)
+
+    def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
+        """`owner.name`."""
+        found = [self._attribute_of(option, name, frame) for option in options(owner)]
+        if len(found) > 1:  # None has no attributes worth knowing: the code that reads one has ruled it out
+            found = [v for v, o in zip(found, options(owner), strict=True) if o != NONE] or found
+        return join(*found)
+
+    def _attribute_of(self, owner: Value, name: str, frame: Frame) -> Value:
+        if isinstance(owner, Tensor):
+            if name == "shape":
+                return K.SHAPE
+            if name in K.TENSOR_ATTRIBUTES:
+                return Tensor(owner.dtype, owner.sure) if name not in ("real", "imag") else Tensor("float", owner.sure)
+            if name == "grad":
+                return join(NONE, Tensor("float", owner.sure))
+            if name == "ndim":
+                return Plain("int")
+            if name in K.PLAIN_ATTRIBUTES:
+                return Plain()
+            return Method(owner, name)
+        if isinstance(owner, Instance):
+            return self.member(owner, name, frame)
+        if isinstance(owner, Super):
+            return self.member(owner.instance, name, frame, owner.after)
+        if isinstance(owner, Class):
+            return self._class_member(owner, name, frame)
+        if isinstance(owner, Module):
+            value = self._module_member(owner.info, name)
+            return UNKNOWN if value is None else value
+        if isinstance(owner, External):
+            inner = self.program.module(f"{owner.name}.{name}")
+            return Module(inner) if inner else K.external_attribute(f"{owner.name}.{name}")
+        if isinstance(owner, ExternalInstance):
+            if K.is_module_class(owner.name):
+                if name == "training":
+                    return self._training()
+                if name in K.MODULE_TENSORS:
+                    return Tensor("float", leaf=True)
+                held = self.heap[owner].attributes.get(name) if owner.ident else None
+                return held if held is not None else Method(owner, name)
+            return Method(owner, name)
+        if isinstance(owner, Plain):
+            return Plain(None, owner.origin) if owner.origin != "shape" else Method(owner, name)
+        if isinstance(owner, Sequence):
+            if name in ("values", "indices") and owner.kind == "tuple" and owner.items and len(owner.items) == 2:
+                return owner.items[0 if name == "values" else 1]
+            return Method(owner, name)
+        if isinstance(owner, (Mapping, Const)):
+            if isinstance(owner, Mapping):
+                for key, value in owner.entries:
+                    if key == name and name not in ("keys", "values", "items", "get", "pop", "update", "copy"):
+                        return value  # attribute access of ModelOutput-like dicts
+            return Method(owner, name)
+        if isinstance(owner, Function):
+            return UNKNOWN
+        if isinstance(owner, Unknown):
+            if name == "shape":
+                return K.SHAPE
+            if name in ("dtype", "device", "ndim", "is_cuda", "requires_grad"):
+                return Plain()
+            return Method(owner, name)
+        return UNKNOWN
+
+    def _training(self) -> Value:
+        return Plain("bool") if self.training is None else Const(self.training)
+
+    def member(self, owner: Value, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
+        """An attribute of an object whose class is in sight; `after` starts behind that class (super)."""
+        if not isinstance(owner, Instance):
+            return UNKNOWN
+        lineage = self.lineage(owner.cls)
+        thing = self.heap[owner]
+        if after is None and name in thing.attributes:
+            value = thing.attributes[name]
+            return _held(value) if thing.outer else value
+        if name == "training" and lineage.is_module:
+            return self._training()
+        if name == "__class__":
+            return Class(owner.cls)
+        defined = lineage.functions(name, after)
+        if defined:
+            return self._bind(defined, owner, frame)
+        holder = lineage.holder(name, after)
+        if holder is not None:
+            return self._class_attribute(holder, name, owner)
+        if lineage.container and name in ("_modules", "_parameters"):
+            return Method(owner, name)
+        if lineage.is_module:
+            if name in K.MODULE_TENSORS and lineage.external:
+                return Tensor("float", leaf=True)
+            if K.module_method(name, owner) is not None or name in ("register_buffer", "add_module", "register_module"):
+                return Method(owner, name)
+        if after is not None or name in ("__init__", "forward", "__call__"):
+            return Method(owner, name)
+        getter = lineage.functions("__getattr__")
+        if getter and not lineage.is_module:
+            return self.invoke(Function(getter[0], owner), (Const(name),), {}, frame, frame.chance)
+        annotated = next((c.annotated[name] for c in lineage.classes if name in c.annotated), None)
+        if annotated is not None:
+            return self.annotation(annotated, owner.cls.module, sure=False)
+        if lineage.external and lineage.external != ("object",):
+            return Method(owner, name)
+        return UNKNOWN
+
+    def _class_attribute(self, holder: ClassInfo, name: str, owner: Value | None) -> Value:
+        if name in holder.inner:
+            return Class(holder.inner[name])
+        node = holder.assigned[name]
+        if node is None:
+            return UNKNOWN
+        self.quiet += 1
+        try:
+            value = self.eval(node, self.module_frame(holder.module))
+        finally:
+            self.quiet -= 1
+        if isinstance(value, Function) and owner is not None:
+            return Function(value.info, owner, value.closure)
+        return _held(value)
+
+    def _bind(self, defined: list[FunctionInfo], owner: Instance, frame: Frame) -> Value:
+        kind = _method_kind(defined[0])
+        if kind == "property":
+            return self.invoke(Function(defined[0], owner), (), {}, frame, frame.chance)
+        values: list[Value] = []
+        for info in defined if kind == "plain" else defined[:1]:
+            for value in options(self.decorated(info, self.module_frame(info.module))):
+                if isinstance(value, Function) and kind != "static":
+                    bound: Value = Class(owner.cls) if kind == "class" else owner
+                    values.append(Function(value.info, bound, value.closure, value.given))
+                elif isinstance(value, External):
+                    values.append(Method(owner, defined[0].name))
+                else:
+                    values.append(value)
+        return join(*values)
+
+    def _class_member(self, owner: Class, name: str, frame: Frame) -> Value:
+        lineage = self.lineage(owner.info)
+        defined = lineage.functions(name)
+        if defined:
+            kind = _method_kind(defined[0])
+            value = self.decorated(defined[0], self.module_frame(defined[0].module))
+            if isinstance(value, Function) and kind == "class":
+                return Function(value.info, owner, value.closure)
+            return value
+        holder = lineage.holder(name)
+        if holder is not None:
+            return self._class_attribute(holder, name, None)
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return Plain("str")
+        if name == "apply" and "torch.autograd.Function" in lineage.external:
+            return Method(owner, name)
+        if lineage.external:
+            return Method(owner, name)
+        return UNKNOWN
+
+    # annotations
+
+    def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value:
+        """What a parameter or attribute annotated with `node` holds. Nothing is executed; unknown stays unknown."""
+        self.quiet += 1
+        try:
+            return self._annotation(node, module, sure, 0)
+        finally:
+            self.quiet -= 1
+
+    def _annotation(self, node: ast.expr | None, module: ModuleInfo, sure: bool, depth: int) -> Value:
+        if node is None or depth > 6:
+            return UNKNOWN
+        if isinstance(node, ast.Constant):
+            if node.value is None:
+                return NONE
+            if isinstance(node.value, str):
+                try:
+                    parsed = ast.parse(node.value, mode="eval").body
+                except SyntaxError:
+                    return UNKNOWN
+                return self._annotation(parsed, module, sure, depth + 1)
+            return UNKNOWN
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            return join(
+                self._annotation(node.left, module, sure, depth + 1), self._annotation(node.right, module, sure, depth + 1)
+            )
+        if isinstance(node, ast.Subscript):
+            outer = ast.unparse(node.value).rpartition(".")[2]
+            inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            values = [
+                self._annotation(i, module, sure, depth + 1)
+                for i in inner
+                if not (isinstance(i, ast.Constant) and i.value is Ellipsis)
+            ]
+            if outer == "Optional":
+                return join(*values, NONE)
+            if outer == "Union":
+                return join(*values)
+            if outer in ("list", "List", "Sequence", "Iterable", "Collection", "Iterator"):
+                return Sequence("list", None, values[0] if values else UNKNOWN)
+            if outer in ("tuple", "Tuple"):
+                if len(inner) == len(values) and len(values) < MAX_ITEMS:
+                    return Sequence("tuple", tuple(values), UNKNOWN)
+                return Sequence("tuple", None, values[0] if values else UNKNOWN)
+            if outer in ("dict", "Dict", "Mapping", "OrderedDict"):
+                return Mapping((), values[-1] if values else UNKNOWN)
+            if outer in ("Annotated", "Final", "ClassVar"):
+                return values[0] if values else UNKNOWN
+            if outer in ("Literal", "Callable", "Type", "type"):
+                return UNKNOWN if outer == "Callable" else Plain()
+            return self._annotation(node.value, module, sure, depth + 1)
+        value = self.eval(node, self.module_frame(module)) if isinstance(node, (ast.Name, ast.Attribute)) else UNKNOWN
+        return self._annotated_by(value, sure)
+
+    def _annotated_by(self, value: Value, sure: bool) -> Value:
+        if isinstance(value, External):
+            name = value.name
+            last = name.rpartition(".")[2]
+            if name.startswith("torch."):
+                if last.endswith("Tensor") or last == "Parameter":
+                    return Tensor({"LongTensor": "int", "IntTensor": "int", "BoolTensor": "bool"}.get(last), sure)  # type: ignore[arg-type]
+                if last in ("Size",):
+                    return K.SHAPE
+                if last in ("device", "dtype", "Generator"):
+                    return Plain(last)
+                if K.is_module_class(name):
+                    return UNKNOWN if last == "Module" else ExternalInstance(name)
+                return UNKNOWN
+            if last in ("Tensor", "LongTensor", "BoolTensor", "FloatTensor") or name.startswith("jaxtyping."):
+                return Tensor(None, sure)
+            if name in ("int", "float", "bool", "str", "bytes", "complex"):
+                return Plain(name)
+            if name in ("list", "List", "typing.List", "tuple", "typing.Tuple"):
+                return Sequence("list", None, UNKNOWN)
+            if name in ("dict", "typing.Dict"):
+                return Mapping((), UNKNOWN)
+            return UNKNOWN
+        if isinstance(value, Class):
+            ident = self.heap.ident("annotated", value.info, outer=True)
+            return Instance(ident, value.info)
+        return UNKNOWN if not isinstance(value, Tensor) else value
+
+    # operators
+
+    def _binop(self, node: ast.BinOp, frame: Frame) -> Value:
+        left, right = self.eval(node.left, frame), self.eval(node.right, frame)
+        return self.binary(type(node.op).__name__, left, right)
+
+    def binary(self, op: str, left: Value, right: Value) -> Value:
+        """`left op right`; constants are folded where that is small and cannot fail oddly."""
+        if isinstance(left, Const) and isinstance(right, Const):
+            return _fold(op, left.value, right.value)
+        if isinstance(left, Const) and isinstance(left.value, str) and op == "Mod":
+            return Plain("str")
+        if isinstance(left, Sequence) and isinstance(right, Sequence) and op == "Add":
+            if left.items is not None and right.items is not None and len(left.items + right.items) <= MAX_ITEMS:
+                return Sequence(left.kind, left.items + right.items, UNKNOWN)
+            members = (*members_of(left), *members_of(right))
+            return Sequence(left.kind, None, join(*members) if members else UNKNOWN)
+        if op == "Mult":
+            for one, other in ((left, right), (right, left)):
+                if isinstance(one, Sequence) and not tensor_of(other):
+                    return Sequence(one.kind, None, join(*members_of(one)) if members_of(one) else UNKNOWN)
+        return K.binary(op, left, right)
+
+    def _unaryop(self, node: ast.UnaryOp, frame: Frame) -> Value:
+        if isinstance(node.op, ast.Not):
+            answer = self.test(node.operand, "not", frame)
+            return Plain("bool") if answer is None else Const(not answer)
+        value = self.eval(node.operand, frame)
+        if isinstance(value, Const) and isinstance(value.value, (int, float)) and isinstance(node.op, ast.USub):
+            return Const(-value.value)
+        tensor = tensor_of(value)
+        if tensor:
+            return Tensor(tensor.dtype, tensor.sure)
+        return value if isinstance(value, (Plain, Unknown)) else UNKNOWN
+
+    def _boolop(self, node: ast.BoolOp, frame: Frame) -> Value:
+        kind = "and" if isinstance(node.op, ast.And) else "or"
+        values: list[Value] = []
+        before = frame.env
+        for operand in node.values[:-1]:
+            value = self._truthy(operand, kind, frame)
+            answer = self._answer(value)
+            if answer is not None and answer == (kind == "or"):
+                frame.env = before
+                return join(*values, value)
+            if answer is None:
+                values.append(without_falsy(value) if kind == "or" else value)
+            frame.env = self.narrow(operand, kind == "and", frame)
+        values.append(self.eval(node.values[-1], frame))
+        frame.env = before
+        return join(*values)
+
+    def _truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
+        """The value of an operand whose truth is asked; the test inside it is told."""
+        if isinstance(node, (ast.BoolOp, ast.UnaryOp)) and (isinstance(node, ast.BoolOp) or isinstance(node.op, ast.Not)):
+            answer = self.test(node, kind, frame)
+            return Plain("bool") if answer is None else Const(answer)
+        value = self.eval(node, frame)
+        self._tell_test(node, kind, value, frame)
+        return value
+
+    def _tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
+        if not isinstance(value, Const):
+            self.tell(F.Test(self.where(frame), node, kind, value))  # type: ignore[arg-type]
+
+    def _answer(self, value: Value) -> bool | None:
+        answer = truth(value)
+        if answer is None and isinstance(value, Instance):
+            lineage = self.lineage(value.cls)
+            if not lineage.functions("__bool__") and not lineage.functions("__len__") and not lineage.external:
+                return True
+        return answer
+
+    def test(self, node: ast.expr, kind: str, frame: Frame) -> bool | None:
+        """Whether `node` is true where the source decides it; Python's question is told as a fact of `kind`."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            answer = self.test(node.operand, kind, frame)
+            return None if answer is None else not answer
+        if isinstance(node, ast.BoolOp):
+            conjunction = isinstance(node.op, ast.And)
+            decided = True
+            before = frame.env
+            for operand in node.values:
+                answer = self.test(operand, kind, frame)
+                if answer is not None and answer != conjunction:
+                    frame.env = before
+                    return answer
+                decided = decided and answer is not None
+                frame.env = self.narrow(operand, conjunction, frame)
+            frame.env = before
+            return conjunction if decided else None
+        value = self.eval(node, frame)
+        self._tell_test(node, kind, value, frame)
+        return self._answer(value)
+
+    def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
+        """The environment once `node` is known to be `assume`."""
+        env = frame.env
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return self.narrow(node.operand, not assume, frame)
+        if isinstance(node, ast.BoolOp):
+            if isinstance(node.op, ast.And) == assume:
+                for operand in node.values:
+                    frame.env = self.narrow(operand, assume, frame)
+                env, frame.env = frame.env, env
+            return env
+        if isinstance(node, ast.NamedExpr):
+            node = node.target
+        key = narrowing_key(node)
+        subject: ast.expr = node
+        change: Callable[[Value], Value] | None = None
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            right = node.comparators[0]
+            is_none = isinstance(right, ast.Constant) and right.value is None
+            if is_none and isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)):
+                subject = node.left.target if isinstance(node.left, ast.NamedExpr) else node.left
+                key = narrowing_key(subject)
+                same = isinstance(node.ops[0], (ast.Is, ast.Eq)) == assume
+                change = (lambda v: NONE) if same else without_none_known
+        elif isinstance(node, ast.Call) and node.args:
+            asked = ast.unparse(node.func)
+            subject = node.args[0]
+            key = narrowing_key(subject)
+            if asked == "isinstance" and len(node.args) == 2:
+                wanted = self._instance_value(node.args[1], frame)
+                change = lambda v: _narrow_to(v, wanted, assume)  # noqa: E731
+            elif asked in ("torch.is_tensor", "is_tensor"):
+                change = lambda v: _narrow_to(v, Tensor(), assume)  # noqa: E731
+        elif key is not None:
+            change = without_falsy if assume else None
+        if key is None or change is None:
+            return env
+        quiet, self.quiet = self.quiet, 1
+        try:
+            current = self.eval(subject, frame)
+        finally:
+            self.quiet = quiet
+        narrowed = change(current)
+        return env if narrowed == current else {**env, key: narrowed}
+
+    def _instance_value(self, node: ast.expr, frame: Frame) -> Value | None:
+        """What `isinstance(x, node)` makes of x; None where the class is not understood."""
+        if isinstance(node, ast.Tuple):
+            values = [self._instance_value(item, frame) for item in node.elts]
+            known = [v for v in values if v is not None]
+            return join(*known) if len(known) == len(values) else None
+        self.quiet += 1
+        try:
+            value = self.eval(node, frame)
+        finally:
+            self.quiet -= 1
+        found = self._annotated_by(value, sure=True)
+        if isinstance(value, External) and value.name in ("list", "tuple", "set"):
+            return Sequence(value.name, None, UNKNOWN)  # type: ignore[arg-type]
+        return None if isinstance(found, Unknown) else found
+
+    def _ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
+        answer = self.test(node.test, "ifexp", frame)
+        before = frame.env
+        values = []
+        if answer is not False:
+            frame.env = self.narrow(node.test, True, frame)
+            values.append(self.eval(node.body, frame))
+            frame.env = before
+        if answer is not True:
+            frame.env = self.narrow(node.test, False, frame)
+            values.append(self.eval(node.orelse, frame))
+            frame.env = before
+        return join(*values)
+
+    def _compare(self, node: ast.Compare, frame: Frame) -> Value:
+        left = self.eval(node.left, frame)
+        result: Value = UNKNOWN
+        for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            right = self.eval(comparator, frame)
+            result = self._compared(op, left, right)
+            if isinstance(op, (ast.In, ast.NotIn)):
+                self.tell(F.Contains(self.where(frame), node, left, right))
+            if index < len(node.ops) - 1 and tensor_of(result):
+                self.tell(F.Test(self.where(frame), node, "compare", result))
+            left = right
+        return result
+
+    def _compared(self, op: ast.cmpop, left: Value, right: Value) -> Value:
+        if isinstance(op, (ast.Is, ast.IsNot)):
+            same = _identity(left, right)
+            return Plain("bool") if same is None else Const(same == isinstance(op, ast.Is))
+        if isinstance(op, (ast.In, ast.NotIn)):
+            inside = _contains(left, right)
+            return Plain("bool") if inside is None else Const(inside == isinstance(op, ast.In))
+        if isinstance(left, Const) and isinstance(right, Const):
+            return _fold_compare(op, left.value, right.value)
+        for one, other in ((left, right), (right, left)):
+            if one == NONE and isinstance(op, (ast.Eq, ast.NotEq)):
+                same = _identity(other, NONE)
+                return Plain("bool") if same is None else Const(same == isinstance(op, ast.Eq))
+        lt, rt = tensor_of(left), tensor_of(right)
+        if lt or rt:
+            sure = all(t.sure for t in (lt, rt) if t)
+            whole = all(isinstance(v, (Tensor, type(NONE))) for v in (*options(left), *options(right)) if v != NONE)
+            other_plain = not any(isinstance(v, (Plain, Unknown)) and not isinstance(v, Const) for v in options(left))
+            return Tensor("bool", sure and (whole or other_plain or (lt is not None and rt is None)))
+        values = (*options(left), *options(right))
+        if any(isinstance(v, Unknown) for v in values):
+            return TAINTED if any(v == TAINTED for v in values) else UNKNOWN
+        for origin in ("tensor", "random", "shape"):
+            if any(isinstance(v, Plain) and v.origin == origin for v in values):
+                return Plain("bool", origin)  # type: ignore[arg-type]
+        return Plain("bool")
+
+    # containers
+
+    def _tuple(self, node: ast.Tuple, frame: Frame) -> Value:
+        return self._display("tuple", node.elts, frame)
+
+    def _list(self, node: ast.List, frame: Frame) -> Value:
+        return self._display("list", node.elts, frame)
+
+    def _set(self, node: ast.Set, frame: Frame) -> Value:
+        return self._display("set", node.elts, frame)
+
+    def _display(self, kind: str, elements: list[ast.expr], frame: Frame) -> Value:
+        items: list[Value] = []
+        known = len(elements) <= MAX_ITEMS
+        for element in elements:
+            if isinstance(element, ast.Starred):
+                value = self.eval(element.value, frame)
+                if isinstance(value, Sequence) and value.items is not None:
+                    items.extend(value.items)
+                else:
+                    known = False
+                    items.append(self.element(value))
+            else:
+                items.append(self.eval(element, frame))
+        if known and len(items) <= MAX_ITEMS:
+            return Sequence(kind, tuple(items), UNKNOWN)  # type: ignore[arg-type]
+        return Sequence(kind, None, join(*items))  # type: ignore[arg-type]
+
+    def _dict(self, node: ast.Dict, frame: Frame) -> Value:
+        entries: dict[object, Value] = {}
+        rest: list[Value] = []
+        for key, item in zip(node.keys, node.values, strict=True):
+            value = self.eval(item, frame)
+            if key is None:
+                if isinstance(value, Mapping):
+                    entries.update(value.entries)
+                    if value.element is not None:
+                        rest.append(value.element)
+                else:
+                    rest.append(UNKNOWN)
+                continue
+            name = self.eval(key, frame)
+            if isinstance(name, Const):
+                entries[name.value] = value
+            else:
+                rest.append(value)
+        if len(entries) > 4 * MAX_ITEMS:
+            return Mapping((), join(*entries.values(), *rest))
+        return Mapping(tuple(entries.items()), join(*rest) if rest else None)
+
+    def _starred(self, node: ast.Starred, frame: Frame) -> Value:
+        return self.element(self.eval(node.value, frame))
+
+    def _joinedstr(self, node: ast.JoinedStr, frame: Frame) -> Value:
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                value = self.eval(part.value, frame)
+                if part.format_spec is not None:
+                    self.eval(part.format_spec, frame)
+                if not isinstance(value, Const):
+                    self.tell(F.Format(self.where(frame), part.value, value, part.format_spec is not None))
+        return Plain("str")
+
+    def _lambda(self, node: ast.Lambda, frame: Frame) -> Value:
+        return Function(self.function_info(node, "<lambda>", frame), None, self.close(frame))
+
+    def _yield(self, node: ast.Yield, frame: Frame) -> Value:
+        frame.yielded.append(self.eval(node.value, frame) if node.value else NONE)
+        return UNKNOWN
+
+    def _yieldfrom(self, node: ast.YieldFrom, frame: Frame) -> Value:
+        frame.yielded.append(self.element(self.eval(node.value, frame)))
+        return UNKNOWN
+
+    def _await(self, node: ast.Await, frame: Frame) -> Value:
+        return self.eval(node.value, frame)
+
+    def close(self, frame: Frame) -> int:
+        """The key by which functions made in `frame` remember it. The interpreter's."""
+        raise NotImplementedError
+
+    def function_info(self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame) -> FunctionInfo:
+        """The one FunctionInfo of a function that is defined inside another."""
+        if id(node) not in self._functions:
+            prefix = f"{frame.symbol}.<locals>." if frame.function else ""
+            self._functions[id(node)] = FunctionInfo(name, prefix + name, frame.module, node, None)
+        return self._functions[id(node)]
+
+    def local_class(self, node: ast.ClassDef, frame: Frame) -> ClassInfo:
+        """The class a `class` statement inside a function defines."""
+        return build_class(frame.module, node, f"{frame.symbol}.<locals>.{node.name}")
+
+    def _listcomp(self, node: ast.ListComp, frame: Frame) -> Value:
+        return Sequence("list", None, self._comprehension(node.generators, [node.elt], frame)[0])
+
+    def _setcomp(self, node: ast.SetComp, frame: Frame) -> Value:
+        return Sequence("set", None, self._comprehension(node.generators, [node.elt], frame)[0])
+
+    def _generatorexp(self, node: ast.GeneratorExp, frame: Frame) -> Value:
+        return Sequence("iterator", None, self._comprehension(node.generators, [node.elt], frame)[0])
+
+    def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
+        return Mapping((), self._comprehension(node.generators, [node.key, node.value], frame)[1])
+
+    def _comprehension(self, generators: list[ast.comprehension], parts: list[ast.expr], frame: Frame) -> list[Value]:
+        before, enclosing = frame.env, frame.enclosing
+        frame.env = dict(before)
+        try:
+            for generator in generators:
+                value = self.eval(generator.iter, frame)
+                self.tell_loop(generator.iter, value, True, frame)
+                self.assign(generator.target, self.element(value), frame)
+                frame.enclosing = (*frame.enclosing, "comprehension")
+                for condition in generator.ifs:
+                    if self.test(condition, "comprehension", frame) is False:
+                        return [UNKNOWN for _ in parts]
+                    frame.env = self.narrow(condition, True, frame)
+            return [self.eval(part, frame) for part in parts]
+        finally:
+            frame.env, frame.enclosing = before, enclosing
+
+    def assign(self, target: ast.expr, value: Value, frame: Frame) -> None:
+        """Binds a target. The interpreter's."""
+        raise NotImplementedError
+
+    def tell_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
+        """Tells the iteration; `enumerate`, `zip` and `reversed` are looked through to what they walk."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("enumerate", "zip", "reversed"):
+            quiet, self.quiet = self.quiet, 1
+            try:
+                walked = [(arg, self.eval(arg, frame)) for arg in node.args if not isinstance(arg, ast.Starred)]
+            finally:
+                self.quiet = quiet
+            for arg, inner in walked:
+                self.tell(F.Loop(self.where(frame), arg, inner, comprehension))
+        else:
+            self.tell(F.Loop(self.where(frame), node, value, comprehension))
+
+    def element(self, value: Value) -> Value:
+        """What iterating over `value` yields."""
+        found: list[Value] = []
+        for option in options(value):
+            if isinstance(option, Tensor):
+                found.append(Tensor(option.dtype, option.sure))
+            elif isinstance(option, Sequence):
+                found.extend(members_of(option))
+            elif isinstance(option, Mapping):
+                found.extend(Const(cast(Any, key)) for key, _ in option.entries)
+                if option.element is not None or not option.entries:
+                    found.append(Plain("str"))
+            elif isinstance(option, (ExternalInstance, Instance)) and self.container_members(option) is not None:
+                found.append(self.element(cast(Value, self.container_members(option))))
+            elif isinstance(option, Plain):
+                found.append(Plain(None, option.origin))
+            elif isinstance(option, Unknown):
+                found.append(option)
+            elif isinstance(option, Const) and isinstance(option.value, str):
+                found.append(Plain("str"))
+        return join(*found) if found else UNKNOWN
+
+    def container_members(self, value: Value) -> Value | None:
+        """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
+        if isinstance(value, ExternalInstance) and value.name in K.CONTAINERS and value.ident:
+            return self.heap[value].members
+        if isinstance(value, Instance) and self.lineage(value.cls).container:
+            return self.heap[value].members
+        return None
+
+    def _subscript(self, node: ast.Subscript, frame: Frame) -> Value:
+        base = self.eval(node.value, frame)
+        index, parts, slices = self.index(node.slice, frame)
+        self.tell(F.Index(self.where(frame), node, base, index, parts, slices, "load"))
+        return self.item(base, index, node.slice)
+
+    def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:
+        """(value, items of a tuple index, bounds of slices) of what stands between the brackets."""
+        items = node.elts if isinstance(node, ast.Tuple) else [node]
+        values: list[Value] = []
+        bounds: list[Value] = []
+        for item in items:
+            if isinstance(item, ast.Slice):
+                bounds.extend(self.eval(b, frame) for b in (item.lower, item.upper, item.step) if b is not None)
+                values.append(Plain("slice"))
+            elif isinstance(item, ast.Starred):
+                values.append(self.element(self.eval(item.value, frame)))
+            else:
+                values.append(self.eval(item, frame))
+        if isinstance(node, ast.Tuple):
+            return Sequence("tuple", tuple(values), UNKNOWN), tuple(values), tuple(bounds)
+        return values[0], tuple(values), tuple(bounds)
+
+    def item(self, base: Value, index: Value, node: ast.expr) -> Value:
+        """`base[index]`."""
+        return join(*(self._item_of(option, index, node) for option in options(base) if option != NONE or base == NONE))
+
+    def _item_of(self, base: Value, index: Value, node: ast.expr) -> Value:
+        if isinstance(base, Tensor):
+            return Tensor(base.dtype, base.sure)
+        members = self.container_members(base)
+        if members is not None:
+            return base if isinstance(node, ast.Slice) else self._item_of(members, index, node)
+        if isinstance(base, Sequence):
+            if isinstance(node, ast.Slice):
+                if base.items is not None:
+                    bounds = [_literal(b) for b in (node.lower, node.upper, node.step)]
+                    if all(b is not Ellipsis for b in bounds):
+                        return Sequence(base.kind, base.items[slice(*cast(Any, bounds))], UNKNOWN, base.outer)
+                return Sequence(base.kind, None, self.element(base), base.outer)
+            if base.items is not None and isinstance(index, Const) and isinstance(index.value, int):
+                if -len(base.items) <= index.value < len(base.items):
+                    return base.items[index.value]
+                return UNKNOWN
+            return self.element(base)
+        if isinstance(base, Mapping):
+            if isinstance(index, Const):
+                found = dict(base.entries).get(index.value)
+                if found is not None:
+                    return found
+                return base.element if base.element is not None else UNKNOWN
+            values = [v for _, v in base.entries] + ([base.element] if base.element is not None else [])
+            return join(*values) if values else UNKNOWN
+        if isinstance(base, (Plain, Class, External)):
+            return base if not isinstance(base, Plain) else Plain(None, base.origin)
+        if isinstance(base, ExternalInstance) and base.name == "numpy.ndarray":
+            return base
+        if isinstance(base, Unknown):
+            return base
+        return UNKNOWN
+
+    # calls
+
+    def _call(self, node: ast.Call, frame: Frame) -> Value:
+        function = self.eval(node.func, frame)
+        args, keywords = self.arguments(node, frame)
+        if isinstance(function, External) and function.name == "super":
+            return self._super(args, frame)
+        return self.call(function, args, keywords, frame, node)
+
+    def arguments(self, node: ast.Call, frame: Frame) -> Arguments:
+        """Evaluated arguments; a starred one of unknown length gives its element three times."""
+        args: list[Value] = []
+        keywords: dict[str, Value] = {}
+        for arg in node.args:
+            if isinstance(arg, ast.Starred):
+                value = self.eval(arg.value, frame)
+                if isinstance(value, Sequence) and value.items is not None:
+                    args.extend(value.items)
+                else:
+                    args.extend([self.element(value)] * 3)
+            else:
+                args.append(self.eval(arg, frame))
+        for keyword in node.keywords:
+            value = self.eval(keyword.value, frame)
+            if keyword.arg is not None:
+                keywords[keyword.arg] = value
+            elif isinstance(value, Mapping):
+                keywords.update({str(key): item for key, item in value.entries})
+        return tuple(args), keywords
+
+    def _super(self, args: tuple[Value, ...], frame: Frame) -> Value:
+        if len(args) == 2 and isinstance(args[0], Class):
+            return Super(args[1], args[0].info)
+        inner: Frame | None = frame
+        while inner is not None:
+            function = inner.function
+            if function is not None and function.owner is not None and not isinstance(function.node, ast.Lambda):
+                names = [a.arg for a in (*function.node.args.posonlyargs, *function.node.args.args)]
+                if names and names[0] in inner.env:
+                    return Super(inner.env[names[0]], function.owner)
+            inner = inner.parent
+        return UNKNOWN
+
+    def call(
+        self, function: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame, node: ast.Call
+    ) -> Value:
+        """The value of a call; a choice of callees is followed one by one, with less chance each."""
+        candidates = [c for c in options(function) if c != NONE] or [function]
+        chance: F.Chance = frame.chance
+        if sum(isinstance(c, (Function, Class, Instance)) for c in candidates) > 1:
+            chance = "low" if len(candidates) > 3 else ("medium" if chance == "high" else chance)
+        results = []
+        resolved = True
+        for candidate in candidates:
+            result = self.call_one(candidate, args, keywords, frame, node, chance)
+            resolved = resolved and result is not None
+            if result is None:
+                result = TAINTED if any(holds_tensor(v) for v in (*args, *keywords.values())) else UNKNOWN
+                if isinstance(candidate, Method) and candidate.receiver == TAINTED:
+                    result = TAINTED
+            results.append(result)
+        if not self.quiet:
+            key = (str(frame.module.path), node.lineno, node.col_offset)
+            self.calls[key] = self.calls.get(key, True) and resolved
+        return join(*results)
+
+    def call_one(
+        self,
+        function: Value,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
+        chance: F.Chance,
+    ) -> Value | None:
+        """The result of calling one candidate, or None where nothing is known of it. The interpreter's."""
+        raise NotImplementedError
+
+
+def K_module_name(name: str) -> str:  # noqa: N802
+    """`torch.nn.modules.linear.Linear` as the public `torch.nn.Linear`."""
+    return "torch.nn." + name.rpartition(".")[2] if name.startswith("torch.nn.modules.") else name
+
+
+def _held(value: Value) -> Value:
+    """The value as read off something that outlives the call."""
+    if isinstance(value, Sequence) and not value.outer:
+        return Sequence(value.kind, value.items, value.element, True)
+    if isinstance(value, Mapping) and not value.outer:
+        return Mapping(value.entries, value.element, True)
+    return value
+
+
+def _method_kind(info: FunctionInfo) -> str:
+    for decorator in info.decorators:
+        name = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[2]
+        if name in ("property", "cached_property", "getter"):
+            return "property"
+        if name == "staticmethod":
+            return "static"
+        if name == "classmethod":
+            return "class"
+    return "plain"
+
+
+def without_none_known(value: Value) -> Value:
+    """The value once it is known not to be None."""
+    rest = [v for v in options(value) if v != NONE]
+    return join(*rest) if rest else UNKNOWN
+
+
+def without_falsy(value: Value) -> Value:
+    """The value once it is known to be true."""
+    rest = [v for v in options(value) if not (isinstance(v, Const) and not v.value)]
+    return join(*rest) if rest else UNKNOWN
+
+
+def _narrow_to(value: Value, wanted: Value | None, assume: bool) -> Value:
+    """`value` once isinstance says `assume` about what `wanted` stands for."""
+    if wanted is None:
+        return value
+    kinds = tuple(type(v) for v in options(wanted))
+    fits: list[Value] = []
+    for option in options(value):
+        if isinstance(option, Unknown):
+            fits.append(wanted if assume else option)
+        elif isinstance(option, kinds):
+            same = not isinstance(option, (Plain, Instance, ExternalInstance)) or option in options(wanted)
+            if assume or not same or isinstance(option, (Plain, Instance)):
+                fits.append(option)
+        elif not assume or isinstance(option, (Plain, Instance)):
+            fits.append(option)
+    return join(*fits) if fits else value
+
+
+def _identity(left: Value, right: Value) -> bool | None:
+    """`left is right` where the source decides it."""
+    if isinstance(left, Const) and isinstance(right, Const):
+        return left.value is right.value or (left.value == right.value and type(left.value) is type(right.value))
+    for one, other in ((left, right), (right, left)):
+        if one == NONE:
+            known = (Tensor, Sequence, Mapping, Instance, External, ExternalInstance, Class, Function, Method, Module)
+            if all(isinstance(v, known) or (isinstance(v, Const) and v.value is not None) for v in options(other)):
+                return False
+    return None
+
+
+def _contains(item: Value, container: Value) -> bool | None:
+    if not isinstance(item, Const):
+        return None
+    if isinstance(container, Mapping) and container.element is None and not container.outer:
+        return any(key == item.value for key, _ in container.entries)
+    if isinstance(container, Sequence) and container.items is not None and not container.outer:
+        if all(isinstance(v, Const) for v in container.items):
+            return any(v == item for v in container.items)
+    if isinstance(container, Const) and isinstance(container.value, str) and isinstance(item.value, str):
+        return item.value in container.value
+    return None
+
+
+def _literal(node: ast.expr | None) -> object:
+    """The int of a slice bound, None for none, Ellipsis where it is no literal."""
+    if node is None:
+        return None
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return Ellipsis
+    return value if isinstance(value, int) and value != 0 else (0 if value == 0 else Ellipsis)
+
+
+def _fold(op: str, left: Any, right: Any) -> Value:
+    numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
+    try:
+        if numbers and abs(left) < 1e9 and abs(right) < 1e9:
+            if op == "Add":
+                return Const(left + right)
+            if op == "Sub":
+                return Const(left - right)
+            if op == "Mult":
+                return Const(left * right)
+            if op == "FloorDiv":
+                return Const(left // right)
+            if op == "Mod":
+                return Const(left % right)
+            if op == "Div":
+                return Const(left / right)
+        if isinstance(left, str) and isinstance(right, str) and op == "Add" and len(left) + len(right) < 500:
+            return Const(left + right)
+    except (ZeroDivisionError, OverflowError, ValueError):
+        return UNKNOWN
+    if numbers:
+        return Plain("int" if isinstance(left, int) and isinstance(right, int) and op != "Div" else "float")
+    return Plain("str") if isinstance(left, str) else Plain()
+
+
+def _fold_compare(op: ast.cmpop, left: Any, right: Any) -> Value:
+    try:
+        if isinstance(op, ast.Eq):
+            return Const(left == right)
+        if isinstance(op, ast.NotEq):
+            return Const(left != right)
+        if isinstance(op, ast.Lt):
+            return Const(left < right)
+        if isinstance(op, ast.LtE):
+            return Const(left <= right)
+        if isinstance(op, ast.Gt):
+            return Const(left > right)
+        if isinstance(op, ast.GtE):
+            return Const(left >= right)
+    except TypeError:
+        return UNKNOWN
+    return UNKNOWN
+
+
+def names_in(node: ast.AST) -> Iterable[str]:
+    """Every plain name below a node."""
+    return (n.id for n in ast.walk(node) if isinstance(n, ast.Name))

@@ -1,0 +1,163 @@
+"""What the engine establishes at one place, for rules to query. All frozen; no traversal state.
+
+A fact is told once for each distinct set of values that reaches its place, so a rule judges one
+situation at a time and never joins.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tcready.static.values import Value
+
+Enclosing = Literal["for", "while", "try", "with", "comprehension"]
+Chance = Literal["high", "medium", "low"]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The function and the situation a fact stands in."""
+
+    path: str
+    """The file, absolute."""
+    symbol: str
+    """Dotted name inside the module: `Model.forward`."""
+    context: int
+    """Node of the call graph: this function under these arguments."""
+    enclosing: tuple[Enclosing, ...] = ()
+    """Statements of the same function around the place that decide what a break does to the frame; outermost
+    first. Loops that the source shows to be unrolled count too: a break in them skips the frame all the same."""
+    chance: Chance = "high"
+    """How sure it is that this code runs at all: `low` below a call with several candidates."""
+    conditional: bool = False
+    """Stands below a branch that a Python value which the source does not decide takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """The truth of `value` is asked by Python. Operands of `and`/`or`/`not` carry the kind of what asks:
+    `if a and b` gives two tests of kind `if`; outside a statement's test they are `and`, `or`, `not`."""
+
+    where: Where
+    node: ast.expr
+    kind: Literal["if", "while", "ifexp", "assert", "comprehension", "and", "or", "not", "compare", "match", "filter"]
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call. `name` is the dotted external name (`torch.unique`, `print`, `logging.Logger.info`,
+    `copy.deepcopy`) or None; `receiver` and `method` are set for a method of a tensor, a container or an
+    external object (`x.item()`); `function` is the called value. `result` is what inference gives back."""
+
+    where: Where
+    node: ast.Call
+    function: Value
+    name: str | None
+    receiver: Value | None
+    method: str | None
+    args: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...]
+    result: Value
+
+    def keyword(self, name: str) -> Value | None:
+        """The value given to keyword `name`, or None."""
+        return next((value for key, value in self.keywords if key == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Iteration over `value` by `for` or a comprehension; `node` is the iterable expression."""
+
+    where: Where
+    node: ast.expr
+    value: Value
+    comprehension: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """`base[index]`; `stored` is the assigned value for a store, None for a read or `del`."""
+
+    where: Where
+    node: ast.Subscript
+    base: Value
+    index: Value
+    parts: tuple[Value, ...]
+    """The index's items where it is a tuple, and the bounds where an item is a slice."""
+    slices: tuple[Value, ...]
+    """Bounds of slices alone."""
+    mode: Literal["load", "store", "del"]
+    stored: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """State that outlives the call is written: an attribute, a global, a name of an enclosing function,
+    an item of a container held outside. `owner` is the object (attribute) or container (item)."""
+
+    where: Where
+    node: ast.expr
+    kind: Literal["attribute", "global", "nonlocal", "item"]
+    owner: Value | None
+    name: str
+    value: Value
+    old: Value | None
+    """What was there before, None where nothing is known."""
+    augmented: bool
+    """`+=` and its kind, or an assignment whose right side reads the old value."""
+    own_module: bool = False
+    """The owner is an nn.Module of the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """`value` is turned into text inside an f-string; `spec` says that a format spec is given."""
+
+    where: Where
+    node: ast.expr
+    value: Value
+    spec: bool
+
+
+@dataclass(frozen=True, slots=True)
+class With:
+    """A context manager is entered; `name` is its dotted external name or None."""
+
+    where: Where
+    node: ast.expr
+    value: Value
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute of a tensor or of an external object is read."""
+
+    where: Where
+    node: ast.Attribute
+    owner: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """`item in container`."""
+
+    where: Where
+    node: ast.Compare
+    item: Value
+    container: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Define:
+    """A class is defined inside a function."""
+
+    where: Where
+    node: ast.ClassDef
+
+
+Fact: TypeAlias = Test | Call | Loop | Index | Store | Format | With | Attribute | Contains | Define

@@ -1,0 +1,273 @@
+"""What is where: modules, classes, functions, imports, found without executing anything.
+
+A Program reads a module the first time something asks for it and never twice.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from tcready.schema import origin_of
+from tcready.static import locate
+from tcready.static.source import Source, UnreadableError, read
+
+AnyFunction: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionInfo:
+    """A function of a source; compared by identity."""
+
+    name: str
+    symbol: str
+    module: ModuleInfo
+    node: AnyFunction
+    owner: ClassInfo | None
+
+    @property
+    def decorators(self) -> list[ast.expr]:
+        return [] if isinstance(self.node, ast.Lambda) else self.node.decorator_list
+
+
+@dataclass(frozen=True, eq=False)
+class ClassInfo:
+    """A class of a source; compared by identity. `members` are its methods, assignments and inner classes."""
+
+    name: str
+    symbol: str
+    module: ModuleInfo
+    node: ast.ClassDef
+    functions: dict[str, list[FunctionInfo]] = field(default_factory=dict)
+    """By name; several where a property has a setter or a branch chooses."""
+    assigned: dict[str, ast.expr | None] = field(default_factory=dict)
+    annotated: dict[str, ast.expr] = field(default_factory=dict)
+    inner: dict[str, ClassInfo] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Import:
+    """`import module` (name None) or `from module import name`."""
+
+    module: str
+    name: str | None
+
+
+Binding: TypeAlias = "FunctionInfo | ClassInfo | Import | ast.expr"
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleInfo:
+    name: str
+    source: Source
+    is_package: bool
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    """Every top-level name with what may be bound to it, in source order."""
+    stars: list[str] = field(default_factory=list)
+    """Modules imported with `*`."""
+    annotations: dict[str, ast.expr] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        return self.source.path
+
+    def classes(self) -> Iterator[ClassInfo]:
+        """The top-level classes in source order."""
+        for found in self.bindings.values():
+            yield from (binding for binding in found if isinstance(binding, ClassInfo))
+
+    def absolute(self, module: str | None, level: int) -> str:
+        """The absolute name of an import written with `level` dots."""
+        if not level:
+            return module or ""
+        parts = self.name.split(".")
+        if not self.is_package:
+            parts = parts[:-1]
+        parts = parts[: len(parts) - (level - 1)]
+        return ".".join([*parts, module] if module else parts)
+
+
+def build_module(source: Source, name: str) -> ModuleInfo:
+    """The index of one parsed file."""
+    module = ModuleInfo(name, source, source.path.name == "__init__.py")
+    _bind_block(module, source.tree.body)
+    return module
+
+
+def _bind_block(module: ModuleInfo, body: list[ast.stmt]) -> None:
+    """Binds the names of a block that runs at import; both sides of an `if` or `try` count."""
+
+    def bind(name: str, binding: Binding) -> None:
+        module.bindings.setdefault(name, []).append(binding)
+
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            bind(node.name, FunctionInfo(node.name, node.name, module, node, None))
+        elif isinstance(node, ast.ClassDef):
+            bind(node.name, build_class(module, node, node.name))
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for local, binding in imports_of(module, node):
+                if local == "*":
+                    module.stars.append(binding.module)
+                else:
+                    bind(local, binding)
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                for local, value in _targets(target, node.value):
+                    bind(local, value)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            module.annotations[node.target.id] = node.annotation
+            if node.value is not None:
+                bind(node.target.id, node.value)
+        elif isinstance(node, (ast.If, ast.For, ast.While, ast.With, ast.Try)) or type(node).__name__ == "TryStar":
+            for block in ("body", "orelse", "finalbody"):
+                _bind_block(module, getattr(node, block, []))
+            for handler in getattr(node, "handlers", []):
+                _bind_block(module, handler.body)
+
+
+def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
+        if len(target.elts) == len(value.elts):
+            for inner, item in zip(target.elts, value.elts, strict=True):
+                yield from _targets(inner, item)
+
+
+def imports_of(module: ModuleInfo, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Import]]:
+    """(local name, what it is bound to) of an import statement; the local name of a star is `*`."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if alias.asname:
+                yield alias.asname, Import(alias.name, None)
+            else:
+                root = alias.name.partition(".")[0]
+                yield root, Import(root, None)
+    else:
+        base = module.absolute(node.module, node.level)
+        for alias in node.names:
+            yield alias.asname or alias.name, Import(base, alias.name)
+
+
+def build_class(module: ModuleInfo, node: ast.ClassDef, symbol: str) -> ClassInfo:
+    """The index of one class statement."""
+    info = ClassInfo(node.name, symbol, module, node)
+    _fill_class(info, node.body)
+    return info
+
+
+def _fill_class(info: ClassInfo, body: list[ast.stmt]) -> None:
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            function = FunctionInfo(node.name, f"{info.symbol}.{node.name}", info.module, node, info)
+            info.functions.setdefault(node.name, []).append(function)
+        elif isinstance(node, ast.ClassDef):
+            info.inner[node.name] = build_class(info.module, node, f"{info.symbol}.{node.name}")
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                for local, value in _targets(target, node.value):
+                    info.assigned[local] = value
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            info.annotated[node.target.id] = node.annotation
+            info.assigned[node.target.id] = node.value
+        elif isinstance(node, (ast.If, ast.Try)):
+            for block in ("body", "orelse", "finalbody"):
+                _fill_class(info, getattr(node, block, []))
+
+
+class Program:
+    """The modules read so far, and the way to the others.
+
+    `third_party` False leaves every package that is not the user's own opaque, so that what is told of own
+    code does not depend on what is installed.
+    """
+
+    def __init__(
+        self, root: Path, search_path: tuple[Path, ...], own_packages: tuple[str, ...] = (), *, third_party: bool
+    ) -> None:
+        self.root = root
+        self.search_path = search_path
+        self.own_packages = own_packages
+        self.third_party = third_party
+        self.skipped: dict[Path, str] = {}
+        self._by_name: dict[str, ModuleInfo | None] = {}
+        self._by_path: dict[Path, ModuleInfo] = {}
+        self._places: dict[str, Path | None] = {}
+        self._texts: dict[Path, bytes] = {}
+
+    def share(self, other: Program) -> None:
+        """Takes over what `other` has read, so that no file is parsed twice."""
+        self._by_path.update(other._by_path)
+        self.search_path = other.search_path
+
+    def is_own(self, path: Path) -> bool:
+        return origin_of(str(path), str(self.root), self.own_packages) == "own"
+
+    def file(self, path: Path) -> ModuleInfo:
+        """The module of a file the user named. Raises UnreadableError."""
+        path = path.resolve()
+        if path not in self._by_path:
+            name, folder = locate.module_name(path)
+            if folder not in self.search_path:
+                self.search_path = (folder, *self.search_path)
+            if path.parent not in self.search_path:
+                self.search_path = (*self.search_path, path.parent)
+            self._by_path[path] = build_module(read(path), name)
+            self._by_name.setdefault(name, self._by_path[path])
+        return self._by_path[path]
+
+    def module(self, name: str) -> ModuleInfo | None:
+        """The module of that dotted name, or None where its source is not read or not found."""
+        if name not in self._by_name:
+            self._by_name[name] = self._load(name)
+        return self._by_name[name]
+
+    def reads(self, name: str) -> bool:
+        """Whether a module of that name would be read, found without reading it."""
+        return self._place(name) is not None
+
+    def mentions(self, name: str, identifier: str) -> bool:
+        """Whether module `name` may bind `identifier`: its text holds the word, or passes names on with a star.
+
+        Cheap against parsing: a lazy package stars hundreds of files.
+        """
+        path = self._place(name)
+        if path is None:
+            return False
+        if path not in self._texts:
+            try:
+                self._texts[path] = path.read_bytes()
+            except OSError:
+                self._texts[path] = b""
+        text = self._texts[path]
+        return identifier.encode() in text or b"import *" in text
+
+    def _place(self, name: str) -> Path | None:
+        """The file of a module that may be read, or None."""
+        if name not in self._places:
+            path = None if not name or locate.is_opaque(name) else locate.find_module(name, self.search_path)
+            path = path.resolve() if path is not None else None
+            self._places[name] = path if path is None or self.third_party or self.is_own(path) else None
+        return self._places[name]
+
+    def _load(self, name: str) -> ModuleInfo | None:
+        path = self._place(name)
+        if path is None:
+            return None
+        if path in self._by_path:
+            return self._by_path[path]
+        try:
+            module = build_module(read(path), name)
+        except UnreadableError as error:
+            self.skipped[path] = str(error)
+            return None
+        self._by_path[path] = module
+        return module
+
+    def modules(self) -> list[ModuleInfo]:
+        """Every module read so far."""
+        return list(self._by_path.values())

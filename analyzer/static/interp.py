@@ -1,0 +1,1339 @@
+"""Interpretation of functions over Values: statements, calls, objects, and the call graph they draw.
+
+Starting at the `forward` of a module, every function that can be reached is interpreted under the arguments
+its callers give, each distinct situation once. Limits keep that finite; what they cut is counted.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import cast
+
+from tcready.static import facts as F  # noqa: N812
+from tcready.static import knowledge as K  # noqa: N812
+from tcready.static.evaluate import Context, Evaluator, names_in
+from tcready.static.index import ClassInfo, FunctionInfo, Program, imports_of
+from tcready.static.scope import Env, Frame, meet
+from tcready.static.values import (
+    NONE,
+    TAINTED,
+    UNKNOWN,
+    Class,
+    Const,
+    External,
+    ExternalInstance,
+    Function,
+    Instance,
+    Mapping,
+    Method,
+    Plain,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    holds_tensor,
+    join,
+    members_of,
+    options,
+    tensor_of,
+)
+
+MAX_CONTEXTS = 12
+"""Situations in which one function is interpreted before its arguments are generalised."""
+MAX_DEPTH = 48
+MAX_QUIET_DEPTH = 12
+"""Of what runs before the compiled call: building modules needs few levels."""
+MAX_CALLS = 60_000
+UNROLL = 8
+"""Known members of a sequence that a `for` walks one by one."""
+
+OPAQUE_DECORATORS = (
+    "torch.compiler.disable",
+    "torch._dynamo.disable",
+    "torch._disable_dynamo",
+    "torch.jit.script",
+    "torch.jit.ignore",
+    "torch.jit.unused",
+    "torch.library.custom_op",
+    "torch.library.triton_op",
+    "triton.jit",
+)
+"""Decorators whose function Dynamo does not trace: its body tells nothing about the region around a call."""
+CALLS_FIRST_ARGUMENT = frozenset(
+    {
+        "torch.utils.checkpoint.checkpoint",
+        "torch.utils.checkpoint.checkpoint_sequential",
+        "torch.cuda.amp.custom_fwd",
+    }
+)
+GROWING = frozenset({"append", "add", "insert", "extend", "appendleft", "extendleft"})
+
+
+class Interpreter(Evaluator):
+    """One analysis of one program; `facts`, `contexts`, `edges` and `calls` hold what it found."""
+
+    def __init__(self, program: Program, training: bool | None) -> None:
+        super().__init__(program, training)
+        self.cut = 0
+        """Calls not followed because a limit was reached."""
+        self._memo: dict[tuple[object, ...], tuple[int, Value | None]] = {}
+        self._counts: dict[FunctionInfo, int] = {}
+        self._generic: dict[FunctionInfo, Env] = {}
+        self._decorated: dict[FunctionInfo, Value] = {}
+        self._closures: dict[int, Frame] = {}
+        self._followed = 0
+
+    # entries
+
+    def build(self, cls: ClassInfo) -> Instance:
+        """An object of `cls` made with arguments nobody knows: configuration."""
+        frame = Frame(cls.module, None, -1, "high", {})
+        ident = self.heap.ident("entry", cls, outer=True)
+        root = Instance(ident, cls)
+        self.quiet += 1
+        try:
+            init = self.lineage(cls).functions("__init__")
+            if init:
+                args, keywords = self._configuration(init[0])
+                self.invoke(Function(init[0], root), args, keywords, frame, "high")
+        finally:
+            self.quiet -= 1
+        return root
+
+    def _configuration(self, info: FunctionInfo) -> tuple[tuple[Value, ...], dict[str, Value]]:
+        node = info.node
+        frame = self.module_frame(info.module)
+        named = [*node.args.posonlyargs, *node.args.args][1:]
+        defaults: list[ast.expr | None] = [None] * (len(named) - len(node.args.defaults)) + list(node.args.defaults)
+        defaults = defaults[-len(named) :] if named else []
+
+        def unknown(arg: ast.arg, default: ast.expr | None) -> Value:
+            said = self.annotation(arg.annotation, info.module, sure=True)
+            if isinstance(said, (Tensor, Unknown)) or not options(said):
+                said = Plain()
+            if default is None:
+                return said
+            self.quiet += 1
+            try:
+                value = self.eval(default, frame)
+            finally:
+                self.quiet -= 1
+            if isinstance(value, Const) and value.value is not None:
+                return Plain(type(value.value).__name__)
+            return join(value, said)
+
+        args = tuple(unknown(arg, default) for arg, default in zip(named, defaults, strict=True))
+        keywords = {
+            arg.arg: unknown(arg, default)
+            for arg, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        }
+        return args, keywords
+
+    def run_forward(self, root: Value) -> int | None:
+        """Interprets `forward` of a module object as the compiled entry; its context, None where it has none."""
+        if not isinstance(root, Instance):
+            return None
+        lineage = self.lineage(root.cls)
+        defined = lineage.functions("forward")
+        if not defined:
+            return None
+        forward = self._bind(defined, root, self.module_frame(root.cls.module))
+        parameters = defined[0]
+        return self.run_function(forward, parameters, skip=1)
+
+    def run_function(self, value: Value, parameters: FunctionInfo, skip: int = 0) -> int | None:
+        """Interprets a function as the compiled entry; `parameters` is where its signature stands."""
+        args, keywords = self._entry_arguments(parameters, skip)
+        frame = Frame(parameters.module, None, len(self.contexts), "high", {})
+        self.contexts.append(Context(frame.context, None, None, "<entry>", str(parameters.module.path)))
+        for option in options(value):
+            if isinstance(option, Function):
+                self.invoke(option, args, keywords, frame, "high")
+        return frame.context
+
+    def _entry_arguments(self, info: FunctionInfo, skip: int) -> tuple[tuple[Value, ...], dict[str, Value]]:
+        node = info.node
+        named = [*node.args.posonlyargs, *node.args.args]
+        defaults: list[ast.expr | None] = [None] * (len(named) - len(node.args.defaults)) + list(node.args.defaults)
+        args = tuple(
+            self._entry_parameter(arg, default, info) for arg, default in list(zip(named, defaults, strict=True))[skip:]
+        )
+        if node.args.vararg is not None:
+            args = (*args, Tensor(sure=False))
+        keywords = {
+            arg.arg: self._entry_parameter(arg, default, info)
+            for arg, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        }
+        return args, keywords
+
+    def _entry_parameter(self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo) -> Value:
+        """DESIGN section 6: without default and non-tensor annotation a tensor, medium until its use says so."""
+        said = self.annotation(arg.annotation, info.module, sure=True)
+        if default is None:
+            if arg.annotation is None:
+                return Tensor(sure=False)
+            return said
+        self.quiet += 1
+        try:
+            value = self.eval(default, self.module_frame(info.module))
+        finally:
+            self.quiet -= 1
+        if isinstance(value, Const) and value.value is not None:
+            return Plain(type(value.value).__name__)
+        if arg.annotation is None:
+            return join(value, UNKNOWN)
+        return join(value, said)
+
+    # functions
+
+    def decorated(self, info: FunctionInfo, frame: Frame) -> Value:
+        """The value a `def` binds once its decorators have been applied."""
+        if frame.function is None and info in self._decorated:
+            return self._decorated[info]
+        value: Value = Function(info, None, self.close(frame) if frame.function else 0)
+        if frame.function is None:
+            self._decorated[info] = value  # a decorator that asks for its own function gets it bare
+        self.quiet += 1
+        try:
+            for node in reversed(info.decorators):
+                value = self._decorate(self.eval(node, frame), value, info, frame)
+        finally:
+            self.quiet -= 1
+        if frame.function is None:
+            self._decorated[info] = value
+        return value
+
+    def _decorate(self, decorator: Value, value: Value, info: FunctionInfo, frame: Frame) -> Value:
+        if isinstance(decorator, (External, ExternalInstance)):
+            if decorator.name.startswith(OPAQUE_DECORATORS):
+                return External(f"{decorator.name}()")
+            return value
+        if isinstance(decorator, Function):
+            result = self.invoke(decorator, (value,), {}, frame, "high")
+            wrapped = [v for v in options(result) if isinstance(v, (Function, Instance))]
+            return join(*wrapped) if wrapped else value
+        return value
+
+    def close(self, frame: Frame) -> int:
+        if not frame.key:
+            frame.key = len(self._closures) + 1
+            self._closures[frame.key] = frame
+        return frame.key
+
+    def invoke(
+        self, function: Function, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame, chance: F.Chance
+    ) -> Value:
+        """Interprets a call of a function with source; a situation already seen is looked up."""
+        info = function.info
+        if function.bound is not None:
+            args = (function.bound, *args)
+        given = dict(function.given)
+        if given:
+            args = (*(v for k, v in given.items() if isinstance(k, int)), *args)
+            keywords = {**{k: v for k, v in given.items() if isinstance(k, str)}, **keywords}
+        env = self._parameters(info, args, keywords, function.closure)
+        if self._counts.get(info, 0) >= MAX_CONTEXTS:
+            env = self._generalised(info, env)
+        loud: object = bool(self.quiet)
+        key = (info, function.closure, chance, loud, tuple(env.items()))
+        if key in self._memo:
+            context, known = self._memo[key]
+            self.edges[frame.context, context] = None
+            return known if known is not None else UNKNOWN
+        limit = MAX_QUIET_DEPTH if self.quiet else MAX_DEPTH
+        if frame.depth >= limit or self._followed >= MAX_CALLS:
+            self.cut += not self.quiet
+            return TAINTED if any(holds_tensor(v) for v in env.values()) else UNKNOWN
+        self._followed += 1
+        self._counts[info] = self._counts.get(info, 0) + 1
+        owner = function.bound
+        module = owner.ident if isinstance(owner, Instance) and self.is_module(owner) else None
+        context = len(self.contexts)
+        self.contexts.append(
+            Context(context, info, module, info.symbol, str(info.module.path), compiled=not self.quiet)
+        )
+        self.edges[frame.context, context] = None
+        self._memo[key] = (context, None)
+        inner = Frame(info.module, info, context, chance, env, self._closures.get(function.closure), depth=frame.depth + 1)
+        result = self._body(info, inner)
+        self._memo[key] = (context, result)
+        return result
+
+    def _body(self, info: FunctionInfo, frame: Frame) -> Value:
+        node = info.node
+        if isinstance(node, ast.Lambda):
+            return self.eval(node.body, frame)
+        if self.block(node.body, frame):
+            frame.returned.append(NONE)
+        if frame.yielded:
+            return Sequence("iterator", None, join(*frame.yielded))
+        returned = join(*frame.returned) if frame.returned else UNKNOWN
+        if isinstance(returned, Unknown) and node.returns is not None:
+            said = self.annotation(node.returns, info.module, sure=True)
+            return returned if isinstance(said, Unknown) else said
+        return returned
+
+    def _generalised(self, info: FunctionInfo, env: Env) -> Env:
+        wide = {name: _widen(value) for name, value in env.items()}
+        known = self._generic.get(info)
+        if known is not None:
+            wide = {name: join(known[name], value) if name in known else value for name, value in wide.items()}
+        self._generic[info] = wide
+        return wide
+
+    def _parameters(self, info: FunctionInfo, args: tuple[Value, ...], keywords: dict[str, Value], closure: int) -> Env:
+        """Binds arguments to names; what is not given takes its default, else what its annotation says."""
+        spec = info.node.args
+        env: Env = {}
+        named = [*spec.posonlyargs, *spec.args]
+        defaults: list[ast.expr | None] = [None] * (len(named) - len(spec.defaults)) + list(spec.defaults)
+        rest = dict(keywords)
+        home = self._closures.get(closure) or self.module_frame(info.module)
+        for index, (arg, default) in enumerate(zip(named, defaults, strict=True)):
+            if index < len(args):
+                rest.pop(arg.arg, None)
+                env[arg.arg] = self._argument(args[index], arg, info)
+            elif arg.arg in rest:
+                env[arg.arg] = self._argument(rest.pop(arg.arg), arg, info)
+            else:
+                env[arg.arg] = self._default(arg, default, info, home)
+        for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
+            if arg.arg in rest:
+                env[arg.arg] = self._argument(rest.pop(arg.arg), arg, info)
+            else:
+                env[arg.arg] = self._default(arg, default, info, home)
+        if spec.vararg is not None:
+            extra = args[len(named) :]
+            said = self.annotation(spec.vararg.annotation, info.module, sure=True)
+            extra = tuple(said if isinstance(v, Unknown) and not isinstance(said, Unknown) else v for v in extra)
+            env[spec.vararg.arg] = Sequence("tuple", extra, UNKNOWN)
+        if spec.kwarg is not None:
+            env[spec.kwarg.arg] = Mapping(tuple(rest.items()), UNKNOWN)
+        return env
+
+    def _argument(self, value: Value, arg: ast.arg, info: FunctionInfo) -> Value:
+        vague = isinstance(value, Unknown) or (isinstance(value, Plain) and value.kind is None and value.origin == "config")
+        if vague and arg.annotation is not None:
+            said = self.annotation(arg.annotation, info.module, sure=True)
+            return value if isinstance(said, Unknown) else said
+        return value
+
+    def _default(self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, home: Frame) -> Value:
+        if default is None:
+            return self.annotation(arg.annotation, info.module, sure=True)
+        self.quiet += 1
+        try:
+            return self.eval(default, home)
+        finally:
+            self.quiet -= 1
+
+    # calls
+
+    def call_one(
+        self,
+        function: Value,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
+        chance: F.Chance,
+    ) -> Value | None:
+        if isinstance(function, Function):
+            return self.invoke(function, args, keywords, frame, chance)
+        if isinstance(function, Class):
+            return self._instantiate(function, args, keywords, frame, node, chance)
+        if isinstance(function, Instance):
+            return self._call_object(function, args, keywords, frame, node, chance)
+        if isinstance(function, External):
+            result = self._call_external(function.name, args, keywords, frame, node, chance)
+            self._tell_call(frame, node, function, function.name, None, None, args, keywords, result)
+            return result
+        if isinstance(function, ExternalInstance):
+            return self._call_external_object(function, args, keywords, frame, node, chance)
+        if isinstance(function, Method):
+            return self._call_method(function, args, keywords, frame, node, chance)
+        return None
+
+    def _tell_call(
+        self,
+        frame: Frame,
+        node: ast.Call,
+        function: Value,
+        name: str | None,
+        receiver: Value | None,
+        method: str | None,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        result: Value | None,
+    ) -> None:
+        if self.quiet:
+            return
+        where = self.where(frame)
+        self.tell(
+            F.Call(where, node, function, name, receiver, method, args, tuple(keywords.items()), result or UNKNOWN)
+        )
+
+    def _instantiate(
+        self,
+        cls: Class,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
+        chance: F.Chance,
+    ) -> Value:
+        lineage = self.lineage(cls.info)
+        ident = self.heap.ident(cls.info, node, frame.context, outer=self.quiet > 0)
+        made = Instance(ident, cls.info)
+        init = lineage.functions("__init__")
+        if init:
+            for option in options(self.decorated(init[0], self.module_frame(init[0].module))):
+                if isinstance(option, Function):
+                    self.invoke(Function(option.info, made, option.closure), args, keywords, frame, chance)
+            return made
+        if lineage.container:
+            self._fill_container(made, lineage.container, args)
+            return made
+        thing = self.heap[made]
+        fields = [name for c in reversed(lineage.classes) for name in c.annotated]
+        for name, value in (*zip(dict.fromkeys(fields), args, strict=False), *keywords.items()):
+            thing.put(name, value, replace=True)
+        return made
+
+    def _call_object(
+        self,
+        made: Instance,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
+        chance: F.Chance,
+    ) -> Value | None:
+        lineage = self.lineage(made.cls)
+        for name in ("__call__", "forward"):
+            if lineage.functions(name):
+                return self._call_each(self.member(made, name, frame), args, keywords, frame, node, chance)
+            if name == "__call__" and not lineage.is_module:
+                return None
+        return self._inherited_forward(made, args, keywords, frame, node, chance)
+
+    def _call_each(
+        self,
+        function: Value,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
+        chance: F.Chance,
+    ) -> Value | None:
+        results = [self.call_one(option, args, keywords, frame, node, chance) for option in options(function)]
+        known = [r for r in results if r is not None]
+        return join(*known) if known else None
+
+    def _inherited_forward(
+        self,
+        made: Instance,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
+        chance: F.Chance,
+    ) -> Value | None:
+        lineage = self.lineage(made.cls)
+        if lineage.container == "torch.nn.Sequential":
+            return self._chain(self.heap[made].members, args, frame, node, chance)
+        base = next((name for name in lineage.external if K.is_module_class(name)), None)
+        if base is None or base == "torch.nn.Module":
+            return None
+        result = K.module_call(base, args, keywords)
+        self._tell_call(frame, node, made, f"{base}.__call__", made, "__call__", args, keywords, result)
+        return result
+
+    def _chain(
+        self, members: Value | None, args: tuple[Value, ...], frame: Frame, node: ast.Call, chance: F.Chance
+    ) -> Value | None:
+        """`nn.Sequential`: each member is called with what the one before gave."""
+        value = args[0] if args else UNKNOWN
+        if members is None:
+            return None
+        steps: tuple[Value, ...]
+        if isinstance(members, Mapping):
+            steps = tuple(v for _, v in members.entries) + ((members.element,) if members.element else ())
+        else:
+            steps = members_of(members) if isinstance(members, Sequence) else (members,)
+        for step in steps:
+            results = [self.call_one(option, (value,), {}, frame, node, chance) for option in options(step)]
+            value = join(*(r if r is not None else (TAINTED if holds_tensor(value) else UNKNOWN) for r in results))
+        return value
+
+    def _call_external(
+        self,
+        name: str,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
+        chance: F.Chance,
+    ) -> Value | None:
+        if "." not in name:
+            return self._call_builtin(name, args, keywords, frame, node, chance)
+        if name in K.CONTAINERS:
+            made = ExternalInstance(name, self.heap.ident(name, node, frame.context, outer=self.quiet > 0))
+            self._fill_container(made, name, args)
+            return made
+        if name in CALLS_FIRST_ARGUMENT and args:
+            rest = {k: v for k, v in keywords.items() if k not in ("use_reentrant", "context_fn", "preserve_rng_state")}
+            return self._call_each(args[0], args[1:], rest, frame, node, chance)
+        if name == "functools.partial" and args:
+            return self._partial(args, keywords)
+        if name in ("torch.cond", "torch.ops.higher_order.cond") and len(args) >= 3:
+            operands = members_of(args[3]) if len(args) > 3 and isinstance(args[3], Sequence) else ()
+            return join(*(self._call_each(f, operands, {}, frame, node, chance) or UNKNOWN for f in args[1:3]))
+        if name in ("torch.vmap", "torch.func.vmap", "torch.compile") and args:
+            return args[0]
+        if name == "functools.reduce" and args:
+            element = self.element(args[1]) if len(args) > 1 else UNKNOWN
+            return self._call_each(args[0], (element, element), {}, frame, node, chance)
+        result = K.external_call(name, args, keywords)
+        if isinstance(result, ExternalInstance) and K.is_module_class(result.name) and not result.ident:
+            return ExternalInstance(result.name, self.heap.ident(result.name, node, frame.context, outer=self.quiet > 0))
+        return result
+
+    def _partial(self, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
+        given = (*enumerate(args[1:]), *keywords.items())
+        found: list[Value] = [
+            Function(o.info, o.bound, o.closure, (*o.given, *given)) if isinstance(o, Function) else o
+            for o in options(args[0])
+        ]
+        return join(*found)
+
+    def _fill_container(self, made: Instance | ExternalInstance, kind: str, args: tuple[Value, ...]) -> None:
+        thing = self.heap[made]
+        held: Value
+        if kind == "torch.nn.Sequential" and not (len(args) == 1 and isinstance(args[0], Mapping)):
+            held = Sequence("list", args, UNKNOWN, True)
+        elif args:
+            found = options(args[0])
+            first = found[0] if len(found) == 1 else args[0]
+            if isinstance(first, Sequence):
+                held = Sequence("list", first.items, first.element, True)
+            elif isinstance(first, Mapping):
+                held = Mapping(first.entries, first.element, True)
+            else:
+                held = Sequence("list", None, self.element(args[0]), True)
+        else:
+            empty_map = kind in ("torch.nn.ModuleDict", "torch.nn.ParameterDict")
+            held = Mapping((), None, True) if empty_map else Sequence("list", (), UNKNOWN, True)
+        thing.members = held
+
+    def _call_external_object(
+        self,
+        made: ExternalInstance,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
+        chance: F.Chance,
+    ) -> Value | None:
+        result: Value | None = None
+        if made.name == "torch.nn.Sequential":
+            result = self._chain(self.heap[made].members, args, frame, node, chance)
+        elif K.is_module_class(made.name):
+            result = K.module_call(made.name, args, keywords)
+        elif made.name.startswith(("torch.no_grad", "torch.autocast", "torch.inference_mode")) and args:
+            return args[0]  # a context manager used as a decorator
+        self._tell_call(frame, node, made, f"{made.name}.__call__", made, "__call__", args, keywords, result)
+        return result
+
+    def _call_method(
+        self,
+        method: Method,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
+        chance: F.Chance,
+    ) -> Value | None:
+        receiver, name = method.receiver, method.name
+        if receiver == TAINTED and name in K.TENSOR_ONLY_METHODS:
+            receiver = Tensor(sure=False)
+        dotted: str | None = None
+        result: Value | None = None
+        if isinstance(receiver, Tensor):
+            result = K.tensor_method(name, receiver, args, keywords)
+        elif isinstance(receiver, Sequence):
+            result = self._sequence_method(receiver, name, args, frame, node)
+        elif isinstance(receiver, Mapping):
+            result = self._mapping_method(receiver, name, args, keywords, frame, node)
+        elif isinstance(receiver, (Const, Plain)):
+            result = Plain("str") if isinstance(receiver, Const) else Plain(None, receiver.origin)
+            if isinstance(receiver, Const) and isinstance(receiver.value, str) and name in ("startswith", "endswith"):
+                result = Plain("bool")
+        elif isinstance(receiver, ExternalInstance):
+            dotted = f"{receiver.name}.{name}"
+            result = self._external_object_method(receiver, name, args, keywords)
+        elif isinstance(receiver, Instance):
+            result = self._inherited_method(receiver, name, args, keywords, frame, node, chance)
+            base = next(iter(self.lineage(receiver.cls).external), None)
+            dotted = f"{base}.{name}" if base else None
+        elif isinstance(receiver, Class):
+            result = self._class_method(receiver, name, args, keywords, frame, node, chance)
+        self._tell_call(frame, node, method, dotted, receiver, name, args, keywords, result)
+        return result
+
+    def _external_object_method(
+        self, receiver: ExternalInstance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
+    ) -> Value | None:
+        if receiver.name == "logging.Logger":
+            return Plain("bool") if name == "isEnabledFor" else NONE
+        if receiver.name in K.CONTAINERS and receiver.ident:
+            return self._container_method(receiver, name, args)
+        if K.is_module_class(receiver.name):
+            return K.module_method(name, receiver)
+        if receiver.name == "numpy.ndarray":
+            return Plain(None, "tensor") if name in ("item", "tolist") else receiver
+        if receiver.name.startswith(("torch.distributions", "torch.utils.cpp_extension")):
+            return Tensor(None, sure=False)
+        return None
+
+    def _container_method(self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]) -> Value | None:
+        thing = self.heap[made]
+        held = thing.members
+        if name in ("append", "extend", "insert", "add_module", "__setitem__", "update") and args:
+            new = self.element(args[-1]) if name in ("extend", "update") else args[-1]
+            if isinstance(held, Sequence):
+                known = held.items is not None and name == "append" and len(held.items) < UNROLL and self.quiet
+                items = (*held.items, new) if known and held.items is not None else None
+                thing.members = Sequence("list", items, join(*members_of(held), new), True)
+            elif isinstance(held, Mapping):
+                thing.members = Mapping(held.entries, join(*([held.element] if held.element else []), new), True)
+            return NONE
+        if isinstance(held, Mapping) and name in ("items", "values", "keys", "__getitem__", "get"):
+            return _mapping_view(held, name, args)
+        return K.module_method(name, made)
+
+    def _inherited_method(
+        self,
+        made: Instance,
+        name: str,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
+        chance: F.Chance,
+    ) -> Value | None:
+        lineage = self.lineage(made.cls)
+        if name == "__init__":
+            if lineage.container:
+                self._fill_container(made, lineage.container, args)
+            return NONE
+        if name in ("forward", "__call__"):
+            if name == "__call__" and lineage.functions("forward"):
+                return self._call_each(self.member(made, "forward", frame), args, keywords, frame, node, chance)
+            return self._inherited_forward(made, args, keywords, frame, node, chance)
+        if name == "register_buffer" and args and isinstance(args[0], Const):
+            value = args[1] if len(args) > 1 else keywords.get("tensor", UNKNOWN)
+            tensor = tensor_of(value)
+            self.heap[made].put(str(args[0].value), Tensor(tensor.dtype, leaf=True) if tensor else value, replace=True)
+            return NONE
+        if name in ("add_module", "register_module") and len(args) > 1 and isinstance(args[0], Const):
+            self.heap[made].put(str(args[0].value), args[1], replace=True)
+            return NONE
+        if lineage.container:
+            return self._container_method(made, name, args)
+        if lineage.is_module:
+            return K.module_method(name, made)
+        return None
+
+    def _class_method(
+        self,
+        cls: Class,
+        name: str,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
+        chance: F.Chance,
+    ) -> Value | None:
+        lineage = self.lineage(cls.info)
+        if name == "apply" and "torch.autograd.Function" in lineage.external:
+            context = ExternalInstance("torch.autograd.function.FunctionCtx")
+            forward = self._class_member(cls, "forward", frame)
+            return self._call_each(forward, (context, *args), keywords, frame, node, chance)
+        return None
+
+    # builtins
+
+    def _call_builtin(
+        self,
+        name: str,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
+        chance: F.Chance,
+    ) -> Value | None:
+        first = args[0] if args else UNKNOWN
+        if name in ("int", "float", "bool", "complex", "round"):
+            return _number(name, first, self._answer(first) if args else False)
+        if name == "len":
+            return _length(first)
+        if name == "isinstance" and len(node.args) == 2:
+            return self._isinstance(first, node.args[1], frame)
+        if name == "range":
+            if any(tensor_of(a) for a in args):
+                return Sequence("iterator", None, Plain("int", "tensor"))
+            for origin in ("tensor", "random", "shape"):
+                if any(isinstance(v, Plain) and v.origin == origin for a in args for v in options(a)):
+                    return Sequence("iterator", None, Plain("int", origin))  # type: ignore[arg-type]
+            if len(args) == 1 and isinstance(first, Const) and isinstance(first.value, int) and first.value <= 0:
+                return Sequence("iterator", (), UNKNOWN)
+            return Sequence("iterator", None, Plain("int"))
+        if name in ("list", "tuple", "set", "sorted", "reversed", "iter", "frozenset"):
+            kind = name if name in ("list", "tuple", "set") else "list"
+            if not args:
+                return Sequence(kind, (), UNKNOWN)  # type: ignore[arg-type]
+            members = self.container_members(first)
+            source = members if members is not None else first
+            if isinstance(source, Sequence) and source.items is not None and name in ("list", "tuple", "iter"):
+                return Sequence(kind, source.items, UNKNOWN)  # type: ignore[arg-type]
+            return Sequence(kind, None, self.element(first))  # type: ignore[arg-type]
+        if name == "enumerate":
+            return self._enumerate(first)
+        if name == "zip":
+            return self._zip(args)
+        if name == "map" and len(args) > 1:
+            inner = tuple(self.element(a) for a in args[1:])
+            return Sequence("iterator", None, self._call_each(first, inner, {}, frame, node, chance) or UNKNOWN)
+        if name == "filter" and len(args) > 1:
+            return Sequence("iterator", None, self.element(args[1]))
+        if name == "next":
+            element = self.element(first)
+            return join(element, args[1]) if len(args) > 1 else element
+        if name in ("max", "min", "sum"):
+            return self._reduce(name, args)
+        if name in ("abs", "pow", "divmod"):
+            tensor = tensor_of(first)
+            return Tensor(tensor.dtype, tensor.sure) if tensor else (first if isinstance(first, Plain) else Plain())
+        if name == "dict":
+            base = first if isinstance(first, Mapping) else Mapping((), self.element(first) if args else None)
+            return Mapping((*base.entries, *keywords.items()), base.element)
+        if name == "getattr" and len(args) >= 2:
+            if isinstance(args[1], Const) and isinstance(args[1].value, str):
+                found = self.attribute(first, args[1].value, frame)
+                return join(found, args[2]) if len(args) > 2 and isinstance(found, (Unknown, Method)) else found
+            return self._some_attribute(first)
+        if name == "setattr" and len(args) == 3 and isinstance(first, Instance):
+            if isinstance(args[1], Const):
+                self.heap[first].put(str(args[1].value), args[2], replace=False)
+            return NONE
+        if name == "hasattr" and len(args) == 2 and isinstance(args[1], Const):
+            return self._hasattr(first, str(args[1].value))
+        if name in ("any", "all"):
+            tensor = tensor_of(first)
+            return Plain("bool", "tensor") if tensor else Plain("bool")
+        if name == "type":
+            return Class(first.cls) if isinstance(first, Instance) else Plain("type")
+        if name in ("print", "delattr", "breakpoint", "exec"):
+            return NONE
+        if name in ("str", "repr", "format", "chr", "ascii", "bin", "hex", "input"):
+            return Plain("str")
+        if name in ("id", "hash", "ord", "callable", "issubclass"):
+            return Plain()
+        if name == "slice":
+            return Plain("slice")
+        if name in ("super", "vars", "locals", "globals", "dir", "open", "eval", "compile", "__import__", "object"):
+            return UNKNOWN
+        if name.endswith(("Error", "Exception", "Warning")) or name in ("StopIteration", "property"):
+            return ExternalInstance(name)
+        return UNKNOWN
+
+    def _isinstance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
+        wanted = self._instance_value(node, frame)
+        if wanted is None:
+            return Plain("bool")
+        answers = set()
+        for option in options(value):
+            if isinstance(option, (Unknown, Plain, Const)) and option != NONE:
+                answers.add(None if not (isinstance(option, Const) and isinstance(wanted, Tensor)) else False)
+            elif option == NONE:
+                answers.add(False)
+            elif isinstance(option, Instance) and isinstance(wanted, Instance):
+                answers.add(True if wanted.cls in self.lineage(option.cls).classes else None)
+            else:
+                same = any(type(option) is type(w) for w in options(wanted))
+                if same and isinstance(option, (Sequence, ExternalInstance)):
+                    kinds = {w.kind for w in options(wanted) if isinstance(w, Sequence)}
+                    answers.add(True if isinstance(option, Sequence) and option.kind in kinds else None)
+                elif same:
+                    answers.add(True)
+                else:
+                    answers.add(False if not isinstance(option, (Instance, External)) else None)
+        answer = answers.pop() if len(answers) == 1 else None
+        return Plain("bool") if answer is None else Const(answer)
+
+    def _hasattr(self, value: Value, name: str) -> Value:
+        if isinstance(value, Instance):
+            lineage = self.lineage(value.cls)
+            if name in self.heap[value].attributes or lineage.functions(name) or lineage.holder(name):
+                return Plain("bool") if name in self.heap[value].attributes else Const(True)
+        return Plain("bool")
+
+    def _some_attribute(self, owner: Value) -> Value:
+        """`getattr(self, name)` with a name only known at run time: any module it holds."""
+        held: list[Value] = []
+        for option in options(owner):
+            if isinstance(option, Instance):
+                held.extend(
+                    v for v in self.heap[option].attributes.values() if any(self.is_module(o) for o in options(v))
+                )
+        return join(*held) if held else UNKNOWN
+
+    def _enumerate(self, first: Value) -> Value:
+        members = self.container_members(first)
+        source = members if members is not None else first
+        if isinstance(source, Sequence) and source.items is not None and len(source.items) <= UNROLL:
+            pairs = tuple(Sequence("tuple", (Const(i), v), UNKNOWN) for i, v in enumerate(source.items))
+            return Sequence("iterator", pairs, UNKNOWN)
+        return Sequence("iterator", None, Sequence("tuple", (Plain("int"), self.element(first)), UNKNOWN))
+
+    def _zip(self, args: tuple[Value, ...]) -> Value:
+        sources = [self.container_members(a) or a for a in args]
+        known = [s.items for s in sources if isinstance(s, Sequence) and s.items is not None]
+        if sources and len(known) == len(sources) and all(len(k) <= UNROLL for k in known):
+            rows = tuple(Sequence("tuple", row, UNKNOWN) for row in zip(*known, strict=False))
+            return Sequence("iterator", cast("tuple[Value, ...]", rows), UNKNOWN)
+        return Sequence("iterator", None, Sequence("tuple", tuple(self.element(a) for a in args), UNKNOWN))
+
+    def _reduce(self, name: str, args: tuple[Value, ...]) -> Value:
+        values = members_of(args[0]) if len(args) == 1 and isinstance(args[0], Sequence) else args
+        if len(args) == 1 and isinstance(args[0], Tensor):
+            values = args
+        joined = join(*values) if values else UNKNOWN
+        tensor = tensor_of(joined)
+        if tensor:
+            return Tensor(tensor.dtype, tensor.sure)
+        if isinstance(joined, (Plain, Const)):
+            return joined if isinstance(joined, Plain) else Plain(type(joined.value).__name__)
+        for option in options(joined):
+            if isinstance(option, Plain):
+                return option
+        return joined
+
+    # methods of containers
+
+    def _sequence_method(
+        self, receiver: Sequence, name: str, args: tuple[Value, ...], frame: Frame, node: ast.Call
+    ) -> Value | None:
+        if name in GROWING and args:
+            new = self.element(args[-1]) if name.startswith("extend") else args[-1]
+            items = None
+            if receiver.items is not None and name == "append" and len(receiver.items) < 4 * UNROLL:
+                items = (*receiver.items, new)
+            elif receiver.items is not None and name == "extend" and isinstance(args[0], Sequence) and args[0].items:
+                items = (*receiver.items, *args[0].items) if len(receiver.items) < UNROLL else None
+            members = [m for m in members_of(receiver) if m != UNKNOWN or receiver.items is None]
+            element = UNKNOWN if items is not None else join(*members, new)
+            self._rebind(node.func, Sequence(receiver.kind, items, element, receiver.outer), frame)
+            return NONE
+        if name in ("pop", "popleft"):
+            return self.element(receiver)
+        if name in ("index", "count"):
+            return Plain("int")
+        if name == "numel":
+            return K.SHAPE_INT
+        if name == "copy":
+            return Sequence(receiver.kind, receiver.items, receiver.element)
+        if name in ("sort", "reverse", "clear", "remove", "discard"):
+            return NONE
+        if name in ("union", "intersection", "difference"):
+            return receiver
+        return UNKNOWN
+
+    def _mapping_method(
+        self,
+        receiver: Mapping,
+        name: str,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
+    ) -> Value | None:
+        if name == "update":
+            extra = args[0] if args and isinstance(args[0], Mapping) else Mapping((), UNKNOWN if args else None)
+            entries = {**dict(receiver.entries), **dict(extra.entries), **keywords}
+            rest = [e for e in (receiver.element, extra.element) if e is not None]
+            merged = Mapping(tuple(entries.items()), join(*rest) if rest else None, receiver.outer)
+            self._rebind(node.func, merged, frame)
+            return NONE
+        if name in ("clear",):
+            return NONE
+        if name == "copy":
+            return Mapping(receiver.entries, receiver.element)
+        return _mapping_view(receiver, name, args)
+
+    def _rebind(self, function: ast.expr, value: Value, frame: Frame) -> None:
+        """After `x.append(v)`: what `x` holds now."""
+        if isinstance(function, ast.Attribute):
+            self._put_back(function.value, value, frame)
+
+    def _put_back(self, node: ast.expr, value: Value, frame: Frame) -> None:
+        if isinstance(node, ast.Name):
+            inner: Frame | None = frame
+            while inner is not None:
+                if node.id in inner.env:
+                    inner.env = {**inner.env, node.id: value}
+                    return
+                inner = inner.parent
+        elif isinstance(node, ast.Attribute):
+            self.quiet += 1
+            try:
+                owner = self.eval(node.value, frame)
+            finally:
+                self.quiet -= 1
+            for option in options(owner):
+                if isinstance(option, Instance):
+                    self.heap[option].put(node.attr, value, replace=bool(self.quiet) and not frame.conditional)
+
+    # statements
+
+    def block(self, body: list[ast.stmt], frame: Frame) -> bool:
+        """Interprets statements in order; False where control does not fall out of their end."""
+        for statement in body:
+            method = getattr(self, f"do_{type(statement).__name__.lower()}", None)
+            if method is not None and method(statement, frame) is False:
+                return False
+        return True
+
+    def do_expr(self, node: ast.Expr, frame: Frame) -> None:
+        self.eval(node.value, frame)
+
+    def do_return(self, node: ast.Return, frame: Frame) -> bool:
+        frame.returned.append(self.eval(node.value, frame) if node.value else NONE)
+        return False
+
+    def do_raise(self, node: ast.Raise, frame: Frame) -> bool:
+        if node.exc is not None:
+            self.eval(node.exc, frame)
+        return False
+
+    def do_break(self, node: ast.Break, frame: Frame) -> bool:
+        frame.exits.append(frame.env)
+        return False
+
+    def do_continue(self, node: ast.Continue, frame: Frame) -> bool:
+        frame.exits.append(frame.env)
+        return False
+
+    def do_assign(self, node: ast.Assign, frame: Frame) -> None:
+        value = self.eval(node.value, frame)
+        for target in node.targets:
+            self.assign(target, value, frame, node.value)
+
+    def do_annassign(self, node: ast.AnnAssign, frame: Frame) -> None:
+        if node.value is not None:
+            value = self.eval(node.value, frame)
+            if isinstance(value, Unknown):
+                said = self.annotation(node.annotation, frame.module, sure=True)
+                value = value if isinstance(said, Unknown) else said
+            self.assign(node.target, value, frame, node.value)
+
+    def do_augassign(self, node: ast.AugAssign, frame: Frame) -> None:
+        target = node.target
+        load = cast(ast.expr, ast.copy_location(_as_load(target), target))
+        self.quiet += isinstance(target, ast.Subscript)
+        try:
+            old = self.eval(load, frame)
+        finally:
+            self.quiet -= isinstance(target, ast.Subscript)
+        value = self.eval(node.value, frame)
+        result = self.binary(type(node.op).__name__, old, value)
+        if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.outer:
+            result = Sequence("list", None, join(self.element(old), self.element(value)), True)
+        self.assign(target, result, frame, node.value, augmented=True, old=old)
+
+    def assign(
+        self,
+        target: ast.expr,
+        value: Value,
+        frame: Frame,
+        source: ast.expr | None = None,
+        *,
+        augmented: bool = False,
+        old: Value | None = None,
+    ) -> None:
+        """Binds `value` to a target; a write to what outlives the call is told as a Store."""
+        if isinstance(target, ast.Name):
+            self._assign_name(target, value, frame, source, augmented, old)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self._unpack(target.elts, value, frame)
+        elif isinstance(target, ast.Starred):
+            self.assign(target.value, Sequence("list", None, self.element(value)), frame)
+        elif isinstance(target, ast.Attribute):
+            self._assign_attribute(target, value, frame, source, augmented, old)
+        elif isinstance(target, ast.Subscript):
+            self._assign_item(target, value, frame, augmented)
+
+    def _assign_name(
+        self, target: ast.Name, value: Value, frame: Frame, source: ast.expr | None, augmented: bool, old: Value | None
+    ) -> None:
+        scope = frame.outside.get(target.id)
+        if scope is None:
+            env = frame.env
+            for key in [k for k in env if k.startswith(target.id + ".")]:
+                del env[key]
+            env[target.id] = value
+            return
+        reads = augmented or (source is not None and target.id in names_in(source))
+        if scope == "global":
+            known = self.global_value(frame.module, target.id)
+            self.tell(F.Store(self.where(frame), target, "global", None, target.id, value, known, reads))
+            return
+        inner = frame.parent
+        while inner is not None:
+            if target.id in inner.env:
+                self.tell(
+                    F.Store(self.where(frame), target, "nonlocal", None, target.id, value, inner.env[target.id], reads)
+                )
+                inner.env[target.id] = join(inner.env[target.id], value)
+                return
+            inner = inner.parent
+
+    def _unpack(self, elements: list[ast.expr], value: Value, frame: Frame) -> None:
+        starred = next((i for i, e in enumerate(elements) if isinstance(e, ast.Starred)), None)
+        if isinstance(value, Sequence) and value.items is not None:
+            items = value.items
+            if starred is None and len(items) == len(elements):
+                for element, item in zip(elements, items, strict=True):
+                    self.assign(element, item, frame)
+                return
+            if starred is not None and len(items) >= len(elements) - 1:
+                tail = len(elements) - starred - 1
+                middle = items[starred : len(items) - tail]
+                rest = (*items[:starred], Sequence("list", middle, UNKNOWN), *items[len(items) - tail :])
+                for element, item in zip(elements, rest, strict=True):
+                    inner = element.value if isinstance(element, ast.Starred) else element
+                    self.assign(inner, item, frame)
+                return
+        rows = [v for v in options(value) if isinstance(v, Sequence) and v.items and len(v.items) == len(elements)]
+        if rows and starred is None:
+            for index, element in enumerate(elements):
+                self.assign(element, join(*(cast("tuple[Value, ...]", r.items)[index] for r in rows)), frame)
+            return
+        member = self.element(value)
+        for element in elements:
+            self.assign(element, member, frame)
+
+    def _assign_attribute(
+        self,
+        target: ast.Attribute,
+        value: Value,
+        frame: Frame,
+        source: ast.expr | None,
+        augmented: bool,
+        old: Value | None,
+    ) -> None:
+        owner = self.eval(target.value, frame)
+        reads = augmented or (source is not None and _reads(source, target))
+        for option in options(owner):
+            before = old
+            if isinstance(option, Instance):
+                if before is None and not self.quiet:
+                    before = self._before(option, target.attr, frame)
+                if not self.quiet and (self.heap[option].outer or frame.function is None):
+                    self.tell(
+                        F.Store(
+                            self.where(frame),
+                            target,
+                            "attribute",
+                            option,
+                            target.attr,
+                            value,
+                            before,
+                            reads,
+                            self.is_module(option),
+                        )
+                    )
+                self.heap[option].put(target.attr, value, replace=bool(self.quiet) and not frame.conditional)
+            elif isinstance(option, ExternalInstance):
+                if option.ident:
+                    self.heap[option].put(target.attr, value, replace=False)
+                self.tell(F.Store(self.where(frame), target, "attribute", option, target.attr, value, before, reads, self.is_module(option)))
+            elif isinstance(option, (Tensor, Class, Function, External)):
+                self.tell(F.Store(self.where(frame), target, "attribute", option, target.attr, value, before, reads))
+        if isinstance(target.value, ast.Name):
+            frame.env[f"{target.value.id}.{target.attr}"] = value
+
+    def _before(self, owner: Instance, name: str, frame: Frame) -> Value | None:
+        if name in self.heap[owner].attributes:
+            return self.heap[owner].attributes[name]
+        holder = self.lineage(owner.cls).holder(name)
+        if holder is None:
+            return None
+        return self._class_attribute(holder, name, owner)
+
+    def _assign_item(self, target: ast.Subscript, value: Value, frame: Frame, augmented: bool) -> None:
+        base = self.eval(target.value, frame)
+        index, parts, slices = self.index(target.slice, frame)
+        self.tell(F.Index(self.where(frame), target, base, index, parts, slices, "store", value))
+        for option in options(base):
+            if isinstance(option, (Sequence, Mapping)) and option.outer:
+                old = self._item_of(option, index, target.slice) if isinstance(option, Mapping) else None
+                name = ast.unparse(target.value)
+                self.tell(F.Store(self.where(frame), target, "item", option, name, value, old, augmented))
+        if isinstance(base, Mapping):
+            if isinstance(index, Const):
+                entries = {**dict(base.entries), index.value: value}
+                new: Value = Mapping(tuple(entries.items()), base.element, base.outer)
+            else:
+                new = Mapping(base.entries, join(base.element, value) if base.element else value, base.outer)
+            self._put_back(target.value, new, frame)
+        elif isinstance(base, Sequence) and not isinstance(target.slice, ast.Slice):
+            if base.items is not None and isinstance(index, Const) and isinstance(index.value, int):
+                if -len(base.items) <= index.value < len(base.items):
+                    items = list(base.items)
+                    items[index.value] = value
+                    self._put_back(target.value, Sequence(base.kind, tuple(items), UNKNOWN, base.outer), frame)
+                return
+            self._put_back(target.value, Sequence(base.kind, None, join(self.element(base), value), base.outer), frame)
+        elif self.container_members(base) is not None and isinstance(base, (Instance, ExternalInstance)):
+            self._container_method(base, "__setitem__", (index, value))
+
+    def do_if(self, node: ast.If, frame: Frame) -> bool:
+        answer = self.test(node.test, "if", frame)
+        return self._branches(
+            [(self._assumed(node.test, taken, frame), body) for taken, body in ((True, node.body), (False, node.orelse)) if answer in (None, taken)],
+            frame,
+            undecided=answer is None,
+        )
+
+    def _assumed(self, test: ast.expr, taken: bool, frame: Frame) -> Env:
+        return dict(self.narrow(test, taken, frame))
+
+    def _branches(self, branches: list[tuple[Env, list[ast.stmt]]], frame: Frame, *, undecided: bool) -> bool:
+        before = frame.conditional
+        ends: list[Env | None] = []
+        for env, body in branches:
+            frame.env = env
+            frame.conditional = before or undecided
+            ends.append(frame.env if self.block(body, frame) else None)
+        frame.conditional = before
+        # `frame.env` is replaced by assignments inside the blocks, so each end was read after its block
+        merged = meet(*ends)
+        if merged is None:
+            return False
+        frame.env = merged
+        return True
+
+    def _loop(self, frame: Frame, kind: F.Enclosing, rounds: list[Value | None], node: ast.For | ast.AsyncFor | ast.While) -> bool:
+        """Interprets a loop's body for each round, until nothing new is learnt where members are not known."""
+        outer_exits, outer_enclosing, outer_conditional = frame.exits, frame.enclosing, frame.conditional
+        frame.enclosing = (*outer_enclosing, kind)
+        if len(rounds) < 2:
+            frame.conditional = True
+        leaving: list[Env] = []
+        fell = True
+        for member in rounds:
+            start = frame.env
+            frame.env, frame.exits = dict(start), []
+            if isinstance(node, ast.While):
+                if self.test(node.test, "while", frame) is False:
+                    break
+                frame.env = dict(self.narrow(node.test, True, frame))
+            elif member is not None:
+                self.assign(node.target, member, frame)
+            fell = self.block(node.body, frame)
+            leaving.extend(frame.exits)
+            merged = meet(start, frame.env if fell else None, *frame.exits)
+            assert merged is not None
+            frame.env = merged
+            if merged == start:
+                break
+        frame.exits, frame.enclosing, frame.conditional = outer_exits, outer_enclosing, outer_conditional
+        return self.block(node.orelse, frame)
+
+    def do_for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
+        value = self.eval(node.iter, frame)
+        self.tell_loop(node.iter, value, False, frame)
+        members = self.container_members(value)
+        source = members if members is not None else value
+        if isinstance(source, Sequence) and source.items is not None and not (source.outer and not source.items):
+            items: list[Value | None] = list(source.items)
+            if not items:
+                return self.block(node.orelse, frame)
+            if len(items) <= UNROLL:
+                return self._loop(frame, "for", items if len(items) > 1 else items * 2, node)
+        element = self.element(value)
+        return self._loop(frame, "for", [element, element], node)
+
+    do_asyncfor = do_for
+
+    def do_while(self, node: ast.While, frame: Frame) -> bool:
+        return self._loop(frame, "while", [None, None], node)
+
+    def do_try(self, node: ast.Try, frame: Frame) -> bool:
+        before, enclosing, chance = dict(frame.env), frame.enclosing, frame.chance
+        frame.enclosing = (*enclosing, "try")
+        fell = self.block(node.body, frame)
+        after = frame.env
+        frame.enclosing = enclosing
+        if fell and node.orelse:
+            fell = self.block(node.orelse, frame)
+        ends: list[Env | None] = [frame.env if fell else None]
+        at_raise = meet(before, after) or before
+        for handler in node.handlers:
+            frame.env = dict(at_raise)
+            if handler.name:
+                frame.env[handler.name] = UNKNOWN
+            frame.chance = "low"  # an exception has to be raised first
+            ends.append(frame.env if self.block(handler.body, frame) else None)
+            frame.chance = chance
+        merged = meet(*ends)
+        frame.env = merged if merged is not None else at_raise
+        if not self.block(node.finalbody, frame):
+            return False
+        return merged is not None
+
+    do_trystar = do_try
+
+    def do_with(self, node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
+        enclosing = frame.enclosing
+        for item in node.items:
+            value = self.eval(item.context_expr, frame)
+            name = next((v.name for v in options(value) if isinstance(v, (External, ExternalInstance))), None)
+            self.tell(F.With(self.where(frame), item.context_expr, value, name))
+            if item.optional_vars is not None:
+                entered = self.element(value) if isinstance(value, Sequence) else UNKNOWN
+                self.assign(item.optional_vars, entered, frame)
+            if name is None or not name.startswith(K.SPLITTING_CONTEXTS):
+                frame.enclosing = (*frame.enclosing, "with")
+        fell = self.block(node.body, frame)
+        frame.enclosing = enclosing
+        return fell
+
+    do_asyncwith = do_with
+
+    def do_match(self, node: ast.Match, frame: Frame) -> bool:
+        subject = self.eval(node.subject, frame)
+        if any(isinstance(p, ast.MatchValue) for case in node.cases for p in ast.walk(case.pattern)):
+            self._tell_test(node.subject, "match", subject, frame)
+        branches: list[tuple[Env, list[ast.stmt]]] = [(dict(frame.env), [])]
+        before = frame.env
+        for case in node.cases:
+            frame.env = dict(before)
+            for pattern in ast.walk(case.pattern):
+                bound = getattr(pattern, "name", None) or getattr(pattern, "rest", None)
+                if isinstance(bound, str):
+                    frame.env[bound] = UNKNOWN
+            if case.guard is not None:
+                self.test(case.guard, "if", frame)
+            branches.append((frame.env, case.body))
+        return self._branches(branches, frame, undecided=True)
+
+    def do_assert(self, node: ast.Assert, frame: Frame) -> None:
+        self.test(node.test, "assert", frame)
+        frame.env = dict(self.narrow(node.test, True, frame))
+
+    def do_delete(self, node: ast.Delete, frame: Frame) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Subscript):
+                base = self.eval(target.value, frame)
+                index, parts, slices = self.index(target.slice, frame)
+                self.tell(F.Index(self.where(frame), target, base, index, parts, slices, "del"))
+
+    def do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
+        frame.env[node.name] = self.decorated(self.function_info(node, node.name, frame), frame)
+
+    do_asyncfunctiondef = do_functiondef
+
+    def do_classdef(self, node: ast.ClassDef, frame: Frame) -> None:
+        self.tell(F.Define(self.where(frame), node))
+        frame.env[node.name] = Class(self.local_class(node, frame))
+
+    def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> None:
+        for local, binding in imports_of(frame.module, node):
+            if local != "*":
+                frame.env[local] = self.imported(binding)
+
+    do_importfrom = do_import
+
+    def do_global(self, node: ast.Global, frame: Frame) -> None:
+        frame.outside.update(dict.fromkeys(node.names, "global"))
+
+    def do_nonlocal(self, node: ast.Nonlocal, frame: Frame) -> None:
+        frame.outside.update(dict.fromkeys(node.names, "nonlocal"))
+
+
+def _widen(value: Value) -> Value:
+    """The value with what distinguishes one call from another left out."""
+    if isinstance(value, Const) and value.value is not None:
+        return Plain(type(value.value).__name__)
+    if isinstance(value, Sequence):
+        return Sequence(value.kind, None, join(*(_widen(m) for m in members_of(value))) if members_of(value) else UNKNOWN, value.outer)
+    if isinstance(value, Mapping):
+        values = [_widen(v) for _, v in value.entries] + ([value.element] if value.element is not None else [])
+        return Mapping((), join(*values) if values else None, value.outer)
+    return value
+
+
+def _reads(source: ast.expr, target: ast.Attribute) -> bool:
+    wanted = ast.unparse(target)
+    return any(isinstance(n, ast.Attribute) and n.attr == target.attr and ast.unparse(n) == wanted for n in ast.walk(source))
+
+
+def _as_load(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.Name):
+        return ast.Name(node.id, ast.Load())
+    if isinstance(node, ast.Attribute):
+        return ast.Attribute(node.value, node.attr, ast.Load())
+    assert isinstance(node, ast.Subscript)
+    return ast.Subscript(node.value, node.slice, ast.Load())
+
+
+def _number(name: str, value: Value, answer: bool | None) -> Value:
+    """`int(value)` and its like."""
+    kind = name if name != "round" else "int"
+    if tensor_of(value):
+        return Plain(kind, "tensor")
+    if name == "bool" and answer is not None:
+        return Const(answer)
+    if isinstance(value, Const) and isinstance(value.value, (int, float)) and name in ("int", "float"):
+        try:
+            return Const(int(value.value) if name == "int" else float(value.value))
+        except (ValueError, OverflowError):
+            return Plain(kind)
+    for option in options(value):
+        if isinstance(option, Plain):
+            return Plain(kind, option.origin)
+    return Plain(kind)
+
+
+def _length(value: Value) -> Value:
+    if isinstance(value, Sequence) and value.items is not None and not value.outer:
+        return Const(len(value.items))
+    return K.SHAPE_INT if tensor_of(value) else Plain("int")
+
+
+def _mapping_view(held: Mapping, name: str, args: tuple[Value, ...]) -> Value:
+    values = [v for _, v in held.entries] + ([held.element] if held.element is not None else [])
+    keys: list[Value] = [Const(cast("str", k)) for k, _ in held.entries]
+    if held.element is not None:
+        keys.append(Plain("str"))
+    complete = held.element is None and len(held.entries) <= UNROLL
+    if name == "values":
+        return Sequence("iterator", tuple(values) if complete else None, join(*values) if values else UNKNOWN)
+    if name == "keys":
+        return Sequence("iterator", tuple(keys) if complete else None, join(*keys) if keys else UNKNOWN)
+    if name == "items":
+        pairs = tuple(Sequence("tuple", (k, v), UNKNOWN) for k, v in zip(keys, values, strict=True))
+        joined = Sequence("tuple", (join(*keys), join(*values)), UNKNOWN) if pairs else UNKNOWN
+        return Sequence("iterator", pairs if complete else None, joined)
+    if name in ("get", "pop", "setdefault", "__getitem__"):
+        default = args[1] if len(args) > 1 else NONE
+        if args and isinstance(args[0], Const):
+            found = dict(held.entries).get(args[0].value)
+            if found is not None:
+                return found
+            return join(held.element, default) if held.element is not None else default
+        return join(*values, default)
+    return UNKNOWN

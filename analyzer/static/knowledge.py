@@ -1,0 +1,473 @@
+"""What names of torch, the standard library and numpy give back: the part of the world whose source is not
+read. Facts of the public documentation of torch 2.8 to 2.13; names not listed follow the rules stated here.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from tcready.static.values import (
+    NONE,
+    TAINTED,
+    UNKNOWN,
+    Const,
+    DType,
+    External,
+    ExternalInstance,
+    Mapping,
+    Plain,
+    Sequence,
+    Tensor,
+    Value,
+    holds_tensor,
+    is_surely_tensor,
+    join,
+    members_of,
+    number_from_tensor,
+    options,
+    tensor_of,
+)
+
+INT_FROM_TENSOR = Plain("int", "tensor")
+SHAPE_INT = Plain("int", "shape")
+BOOL = Plain("bool")
+SHAPE = Sequence("tuple", None, SHAPE_INT)
+
+BOOL_OPS = frozenset(
+    "eq ne lt le gt ge not_equal equal_ less less_equal greater greater_equal any all isnan isinf isfinite isposinf "
+    "isneginf isclose isin logical_and logical_or logical_not logical_xor bool signbit isreal".split()
+)
+INT_OPS = frozenset(
+    "argmax argmin argsort long int short count_nonzero bincount searchsorted bucketize randint randperm multinomial "
+    "nonzero argwhere floor_divide_int cumsum_int".split()
+)
+FLOAT_OPS = frozenset(
+    "float half double bfloat16 mean softmax log_softmax sigmoid tanh exp log sqrt rsqrt sin cos norm std var rand "
+    "randn relu gelu silu dropout linear layer_norm normal matmul mm bmm erf".split()
+)
+PAIRS = frozenset("max min sort topk median mode kthvalue cummax cummin aminmax".split())
+"""Give (values, indices) where a dimension is given, or always."""
+ALWAYS_PAIRS = frozenset("sort topk kthvalue cummax cummin aminmax mode std_mean var_mean frexp slogdet".split())
+TUPLES = frozenset(
+    "split chunk unbind tensor_split split_with_sizes hsplit vsplit dsplit meshgrid broadcast_tensors svd qr eigh eig "
+    "lu unsafe_chunk unsafe_split triangular_solve lstsq atleast_1d_tuple".split()
+)
+SHAPE_READS = frozenset("size shape stride numel nelement dim ndimension storage_offset __len__ broadcast_shapes".split())
+PLAIN_READS = frozenset(
+    "is_floating_point is_complex is_contiguous is_signed element_size get_device data_ptr is_tensor is_storage "
+    "is_pinned is_shared is_set_to is_conj is_neg is_same_size is_inference dtype device has_names itemsize "
+    "can_cast result_type promote_types get_default_dtype get_default_device get_device_module get_num_threads "
+    "is_grad_enabled is_inference_mode_enabled is_autocast_enabled get_autocast_dtype get_autocast_gpu_dtype "
+    "is_autocast_cpu_enabled is_autocast_cache_enabled get_autocast_cpu_dtype are_deterministic_algorithms_enabled "
+    "is_deterministic_algorithms_warn_only_enabled finfo iinfo Size memory_format typename layout "
+    "initial_seed seed get_float32_matmul_precision".split()
+)
+NUMBER_READS = frozenset("item equal allclose __bool__ __int__ __float__ __index__ is_nonzero".split())
+NONE_CALLS = frozenset(
+    "backward manual_seed set_default_dtype set_default_device set_num_threads retain_grad register_hook "
+    "set_grad_enabled_ use_deterministic_algorithms set_float32_matmul_precision set_printoptions save _assert "
+    "_check _check_is_size _check_value _assert_async set_rng_state".split()
+)
+TENSOR_ATTRIBUTES = frozenset("T mT H mH data grad real imag values indices".split())
+PLAIN_ATTRIBUTES = frozenset(
+    "dtype device layout requires_grad is_leaf is_cuda is_sparse is_quantized is_meta is_mps is_cpu is_nested "
+    "is_mkldnn is_xpu grad_fn name itemsize names output_nr _version".split()
+)
+TENSOR_ONLY_METHODS = frozenset(
+    "size dim sum mean view reshape permute transpose unsqueeze squeeze expand expand_as contiguous masked_fill "
+    "masked_fill_ softmax float half bool long to_dense detach clone matmul bmm flatten repeat_interleave chunk "
+    "split argmax argmin topk gather scatter scatter_ index_select type_as new_zeros new_ones new_full any all "
+    "abs sqrt rsqrt exp log pow clamp unbind cumsum norm nonzero max min item tolist cpu cuda eq ne lt gt le ge "
+    "unflatten roll mul add sub div sigmoid tanh numel ndimension is_floating_point masked_select unique "
+    "repeat expand flip std var".split()
+)
+"""Methods that, of what models pass around, only a tensor (or an array) has."""
+
+TENSOR_NAMESPACES = (
+    "torch.nn.functional.",
+    "torch.linalg.",
+    "torch.fft.",
+    "torch.special.",
+    "torch.nn.init.",
+    "torch._C._nn.",
+    "torch.nn.utils.rnn.pad_",
+    "torch.nn.utils.parameters_to_vector",
+    "torch.Tensor.",
+    "torch.ops.",
+    "torch.masked.",
+    "torch.signal.",
+    "torch.sparse.",
+)
+DEAD_UNDER_DYNAMO = MappingProxyType(
+    {
+        "torch.compiler.is_compiling": True,
+        "torch.compiler.is_dynamo_compiling": True,
+        "torch._dynamo.is_compiling": True,
+        "torch._dynamo.external_utils.is_compiling": True,
+        "torch.compiler.is_exporting": False,
+        "torch.jit.is_scripting": False,
+        "torch.jit.is_tracing": False,
+        "torch._C._get_tracing_state": False,
+        "torch.onnx.is_in_onnx_export": False,
+        "torch.overrides.has_torch_function": False,
+        "torch.overrides.has_torch_function_unary": False,
+        "torch.overrides.has_torch_function_variadic": False,
+        "torch.overrides.is_tensor_method_or_property": False,
+    }
+)
+"""Calls that have one answer while Dynamo traces (measured: constructs.md, torch.compiler.is_compiling row)."""
+
+SPLITTING_CONTEXTS = (
+    "torch.no_grad",
+    "torch.enable_grad",
+    "torch.set_grad_enabled",
+    "torch.inference_mode",
+    "torch.autocast",
+    "torch.amp.",
+    "torch.cuda.amp.",
+    "torch.autograd.profiler.",
+    "torch.profiler.",
+    "torch.nn.attention.sdpa_kernel",
+)
+"""Contexts in which a break splits the frame instead of ending it (measured for torch.no_grad)."""
+
+
+def first(args: tuple[Value, ...], keywords: dict[str, Value], name: str, position: int = 0) -> Value | None:
+    """The argument given by position or by name, or None."""
+    return args[position] if len(args) > position else keywords.get(name)
+
+
+def dtype_of(value: Value | None) -> DType | None:
+    """The kind of number that a `dtype=` argument asks for."""
+    if isinstance(value, External) and value.name.startswith("torch."):
+        name = value.name.removeprefix("torch.")
+        if name == "bool":
+            return "bool"
+        if name.startswith(("float", "bfloat", "half", "double")):
+            return "float"
+        if name.startswith(("int", "uint", "long", "short")):
+            return "int"
+    if isinstance(value, External) and value.name in ("bool", "int", "float"):
+        return value.name  # type: ignore[return-value]
+    return None
+
+
+def tensor_method(name: str, receiver: Tensor, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
+    """What `receiver.name(*args, **keywords)` gives."""
+    if name in TENSOR_ONLY_METHODS and not receiver.sure:
+        receiver = Tensor(receiver.dtype)  # its use says so
+    return _operation(name, receiver, args, keywords)
+
+
+def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
+    """A tensor operation, as a method of its first argument."""
+    sure = subject.sure
+    base = name.rstrip("_") if name not in ("__len__",) and not name.startswith("__") else name
+    if base in ("item", "is_nonzero") or name in ("__bool__", "__int__", "__float__", "__index__"):
+        kind = {"bool": "bool", "int": "int", "float": "float"}.get(subject.dtype or "")
+        return Plain(kind, "tensor")
+    if base in ("equal", "allclose"):
+        return Plain("bool", "tensor")
+    if base == "tolist":
+        return Sequence("list", None, Plain(subject.dtype, "tensor"))
+    if base in ("size", "stride"):
+        return SHAPE_INT if args or "dim" in keywords else SHAPE
+    if base in ("numel", "nelement", "__len__", "storage_offset"):
+        return SHAPE_INT
+    if base in ("dim", "ndimension"):
+        return Plain("int")
+    if base == "type" and not args and not keywords:
+        return Plain("str")
+    if base in PLAIN_READS:
+        return Plain()
+    if base in NONE_CALLS:
+        return NONE
+    if base == "numpy":
+        return ExternalInstance("numpy.ndarray")
+    if base in ("storage", "untyped_storage"):
+        return Plain("Storage")
+    if base in PAIRS:
+        dim = first(args, keywords, "dim")
+        if base in ALWAYS_PAIRS or (dim is not None and not isinstance(dim, Tensor) and dim != NONE):
+            return Sequence("tuple", (Tensor(subject.dtype, sure), Tensor("int", sure)), UNKNOWN)
+        return Tensor(subject.dtype, sure)
+    if base in ("nonzero", "where") and keywords.get("as_tuple") == Const(True):
+        return Sequence("tuple", None, Tensor("int", sure))
+    if base in ("unique", "unique_consecutive"):
+        extra = [k for k in ("return_inverse", "return_counts") if keywords.get(k, Const(False)) != Const(False)]
+        if extra:
+            return Sequence("tuple", (Tensor(subject.dtype, sure), *(Tensor("int", sure) for _ in extra)), UNKNOWN)
+        return Tensor(subject.dtype, sure)
+    if base in ALWAYS_PAIRS:
+        return Sequence("tuple", (Tensor(None, sure), Tensor(None, sure)), UNKNOWN)
+    if base in TUPLES:
+        return Sequence("tuple", None, Tensor(subject.dtype, sure))
+    if base in BOOL_OPS:
+        return Tensor("bool", sure)
+    if base in INT_OPS:
+        return Tensor("int", sure)
+    if base in FLOAT_OPS:
+        return Tensor("float", sure)
+    if base in ("to", "type"):
+        wanted = [dtype_of(v) for v in (*args, *keywords.values())]
+        known = [d for d in wanted if d]
+        if known:
+            return Tensor(known[0], sure)
+        return Tensor(subject.dtype if not any(isinstance(v, (Plain, Tensor)) for v in args) else None, sure)
+    if base in ("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"):
+        return Tensor(dtype_of(keywords.get("dtype")) or (None if "dtype" in keywords else subject.dtype), sure)
+    if base.endswith("_like"):
+        return Tensor(dtype_of(keywords.get("dtype")) or (None if "dtype" in keywords else subject.dtype), sure)
+    if base in ("type_as", "view_as_complex", "view_as_real", "sum", "cumsum", "prod", "where", "abs"):
+        return Tensor(None if subject.dtype == "bool" or base in ("type_as", "where") else subject.dtype, sure)
+    asked = dtype_of(keywords.get("dtype"))
+    return Tensor(asked or subject.dtype, sure)
+
+
+def binary(op: str, left: Value, right: Value) -> Value:
+    """`left op right` for values of which at least one may be a tensor or number; op is ast's class name."""
+    lt, rt = tensor_of(left), tensor_of(right)
+    if lt or rt:
+        sure = (lt is None or lt.sure) and (rt is None or rt.sure)
+        unsure = not ((lt and is_surely_tensor(left)) or (rt and is_surely_tensor(right)))
+        if op in ("BitAnd", "BitOr", "BitXor"):
+            dtype: DType | None = "bool" if (lt and lt.dtype == "bool") or (rt and rt.dtype == "bool") else None
+        elif op == "Div":
+            dtype = "float"
+        else:
+            kinds = {t.dtype for t in (lt, rt) if t}
+            dtype = next(iter(kinds)) if len(kinds) == 1 else None
+            dtype = None if dtype == "bool" else dtype
+        return Tensor(dtype, sure and not unsure)
+    for side in (left, right):
+        if any(isinstance(v, External) and v.name.startswith("torch.") for v in options(side)):
+            return Plain()
+    tainted = any(v == TAINTED for side in (left, right) for v in options(side))
+    if any(isinstance(v, type(UNKNOWN)) for side in (left, right) for v in options(side)):
+        return TAINTED if tainted else UNKNOWN
+    origins = [v.origin for side in (left, right) for v in options(side) if isinstance(v, Plain)]
+    kinds_ = {v.kind for side in (left, right) for v in options(side) if isinstance(v, Plain)}
+    for origin in ("tensor", "random", "shape"):
+        if origin in origins:
+            return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None, origin)
+    return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None)
+
+
+def external_attribute(name: str) -> Value:
+    """What a dotted external name stands for when it is read and not called."""
+    if name in ("torch.inf", "torch.pi", "torch.e", "torch.nan", "math.pi", "math.inf", "math.e", "math.nan"):
+        return Plain("float")
+    if name in ("typing.TYPE_CHECKING", "typing_extensions.TYPE_CHECKING"):
+        return Const(False)
+    if name == "torch.__version__" or name.startswith("torch.version."):
+        return Plain("str")
+    return External(name)
+
+
+def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:
+    """What calling the external `name` gives, or None where nothing is known of that name."""
+    if name in DEAD_UNDER_DYNAMO:
+        return Const(DEAD_UNDER_DYNAMO[name])
+    if name.startswith("torch."):
+        return _torch_call(name, args, keywords)
+    root = name.partition(".")[0]
+    if root == "numpy":
+        return _numpy_call(name)
+    if root == "math":
+        return Plain("int" if name in ("math.ceil", "math.floor", "math.trunc", "math.isqrt") else None, _origin(args))
+    if root == "random":
+        return Plain(None, "random")
+    if name.startswith(("os.", "time.", "sys.", "platform.", "re.", "json.", "inspect.", "string.", "logging.")):
+        if name == "logging.getLogger":
+            return ExternalInstance("logging.Logger")
+        return Plain()
+    if name == "warnings.warn":
+        return NONE
+    if name in ("copy.copy", "copy.deepcopy", "typing.cast"):
+        position = 1 if name == "typing.cast" else 0
+        return args[position] if len(args) > position else UNKNOWN
+    if name == "collections.OrderedDict" and not args:
+        return Mapping((), None)
+    if name == "collections.defaultdict":
+        return Mapping((), UNKNOWN)
+    if root == "einops" and args:
+        return Tensor(None)
+    if root in ("ctypes", "threading", "contextlib", "datetime", "pathlib", "uuid", "weakref", "io", "types", "string"):
+        return ExternalInstance(name)
+    if root in ("collections", "itertools", "functools", "operator", "enum", "dataclasses", "abc", "copy", "typing"):
+        return TAINTED if any(holds_tensor(a) for a in args) else UNKNOWN
+    return None
+
+
+def _origin(args: tuple[Value, ...]) -> str:
+    for origin in ("tensor", "random", "shape"):
+        if origin == "tensor" and any(tensor_of(a) or number_from_tensor(a) for a in args):
+            return "tensor"
+        if any(isinstance(v, Plain) and v.origin == origin for a in args for v in options(a)):
+            return origin
+    return "config"
+
+
+def _numpy_call(name: str) -> Value:
+    if name.startswith("numpy.random."):
+        return Plain(None, "random")
+    if name in ("numpy.prod", "numpy.sqrt", "numpy.ceil", "numpy.log2", "numpy.floor"):
+        return Plain()
+    return ExternalInstance("numpy.ndarray")
+
+
+def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:
+    last = name.rpartition(".")[2]
+    short = name.removeprefix("torch.")
+    if name.startswith("torch.nn.") and last[:1].isupper():
+        if last in ("Parameter", "Buffer") or name.startswith("torch.nn.parameter."):
+            return Tensor(None, leaf=True)
+        return ExternalInstance("torch.nn." + last if short.startswith("nn.modules.") else name)
+    if last[:1].isupper():
+        if last in ("Tensor", "FloatTensor", "LongTensor", "BoolTensor", "IntTensor", "HalfTensor", "DoubleTensor"):
+            kind: DType | None = {"LongTensor": "int", "IntTensor": "int", "BoolTensor": "bool"}.get(last, "float")  # type: ignore[assignment]
+            return Tensor(kind)
+        return Plain("Size") if last == "Size" else ExternalInstance(name)
+    if name.startswith(TENSOR_NAMESPACES):
+        subject = tensor_of(args[0]) if args else None
+        rest = args[1:]
+        if name.startswith("torch.nn.functional.") and last in (
+            "multi_head_attention_forward",
+            "max_pool2d_with_indices",
+        ):
+            return Sequence("tuple", (Tensor("float"), Tensor()), UNKNOWN)
+        if name.startswith("torch.ops."):
+            return Tensor(None, sure=False)
+        return _operation(last, Tensor(subject.dtype) if subject else Tensor(), rest, keywords)
+    if "." not in short:
+        if short in ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "autocast", "device"):
+            return ExternalInstance(name)
+        if short == "compile":
+            return args[0] if args else UNKNOWN
+        if short in PLAIN_READS or short in ("dtype",):
+            return Plain()
+        if short == "numel":
+            return SHAPE_INT
+        if short == "broadcast_shapes":
+            return SHAPE
+        if short in ("equal", "allclose", "is_nonzero"):
+            return Plain("bool", "tensor")
+        if short in NONE_CALLS:
+            return NONE
+        if short in ("load", "get_rng_state", "hub", "vmap", "cond", "while_loop"):
+            return UNKNOWN
+        subject = next((t for a in args if (t := tensor_of(a))), None)
+        asked = dtype_of(keywords.get("dtype"))
+        if short in ("tensor", "as_tensor", "asarray", "from_numpy"):
+            found = args[0] if args else UNKNOWN
+            kind = asked or (_python_dtype(found) if "dtype" not in keywords else None)
+            return Tensor(kind)
+        if short in ("zeros", "ones", "empty", "full", "linspace", "eye", "rand", "randn", "normal"):
+            return Tensor(asked or ("float" if "dtype" not in keywords and short != "full" else None))
+        if short == "arange":
+            plain = "dtype" not in keywords
+            whole = all(isinstance(v, (Const, Plain)) and _python_dtype(v) == "int" for v in args)
+            return Tensor(asked or ("int" if plain and whole else None))
+        if short == "where" and len(args) == 1 and not keywords:
+            return Sequence("tuple", None, Tensor("int"))
+        if short == "where" and len(args) == 3:
+            both = [tensor_of(a) for a in args[1:]]
+            kinds = {t.dtype if t else _python_dtype(a) for t, a in zip(both, args[1:], strict=True)}
+            return Tensor(kinds.pop() if len(kinds) == 1 else None)
+        if short in ("cat", "stack", "concat", "hstack", "vstack", "concatenate") and args:
+            inner = [
+                t
+                for v in options(args[0])
+                if isinstance(v, Sequence)
+                for m in members_of(v)
+                if (t := tensor_of(m))
+            ]
+            merged = tensor_of(join(*inner)) if inner else None
+            return Tensor(merged.dtype if merged else None)
+        return _operation(short, Tensor(subject.dtype) if subject else Tensor(), args[1:] if args else (), keywords)
+    if short.startswith(("cuda.", "backends.", "distributed.", "version.", "mps.", "xpu.", "cpu.", "accelerator.")):
+        return Plain()
+    if short.startswith(("autograd.grad",)):
+        return Sequence("tuple", None, Tensor())
+    if short in ("nn.utils.rnn.pack_padded_sequence", "nn.utils.rnn.pack_sequence"):
+        return ExternalInstance("torch.nn.utils.rnn.PackedSequence")
+    if short == "nn.utils.rnn.pad_packed_sequence":
+        return Sequence("tuple", (Tensor(), Tensor("int")), UNKNOWN)
+    if short.startswith(("utils.cpp_extension.", "utils.data.", "classes.")):
+        return ExternalInstance(name)
+    if short.startswith(("jit.", "compiler.", "library.", "_dynamo.", "fx.", "profiler.", "random.", "autograd.")):
+        return args[0] if short in ("jit.script", "jit.trace", "compiler.disable") and args else ExternalInstance(name)
+    return None
+
+
+def _python_dtype(value: Value) -> DType | None:
+    """The dtype `torch.tensor(value)` would have."""
+    if isinstance(value, Tensor):
+        return value.dtype
+    if isinstance(value, Const):
+        kind = type(value.value).__name__
+    elif isinstance(value, Plain):
+        kind = value.kind or ""
+    elif isinstance(value, Sequence):
+        kinds = {_python_dtype(m) for m in members_of(value)}
+        return kinds.pop() if len(kinds) == 1 else None
+    else:
+        return None
+    return kind if kind in ("bool", "int", "float") else None  # type: ignore[return-value]
+
+
+RNN_MODULES = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
+CONTAINERS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict", "torch.nn.ParameterList", "torch.nn.ParameterDict"})
+CELLS = frozenset({"torch.nn.LSTMCell"})
+
+
+def is_module_class(name: str) -> bool:
+    """A class of torch.nn that is an nn.Module."""
+    last = name.rpartition(".")[2]
+    return name.startswith("torch.nn.") and last[:1].isupper() and last not in ("Parameter", "Buffer")
+
+
+def module_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
+    """What calling an instance of the torch.nn class `name` gives."""
+    out = Tensor("float")
+    if name in RNN_MODULES:
+        state: Value = Sequence("tuple", (out, out), UNKNOWN) if name.endswith("LSTM") else out
+        return Sequence("tuple", (out, state), UNKNOWN)
+    if name in CELLS:
+        return Sequence("tuple", (out, out), UNKNOWN)
+    if name == "torch.nn.MultiheadAttention":
+        return Sequence("tuple", (out, join(out, NONE)), UNKNOWN)
+    if name in ("torch.nn.Identity", "torch.nn.Dropout", "torch.nn.Flatten", "torch.nn.Unflatten") and args:
+        return args[0]
+    return out
+
+
+MODULE_TENSORS = frozenset(
+    "weight bias running_mean running_var num_batches_tracked in_proj_weight in_proj_bias weight_ih weight_hh "
+    "bias_ih bias_hh".split()
+)
+
+
+def module_method(name: str, module: Value) -> Value | None:
+    """What an inherited method of nn.Module gives, or None where it has no such method."""
+    if name in ("parameters", "buffers"):
+        return Sequence("iterator", None, Tensor(leaf=True))
+    if name in ("named_parameters", "named_buffers"):
+        return Sequence("iterator", None, Sequence("tuple", (Plain("str"), Tensor(leaf=True)), UNKNOWN))
+    if name in ("get_parameter", "get_buffer"):
+        return Tensor(leaf=True)
+    if name in ("children", "modules"):
+        return Sequence("iterator", None, UNKNOWN)
+    if name in ("named_children", "named_modules"):
+        return Sequence("iterator", None, Sequence("tuple", (Plain("str"), UNKNOWN), UNKNOWN))
+    if name in ("train", "eval", "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "requires_grad_", "apply"):
+        return module
+    if name == "state_dict":
+        return Mapping((), Tensor(leaf=True))
+    if name in ("zero_grad", "load_state_dict", "register_parameter", "extra_repr"):
+        return NONE
+    if name.startswith("register_") and name.endswith("_hook"):
+        return ExternalInstance("torch.utils.hooks.RemovableHandle")
+    if name in ("get_submodule", "get_extra_state", "_get_name"):
+        return UNKNOWN
+    return None

@@ -1,0 +1,536 @@
+"""Targets and rules to a StaticResult: reads, interprets, lets rules judge, and makes findings of claims."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcready.schema import (
+    BREAKING,
+    Confidence,
+    Finding,
+    Fix,
+    Level,
+    Mode,
+    Skipped,
+    SourceText,
+    StaticModule,
+    StaticResult,
+    StaticTarget,
+    TcreadyError,
+    display_path,
+    origin_of,
+)
+from tcready.static import locate
+from tcready.static.facts import Fact
+from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
+from tcready.static.interp import Interpreter
+from tcready.static.rule import Claim, Rule
+from tcready.static.source import Source, UnreadableError
+from tcready.static.values import (
+    Choice,
+    Class,
+    Function,
+    Instance,
+    Tensor,
+    Value,
+    is_surely_tensor,
+    options,
+    tensor_of,
+)
+
+CHANCES: tuple[Confidence, ...] = ("low", "medium", "high")
+IGNORED_FOLDERS = frozenset(
+    {"__pycache__", "node_modules", "build", "dist", "site-packages", "venv", "env", "__pypackages__"}
+)
+
+
+@dataclass(frozen=True)
+class LintOptions:
+    root: Path
+    mode: Mode | None = "infer"
+    """What `self.training` is taken for; None for both."""
+    select: tuple[str, ...] = ()
+    """Prefixes of rule codes; empty for all."""
+    ignore: tuple[str, ...] = ()
+    torch_version: str | None = None
+    search_path: tuple[Path, ...] | None = None
+    """Where installed packages are looked for; None for this interpreter's path."""
+    low: bool = False
+    """Keep findings of low confidence."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing to analyse: a class or function as the user would compile it."""
+
+    target: str
+    module: ModuleInfo
+    name: str | None
+    """None for every nn.Module of the file."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """An interpreted entry: where it starts, and the module object it starts from."""
+
+    target: str
+    entry: int
+    root: Instance | None
+
+
+def lint(targets: Sequence[str], rules: Sequence[Rule], options: LintOptions) -> StaticResult:
+    """Analyses files, folders, `path.py::Name` and `pkg.mod::Name`; nothing of theirs is executed.
+
+    A file that cannot be read is in `skipped`; the others are still analysed. Raises TcreadyError for a
+    target that does not exist or a name that is not there.
+    """
+    chosen = _chosen(rules, options)
+    search_path = options.search_path or locate.default_search_path(options.root)
+    packages = tuple(dict.fromkeys(t.split("::")[0].split(".")[0] for t in targets if _is_dotted(t)))
+    program = Program(options.root, search_path, packages, third_party=False)
+    skipped: dict[Path, str] = {}
+    entries = [entry for target in targets for entry in _entries(target, program, options.root, skipped)]
+    training = None if options.mode is None else options.mode == "train"
+    passes = [_Pass(Interpreter(program, training), entries)]
+    if _uses_third_party(program, search_path):
+        wide = Program(options.root, search_path, packages, third_party=True)
+        wide.share(program)
+        passes.append(_Pass(Interpreter(wide, training), entries))
+    findings: dict[tuple[str, int, int, str], Finding] = {}
+    targets_found: list[StaticTarget] = []
+    for number, run in enumerate(passes):
+        own = number == 0
+        made = run.findings(chosen, options, packages, own=own)
+        findings.update({key: f for key, f in made.items() if key not in findings})
+        if number == len(passes) - 1:
+            targets_found = run.targets(findings)
+    last = passes[-1].interpreter
+    everything = sorted(findings.values(), key=lambda f: (f.path, f.line, f.column, f.rule or ""))
+    shown = {f.path for f in everything}
+    sources = _sources(last.program, options.root, shown, {e.module.path for e in entries})
+    unread = {**program.skipped, **skipped} if skipped or program.skipped else {}
+    return StaticResult(
+        findings=tuple(everything),
+        targets=tuple(targets_found),
+        sources=tuple(sources),
+        skipped=tuple(
+            Skipped(display_path(str(path), str(options.root)), reason) for path, reason in sorted(unread.items())
+        ),
+        warnings=(),
+        statistics=_statistics(passes[0].interpreter, last, options.root),
+    )
+
+
+def _chosen(rules: Sequence[Rule], options: LintOptions) -> list[Rule]:
+    return [
+        rule
+        for rule in rules
+        if (not options.select or rule.code.startswith(options.select)) and not (options.ignore and rule.code.startswith(options.ignore))
+    ]
+
+
+# targets
+
+
+def _is_dotted(target: str) -> bool:
+    """`pkg.mod::Name`, as opposed to a path."""
+    place, _, name = target.partition("::")
+    return bool(name) and "/" not in place and "\\" not in place and not place.endswith(".py")
+
+
+def _entries(target: str, program: Program, root: Path, skipped: dict[Path, str]) -> Iterator[Entry]:
+    place, _, name = target.partition("::")
+    if _is_dotted(target):
+        module = program.module(place)
+        if module is None:
+            if locate.find_module(place, program.search_path) is None:
+                raise TcreadyError(f"{target}: no module {place!r} on the search path; is its package installed here?")
+            reason = next(iter(program.skipped.values()), "its source is not read")
+            raise TcreadyError(f"{target}: {reason}")
+        yield _named(target, module, name, program)
+        return
+    path = (root / place).resolve() if not Path(place).is_absolute() else Path(place)
+    if path.is_dir():
+        if name:
+            raise TcreadyError(f"{target}: {place} is a folder; name the file that holds {name}")
+        for file in _python_files(path):
+            yield from _file_entries(file, display_path(str(file), str(root)), None, program, skipped)
+        return
+    if not path.exists():
+        raise TcreadyError(f"{place}: no such file or folder")
+    yield from _file_entries(path, target, name or None, program, skipped)
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            if path.name not in IGNORED_FOLDERS and not path.name.startswith(".") and not path.is_symlink():
+                if not path.name.endswith(".egg-info"):
+                    yield from _python_files(path)
+        elif path.suffix == ".py":
+            yield path
+
+
+def _file_entries(
+    path: Path, target: str, name: str | None, program: Program, skipped: dict[Path, str]
+) -> Iterator[Entry]:
+    try:
+        module = program.file(path)
+    except UnreadableError as error:
+        skipped[path] = str(error)
+        return
+    if name is None:
+        yield Entry(target, module, None)
+    else:
+        yield _named(target, module, name, program)
+
+
+def _named(target: str, module: ModuleInfo, name: str, program: Program) -> Entry:
+    if name.split(".")[0] not in module.bindings and not module.stars:
+        known = [n for n, b in module.bindings.items() if any(isinstance(x, (ClassInfo, FunctionInfo)) for x in b)]
+        shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+        raise TcreadyError(f"{target}: no {name!r} in {module.path.name}" + (f"; it has {shown}" if shown else ""))
+    return Entry(target, module, name)
+
+
+def _uses_third_party(program: Program, search_path: tuple[Path, ...]) -> bool:
+    roots = {
+        name.partition(".")[0]
+        for module in program.modules()
+        for found in module.bindings.values()
+        for binding in found
+        if (name := getattr(binding, "module", None)) and isinstance(name, str)
+    }
+    return any(
+        not locate.is_opaque(root)
+        and (path := locate.find_module(root, search_path)) is not None
+        and not program.is_own(path)
+        for root in roots
+    )
+
+
+# one interpretation of all entries
+
+
+class _Pass:
+    """Every entry interpreted over one Program, and what follows from it."""
+
+    def __init__(self, interpreter: Interpreter, entries: Sequence[Entry]) -> None:
+        self.interpreter = interpreter
+        self.analyses: list[Analysis] = []
+        for entry in entries:
+            self.analyses.extend(self._analyse(entry))
+
+    def _analyse(self, entry: Entry) -> Iterator[Analysis]:
+        if entry.name is None:
+            yield from self._whole_file(entry)
+            return
+        found = self._resolve(entry)
+        for value in options(found):
+            if isinstance(value, Class):
+                yield from self._class(value.info, entry.target)
+            elif isinstance(value, Instance) and self.interpreter.is_module(value):
+                yield from self._object(value, entry.target)
+            elif isinstance(value, Function):
+                yield from self._function(value, entry.target)
+
+    def _resolve(self, entry: Entry) -> Value:
+        assert entry.name is not None
+        first, *rest = entry.name.split(".")
+        interpreter = self.interpreter
+        value = interpreter.global_value(entry.module, first)
+        for name in rest:
+            if value is not None:
+                value = interpreter.attribute(value, name, interpreter.module_frame(entry.module))
+        if value is None:
+            raise TcreadyError(f"{entry.target}: no {entry.name!r} in {entry.module.path.name}")
+        return value
+
+    def _class(self, cls: ClassInfo, target: str) -> Iterator[Analysis]:
+        yield from self._object(self.interpreter.build(cls), target)
+
+    def _object(self, root: Instance, target: str) -> Iterator[Analysis]:
+        context = self.interpreter.run_forward(root)
+        if context is not None:
+            yield Analysis(target, context, root)
+
+    def _function(self, value: Function, target: str) -> Iterator[Analysis]:
+        """A callable that returns a module is a way to build it; any other is what gets compiled."""
+        interpreter = self.interpreter
+        interpreter.quiet += 1
+        try:
+            made = interpreter.invoke(value, (), {}, interpreter.module_frame(value.info.module), "high")
+        finally:
+            interpreter.quiet -= 1
+        roots = [v for v in options(made) if isinstance(v, Instance) and interpreter.is_module(v)]
+        if roots:
+            for root in roots:
+                yield from self._object(root, target)
+        else:
+            yield Analysis(target, interpreter.run_function(value, value.info) or 0, None)
+
+    def _whole_file(self, entry: Entry) -> Iterator[Analysis]:
+        """Every nn.Module of a file: first those that no other class of it uses, then what was not reached."""
+        interpreter = self.interpreter
+        classes = [c for c in entry.module.classes() if interpreter.lineage(c).is_module]
+        classes = [c for c in classes if interpreter.lineage(c).functions("forward")]
+        used = {
+            name
+            for cls in classes
+            for node in ast.walk(cls.node)
+            if isinstance(node, ast.Name) and (name := node.id) != cls.name
+        }
+        for cls in sorted(classes, key=lambda c: c.name in used):
+            forward = interpreter.lineage(cls).functions("forward")[0]
+            if cls.name in used and any(c.function is forward for c in interpreter.contexts):
+                continue
+            yield from self._class(cls, f"{entry.target}::{cls.name}")
+        for name, value in self._compiled_functions(entry.module, bool(classes)):
+            yield Analysis(f"{entry.target}::{name}", interpreter.run_function(value, value.info) or 0, None)
+
+    def _compiled_functions(self, module: ModuleInfo, has_classes: bool) -> Iterator[tuple[str, Function]]:
+        """Top-level functions decorated with `torch.compile`; `model` where the file has no module class."""
+        for name, found in module.bindings.items():
+            for binding in found:
+                if not isinstance(binding, FunctionInfo):
+                    continue
+                compiled = any("compile" in ast.unparse(d) for d in binding.decorators)
+                if compiled or (name == "model" and not has_classes):
+                    yield name, Function(binding)
+
+    # findings
+
+    def findings(
+        self, rules: Sequence[Rule], options: LintOptions, packages: tuple[str, ...], *, own: bool
+    ) -> dict[tuple[str, int, int, str], Finding]:
+        """Findings by (file, line, column, rule): of own code where `own`, else of the others."""
+        listening: dict[type, list[Rule]] = {}
+        for rule in rules:
+            for kind in rule.facts:
+                listening.setdefault(kind, []).append(rule)
+        claims: dict[tuple[str, int, int, str], tuple[Rule, Claim, Fact, Confidence]] = {}
+        origins: dict[str, str] = {}
+        self.places: dict[tuple[str, int, int, str], set[int]] = {}
+        for fact in self.interpreter.facts:
+            path = fact.where.path
+            if path not in origins:
+                origins[path] = origin_of(path, str(options.root), packages)
+            if (origins[path] == "own") != own:
+                continue
+            for rule in listening.get(type(fact), ()):
+                for claim in _claims(rule, fact):
+                    confidence = _confidence(fact, claim)
+                    key = (path, fact.node.lineno, fact.node.col_offset, rule.code)
+                    self.places.setdefault(key, set()).add(fact.where.context)
+                    known = claims.get(key)
+                    if known is None or CHANCES.index(confidence) > CHANCES.index(known[3]):
+                        claims[key] = (rule, claim, fact, confidence)
+        if not claims:
+            return {}
+        chains = self._chains()
+        made: dict[tuple[str, int, int, str], Finding] = {}
+        repeats: dict[str, int] = {}
+        for key in sorted(claims):
+            rule, claim, fact, confidence = claims[key]
+            if confidence == "low" and not options.low:
+                continue
+            chain = next((chains[c] for c in sorted(self.places[key]) if c in chains), ())
+            finding = self._finding(rule, claim, fact, confidence, chain, options, origins[key[0]])
+            count = repeats.get(finding.fingerprint, 0)
+            repeats[finding.fingerprint] = count + 1
+            if count:
+                finding = dataclasses.replace(finding, fingerprint=f"{finding.fingerprint}-{count + 1}")
+            made[key] = finding
+        return made
+
+    def _chains(self) -> dict[int, tuple[str, ...]]:
+        from tcready.static.graph import CallGraph  # networkx costs 0.15 s: only where something was found
+
+        graph = CallGraph(self.interpreter)
+        chains: dict[int, tuple[str, ...]] = {}
+        for analysis in self.analyses:
+            for context, chain in graph.chains(analysis.entry).items():
+                chains.setdefault(context, chain)
+        return chains
+
+    def _finding(
+        self,
+        rule: Rule,
+        claim: Claim,
+        fact: Fact,
+        confidence: Confidence,
+        chain: tuple[str, ...],
+        options: LintOptions,
+        origin: str,
+    ) -> Finding:
+        source = self._source(fact.where.path)
+        node = fact.node
+        effect = claim.effect or rule.effect
+        level: Level = claim.level or rule.level
+        if confidence == "low" or rule.unproved:
+            level = "note"
+        text = ast.unparse(node)
+        shown = display_path(fact.where.path, str(options.root))
+        identity = "\0".join((rule.code, shown, fact.where.symbol, text))
+        last = node.end_lineno or node.lineno
+        end = node.end_col_offset or 0
+        if isinstance(node, ast.ClassDef):  # the header alone, never a body
+            last, end = node.lineno, node.col_offset + len(f"class {node.name}")
+        return Finding(
+            rule=rule.code,
+            name=rule.name,
+            effect=effect,
+            level=level,
+            confidence=confidence,
+            message=claim.message,
+            path=shown,
+            line=node.lineno,
+            column=source.column(node.lineno, node.col_offset),
+            end_line=last,
+            end_column=source.column(last, end),
+            symbol=fact.where.symbol,
+            origin="own" if origin == "own" else "third_party",
+            status="predicted",
+            gb_ids=rule.gb_ids,
+            targets=(),
+            fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
+            fix=Fix(title=_first_sentence(rule.instead), safe=False, diff=None, verified=None),
+            evidence=tuple(_evidence(fact, effect in BREAKING)),
+            reached_by=chain,
+        )
+
+    def _source(self, path: str) -> Source:
+        for module in self.interpreter.program.modules():
+            if str(module.path) == path:
+                return module.source
+        raise KeyError(path)
+
+    # targets
+
+    def targets(self, findings: dict[tuple[str, int, int, str], Finding]) -> list[StaticTarget]:
+        """The module hierarchy of every analysed root, with the breaking findings each module runs."""
+        from tcready.static.graph import CallGraph, module_tree
+
+        graph = CallGraph(self.interpreter)
+        breaking: dict[int, list[str]] = {}
+        for fact in self.interpreter.facts:
+            start = (fact.where.path, fact.node.lineno, fact.node.col_offset)
+            for key in ((*start, code) for code in self._codes):
+                finding = findings.get(key)
+                if finding is not None and finding.effect in BREAKING and finding.confidence != "low":
+                    breaking.setdefault(fact.where.context, []).append(finding.fingerprint)
+        made: list[StaticTarget] = []
+        for analysis in self.analyses:
+            if analysis.root is None:
+                prints = sorted({p for found in breaking.values() for p in found})
+                made.append(StaticTarget(analysis.target, (StaticModule("", "function", None, None, tuple(prints)),)))
+                continue
+            modules: list[StaticModule] = []
+            for node in module_tree(self.interpreter, analysis.root):
+                found: set[str] = set()
+                where: tuple[str, int] | None = None
+                for value in node.values:
+                    if not isinstance(value, Instance):
+                        continue
+                    for context in graph.run_by(value.ident):
+                        found.update(breaking.get(context, ()))
+                    forward = self.interpreter.lineage(value.cls).functions("forward")
+                    if forward and where is None:
+                        where = (str(forward[0].module.path), forward[0].node.lineno)
+                names = [v.cls.name if isinstance(v, Instance) else v.name.rpartition(".")[2] for v in node.values]
+                modules.append(
+                    StaticModule(
+                        node.name,
+                        " | ".join(dict.fromkeys(names)),
+                        display_path(where[0], str(self.interpreter.program.root)) if where else None,
+                        where[1] if where else None,
+                        tuple(sorted(found)),
+                        node.known,
+                    )
+                )
+            made.append(StaticTarget(analysis.target, tuple(modules)))
+        return made
+
+    @property
+    def _codes(self) -> list[str]:
+        return sorted({key[3] for key in getattr(self, "places", {})})
+
+
+def _claims(rule: Rule, fact: Fact) -> Iterable[Claim]:
+    found = rule.check(fact)
+    if found is None:
+        return ()
+    return (found,) if isinstance(found, Claim) else found
+
+
+def _confidence(fact: Fact, claim: Claim) -> Confidence:
+    """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
+    levels: list[Confidence] = [fact.where.chance]
+    if claim.confidence is not None:
+        levels.append(claim.confidence)
+    for field in dataclasses.fields(fact):
+        levels.extend(_sureness(getattr(fact, field.name)))
+    return min(levels, key=CHANCES.index)
+
+
+def _sureness(value: Any) -> Iterator[Confidence]:
+    if isinstance(value, tuple):
+        for item in value:
+            yield from _sureness(item[1] if isinstance(item, tuple) and len(item) == 2 else item)
+        return
+    if not isinstance(value, (Tensor, Choice)):
+        return
+    tensor = tensor_of(value)
+    if tensor is not None:
+        if not tensor.sure:
+            yield "medium"
+        rest = [v for v in options(value) if not isinstance(v, Tensor)]
+        if rest and not is_surely_tensor(value) and len(rest) > 1:
+            yield "medium"
+
+
+def _evidence(fact: Fact, breaks: bool) -> Iterator[str]:
+    if breaks and fact.where.enclosing:
+        inner = fact.where.enclosing[-1]
+        yield f"stands in a `{inner}`: a break here makes Dynamo run the whole of `{fact.where.symbol}` eagerly"
+    if fact.where.conditional:
+        yield "stands below a branch that configuration decides"
+
+
+def _first_sentence(text: str) -> str:
+    flat = " ".join(text.split())
+    head = flat.split("; ")[0].split(". ")[0]
+    return head.rstrip(".:") if head else "See the rule"
+
+
+def _sources(program: Program, root: Path, shown: set[str], named: set[Path]) -> Iterator[SourceText]:
+    found = []
+    for module in program.modules():
+        path = display_path(str(module.path), str(root))
+        if path in shown or module.path in named:
+            found.append(SourceText(path, module.source.sha256, module.source.text))
+    yield from sorted(found, key=lambda s: s.path)
+
+
+def _statistics(own: Interpreter, wide: Interpreter, root: Path) -> dict[str, Any]:
+    reached = {
+        f"{display_path(c.path, str(root))}::{c.symbol}"
+        for c in wide.contexts
+        if c.function is not None and c.compiled
+    }
+    calls = wide.calls
+    return {
+        "files": len(wide.program.modules()),
+        "functions": len(reached),
+        "calls": len(calls),
+        "calls_resolved": sum(calls.values()),
+        "calls_unresolved": len(calls) - sum(calls.values()),
+        "calls_cut": wide.cut + own.cut if own is not wide else wide.cut,
+        "reached": sorted(reached),
+    }

@@ -1,0 +1,113 @@
+"""Where the source of a dotted module name stands, found without importing anything.
+
+`importlib.util.find_spec` would import parents; this walks path segments, `.pth` files and the mappings of
+editable installs.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+OPAQUE = frozenset(
+    {"torch", "functorch", "torchgen", "numpy", "scipy", "sympy", "pandas", "mpmath", "sklearn", "triton"}
+)
+"""Packages whose source is never read: what they do to Dynamo is known by name."""
+
+
+def is_opaque(name: str) -> bool:
+    """The standard library or one of OPAQUE."""
+    root = name.partition(".")[0]
+    return root in OPAQUE or root in sys.stdlib_module_names
+
+
+def default_search_path(root: Path) -> tuple[Path, ...]:
+    """`root` first, then this interpreter's path with what its `.pth` files add, in order."""
+    found = [root]
+    for entry in sys.path:
+        if entry and (path := Path(entry)).is_dir():
+            found.append(path)
+    return tuple(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=None)
+def _additions(folder: Path) -> tuple[tuple[Path, ...], tuple[tuple[str, Path], ...]]:
+    """Plain folders named by the `.pth` files of `folder`, and the packages its editable finders map."""
+    folders: list[Path] = []
+    mapping: list[tuple[str, Path]] = []
+    for pth in sorted(folder.glob("*.pth")):
+        try:
+            lines = pth.read_text("utf-8", errors="replace").splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            line = line.strip()
+            if line and not line.startswith(("#", "import ", "import\t")) and (folder / line).is_dir():
+                folders.append(folder / line)
+    for finder in sorted(folder.glob("__editable__*_finder.py")):
+        try:
+            tree = ast.parse(finder.read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            continue
+        for node in tree.body:
+            names = [t.id for t in getattr(node, "targets", [getattr(node, "target", None)]) if isinstance(t, ast.Name)]
+            value = getattr(node, "value", None)
+            if "MAPPING" in names and isinstance(value, ast.Dict):
+                mapping.extend((key, Path(path)) for key, path in ast.literal_eval(value).items())
+    return tuple(folders), tuple(mapping)
+
+
+def find_module(name: str, search_path: Iterable[Path]) -> Path | None:
+    """The file of module `name` (`__init__.py` for a package), or None.
+
+    A namespace package has no file: None, though its members are found.
+    """
+    parts = name.split(".")
+    for folder in search_path:
+        found = _below(folder, parts)
+        if found is not None:
+            return found
+        if not folder.name.endswith("-packages"):
+            continue
+        folders, mapping = _additions(folder)
+        for extra in folders:
+            found = _below(extra, parts)
+            if found is not None:
+                return found
+        for prefix, target in mapping:
+            below = prefix.split(".")
+            if parts[: len(below)] == below:
+                found = _file(target) if len(below) == len(parts) else _below(target, parts[len(below) :])
+                if found is not None:
+                    return found
+    return None
+
+
+def _below(folder: Path, parts: list[str]) -> Path | None:
+    return _file(folder.joinpath(*parts)) if (folder / parts[0]).exists() or len(parts) == 1 else None
+
+
+def _file(base: Path) -> Path | None:
+    package = base / "__init__.py"
+    if package.is_file():
+        return package
+    module = base.with_name(base.name + ".py")
+    if module.is_file():
+        return module
+    return base if base.suffix == ".py" and base.is_file() else None
+
+
+def module_name(path: Path) -> tuple[str, Path]:
+    """The dotted name of a file, and the folder that must be on the path for that name.
+
+    The package is told by the `__init__.py`s above it.
+    """
+    parts = [] if path.name == "__init__.py" else [path.stem]
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and folder != folder.parent:
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(parts) or path.parent.name, folder

@@ -1,0 +1,116 @@
+"""Objects and classes as inference sees them: attributes in a heap, method resolution order, what is a module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tcready.static.index import ClassInfo, FunctionInfo
+from tcready.static.knowledge import CONTAINERS, is_module_class
+from tcready.static.values import ExternalInstance, Instance, Value, join
+
+
+@dataclass(frozen=True, eq=False)
+class Lineage:
+    """A class's method resolution order: classes with source, and the external names above them."""
+
+    classes: tuple[ClassInfo, ...]
+    external: tuple[str, ...]
+
+    @property
+    def is_module(self) -> bool:
+        """An nn.Module; where a base is out of sight, a class with its own `forward` is taken for one."""
+        if any(is_module_class(name) for name in self.external):
+            return True
+        unseen = [name for name in self.external if name not in ("object", "abc.ABC", "typing.Generic", "typing.Protocol")]
+        return bool(unseen) and any(
+            "forward" in c.functions for c in self.classes
+        ) and not any(name.startswith("torch.") for name in unseen)
+
+    @property
+    def container(self) -> str | None:
+        """The torch.nn container this class derives from, or None."""
+        return next((name for name in self.external if name in CONTAINERS), None)
+
+    def functions(self, name: str, after: ClassInfo | None = None) -> list[FunctionInfo]:
+        """The definitions of a method, nearest class first found."""
+        for cls in self._from(after):
+            if name in cls.functions:
+                return cls.functions[name]
+        return []
+
+    def _from(self, after: ClassInfo | None) -> tuple[ClassInfo, ...]:
+        if after is None or after not in self.classes:
+            return self.classes
+        return self.classes[self.classes.index(after) + 1 :]
+
+    def holder(self, name: str, after: ClassInfo | None = None) -> ClassInfo | None:
+        """The nearest class that assigns, annotates or nests `name`."""
+        for cls in self._from(after):
+            if name in cls.assigned or name in cls.inner:
+                return cls
+        return None
+
+
+@dataclass
+class Object:
+    """What is known of one object: its attributes so far. `outer`: it outlives the compiled call."""
+
+    outer: bool
+    attributes: dict[str, Value] = field(default_factory=dict)
+    members: Value | None = None
+    """What a ModuleList, Sequential, ModuleDict or ParameterList holds."""
+
+    def put(self, name: str, value: Value, *, replace: bool) -> None:
+        if replace or name not in self.attributes:
+            self.attributes[name] = value
+        else:
+            self.attributes[name] = join(self.attributes[name], value)
+
+
+class Heap:
+    """The objects of one analysis; the identity of an object is where and for whom it was made."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, Object] = {}
+        self._idents: dict[tuple[object, ...], int] = {}
+
+    def ident(self, *key: object, outer: bool) -> int:
+        """The identity for an allocation key; the same key gives the same object again."""
+        if key not in self._idents:
+            self._idents[key] = len(self._idents) + 1
+            self._objects[self._idents[key]] = Object(outer)
+        return self._idents[key]
+
+    def __getitem__(self, value: Instance | ExternalInstance) -> Object:
+        if value.ident not in self._objects:
+            self._objects[value.ident] = Object(True)
+        return self._objects[value.ident]
+
+
+def linearise(
+    cls: ClassInfo, bases: dict[ClassInfo, list[ClassInfo | str]], seen: tuple[ClassInfo, ...] = ()
+) -> tuple[list[ClassInfo], list[str]]:
+    """C3 where it exists, depth first where it does not; external names in the order met."""
+    sequences: list[list[ClassInfo]] = []
+    external: list[str] = []
+    direct: list[ClassInfo] = []
+    for base in bases.get(cls, []):
+        if isinstance(base, str):
+            external.append(base)
+        elif base not in seen and base is not cls:
+            direct.append(base)
+            above, names = linearise(base, bases, (*seen, cls))
+            sequences.append(above)
+            external.extend(name for name in names if name not in external)
+    sequences.append(direct)
+    order = [cls]
+    pending = [list(s) for s in sequences if s]
+    while pending:
+        head = next(
+            (s[0] for s in pending if not any(s[0] in other[1:] for other in pending)),
+            pending[0][0],
+        )
+        if head not in order:
+            order.append(head)
+        pending = [rest for s in pending if (rest := [c for c in s if c is not head])]
+    return order, external

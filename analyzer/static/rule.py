@@ -1,0 +1,91 @@
+"""The Rule type: one hazard, its page, its samples and its claim.
+
+A rule file in `rules/` holds a docstring (its page) and `RULE = Rule(...)`. The page's first line is the
+summary; then the sections `## What it does`, `## Why it hurts torch.compile`, `## Use instead`, `## Limits`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tcready.schema import Confidence, Effect, Level, RuleText
+from tcready.static.facts import Fact
+
+PRELUDE = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n\n\n"
+"""Stands above every sample's source when it is linted and when it is run."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a rule says of one fact. `confidence` None: as sure as the values are."""
+
+    message: str
+    confidence: Confidence | None = None
+    effect: Effect | None = None
+    level: Level | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A model that shows a hazard (BAD) or its cure (GOOD), run under Dynamo by the tests.
+
+    `source` defines `class Model(nn.Module)` or `def model(...)`; in a BAD sample each claimed line ends in
+    the comment `# BAD`. `inputs` is the expression of the argument tuple; `again` that of a second call, for
+    a claim that needs other values or lengths. `config` are torch._dynamo settings the claim depends on.
+    """
+
+    source: str
+    inputs: str = "(torch.randn(4, 8),)"
+    again: str | None = None
+    setup: str = ""
+    """Statements run before the model is built, after the prelude (a file to write, an op to register)."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    code: str
+    name: str
+    effect: Effect
+    level: Level
+    gb_ids: tuple[str, ...]
+    facts: tuple[type[Fact], ...]
+    check: Callable[[Any], Claim | Iterable[Claim] | None] = field(compare=False)
+    """Called with every fact whose type is in `facts`."""
+    page: str
+    bad: tuple[Sample, ...]
+    good: tuple[Sample, ...]
+    unproved: str | None = None
+    """Why no CPU run can show the effect; such a rule stays a note."""
+
+    @property
+    def summary(self) -> str:
+        return self.page.strip().splitlines()[0].strip()
+
+    @property
+    def why(self) -> str:
+        return self.section("Why it hurts torch.compile")
+
+    @property
+    def instead(self) -> str:
+        return self.section("Use instead")
+
+    @property
+    def before(self) -> str:
+        return re.sub(r"[ ]*# BAD\b.*", "", self.bad[0].source).strip("\n")
+
+    @property
+    def after(self) -> str:
+        return self.good[0].source.strip("\n")
+
+    def section(self, title: str) -> str:
+        """The text below a heading of the page. Raises KeyError where the page has no such heading."""
+        match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", self.page, re.M | re.S)
+        if match is None:
+            raise KeyError(f"{self.code}: the page has no section {title!r}")
+        return match[1].strip()
+
+    def text(self) -> RuleText:
+        return RuleText(self.code, self.name, self.summary, self.why, self.instead, self.before, self.after)

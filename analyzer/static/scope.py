@@ -1,0 +1,76 @@
+"""Names while a function is interpreted: its variables, what it returned, what stands around the place."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tcready.static.facts import Chance, Enclosing
+from tcready.static.index import FunctionInfo, ModuleInfo
+from tcready.static.values import Value, join
+
+Env: TypeAlias = "dict[str, Value]"
+
+
+@dataclass(eq=False)
+class Frame:
+    """One interpretation of one function; `env` is replaced as branches part and meet."""
+
+    module: ModuleInfo
+    function: FunctionInfo | None
+    context: int
+    chance: Chance
+    env: Env
+    parent: Frame | None = None
+    """The enclosing function's frame, for a nested function."""
+    key: int = 0
+    returned: list[Value] = field(default_factory=list)
+    yielded: list[Value] = field(default_factory=list)
+    exits: list[Env] = field(default_factory=list)
+    """Environments at `break` and `continue` of the innermost loop."""
+    enclosing: tuple[Enclosing, ...] = ()
+    conditional: bool = False
+    outside: dict[str, str] = field(default_factory=dict)
+    """Names declared `global` or `nonlocal` here."""
+    depth: int = 0
+
+    @property
+    def symbol(self) -> str:
+        return self.function.symbol if self.function else "<module>"
+
+    def lookup(self, name: str) -> Value | None:
+        """A variable of this frame or of one that encloses it."""
+        frame: Frame | None = self
+        while frame is not None:
+            if name in frame.env and frame.outside.get(name) is None:
+                return frame.env[name]
+            frame = frame.parent
+        return None
+
+
+def narrowing_key(node: ast.expr) -> str | None:
+    """The name under which what a test established of `x` or `x.attr` is remembered, or None."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return None
+
+
+def meet(*envs: Env | None) -> Env | None:
+    """The environment after branches that end in `envs`; None for a branch that does not fall through."""
+    alive = [env for env in envs if env is not None]
+    if not alive:
+        return None
+    merged = dict(alive[0])
+    for env in alive[1:]:
+        for name, value in env.items():
+            if name not in merged:
+                if "." not in name:
+                    merged[name] = value
+            elif merged[name] != value:
+                merged[name] = join(merged[name], value)
+        for name in [n for n in merged if "." in n and n not in env]:
+            del merged[name]
+    return merged

@@ -1,0 +1,73 @@
+"""Reading Python sources: bytes, their declared encoding, their tree. Nothing is executed."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import hashlib
+import io
+import re
+import tokenize
+import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+
+class UnreadableError(Exception):
+    """A file that cannot be read or parsed; the message is the reason, one line."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    path: Path
+    text: str
+    tree: ast.Module = field(repr=False)
+    sha256: str
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """Split where Python splits lines: a form feed or U+2028 inside a line does not end it."""
+        return re.split(r"\r\n|\r|\n", self.text)
+
+    def column(self, line: int, offset: int) -> int:
+        """The 1-based character column of a UTF-8 byte offset, as ast counts them, in a 1-based line."""
+        text = self.lines[line - 1]
+        return offset + 1 if text.isascii() else len(text.encode()[:offset].decode(errors="ignore")) + 1
+
+    def offset(self, line: int, column: int) -> int:
+        """The character index in `text` of a 1-based line and column."""
+        return self._starts[line - 1] + column - 1
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
+
+
+def read(path: Path) -> Source:
+    """Reads and parses one file.
+
+    Raises UnreadableError where it cannot be read, decoded as it declares, or parsed by this Python.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror or error}") from None
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = codecs.decode(data, encoding)
+    except (SyntaxError, LookupError) as error:
+        raise UnreadableError(f"cannot be decoded: {error}") from None
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"cannot be decoded: {error.encoding} does not fit at byte {error.start}") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes in somebody's source are not ours to tell
+            tree = ast.parse(text)
+    except SyntaxError as error:
+        raise UnreadableError(f"syntax error in line {error.lineno or 1}: {error.msg}") from None
+    except ValueError as error:
+        raise UnreadableError(f"cannot be parsed: {error}") from None
+    except (RecursionError, MemoryError):
+        raise UnreadableError("cannot be parsed: nested too deeply") from None
+    return Source(path, text, tree, hashlib.sha256(data).hexdigest())

@@ -1,0 +1,289 @@
+"""What the static pass knows of a Python value: the lattice that inference computes in.
+
+Unknown is not a tensor: no rule may treat it as one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import EllipsisType
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo
+
+DType = Literal["bool", "int", "float"]
+Origin = Literal["tensor", "shape", "config", "random"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor; `sure` is False where only a convention says so (an unannotated parameter of `forward`)."""
+
+    dtype: DType | None = None
+    sure: bool = True
+    leaf: bool = False
+    """A parameter or buffer of a module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A Python constant whose value the source decides."""
+
+    value: None | bool | int | float | complex | str | bytes | EllipsisType
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A Python value that is no tensor: `kind` is its type's name where known, `origin` where it came from.
+
+    `tensor`: a number read from a tensor (`.item()`); `shape`: from sizes; `config`: from arguments of
+    `__init__`, configuration or module state; `random`: from Python's or numpy's generator.
+    """
+
+    kind: str | None = None
+    origin: Origin = "config"
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A list, tuple or set: `items` where the length is known, else None with `element` for every member."""
+
+    kind: Literal["list", "tuple", "set", "iterator"]
+    items: tuple[Value, ...] | None
+    element: Value
+    outer: bool = False
+    """Held by a module, a global or an enclosing function, so that changing it is a side effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A dict: `entries` by constant key; `element` stands for every other value, None where there is none."""
+
+    entries: tuple[tuple[object, Value], ...]
+    element: Value | None
+    outer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An object of a class whose source is known; its attributes live in the interpreter's heap."""
+
+    ident: int
+    cls: ClassInfo
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A name of a package whose source is not read: `torch.nn.functional.relu`, `print`, `numpy.mean`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalInstance:
+    """An object made by calling an external name: `torch.nn.Linear`, `logging.Logger`."""
+
+    name: str
+    ident: int = 0
+    """Tells module instances apart; 0 where it does not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    info: ClassInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    info: FunctionInfo
+    bound: Value | None = None
+    closure: int = 0
+    """Key of the enclosing scope in the interpreter, 0 for none."""
+    given: tuple[tuple[str | int, Value], ...] = ()
+    """Arguments that `functools.partial` filled in, by position or name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of a value that is no source-known object: `x.sum`, `logger.info`, `items.append`."""
+
+    receiver: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A Python module whose source is known."""
+
+    info: ModuleInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Super:
+    """`super()`: the members of `instance` that come after `after` in its method resolution order."""
+
+    instance: Value
+    after: ClassInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several values; never nested, never of one."""
+
+    options: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Anything. `tainted`: it came out of an unresolved call that was given tensors."""
+
+    tainted: bool = False
+
+
+Value: TypeAlias = (
+    Tensor
+    | Const
+    | Plain
+    | Sequence
+    | Mapping
+    | Instance
+    | External
+    | ExternalInstance
+    | Class
+    | Function
+    | Method
+    | Module
+    | Super
+    | Choice
+    | Unknown
+)
+
+NONE = Const(None)
+UNKNOWN = Unknown()
+TAINTED = Unknown(tainted=True)
+MAX_OPTIONS = 8
+"""Candidates of one value (DESIGN section 6); more are unknown."""
+
+
+def options(value: Value) -> tuple[Value, ...]:
+    """The alternatives of a value: itself alone unless it is a Choice."""
+    return value.options if isinstance(value, Choice) else (value,)
+
+
+def join(*values: Value) -> Value:
+    """What is known of a value that is one of `values`."""
+    found: list[Value] = []
+    for value in values:
+        for option in options(value):
+            for index, other in enumerate(found):
+                merged = _merge(option, other)
+                if merged is not None:
+                    found[index] = merged
+                    break
+            else:
+                found.append(option)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        return UNKNOWN
+    if len(found) > MAX_OPTIONS:
+        return Unknown(any(isinstance(v, Unknown) and v.tainted for v in found))
+    return Choice(tuple(found))
+
+
+def _merge(a: Value, b: Value) -> Value | None:
+    """The join of two single values where they collapse into one, else None."""
+    if a == b:
+        return a
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return Tensor(a.dtype if a.dtype == b.dtype else None, a.sure and b.sure, a.leaf and b.leaf)
+    if isinstance(a, Unknown) and isinstance(b, Unknown):
+        return Unknown(a.tainted or b.tainted)
+    if isinstance(a, Plain) and isinstance(b, Plain):
+        origin = a.origin if a.origin == b.origin else ("tensor" if "tensor" in (a.origin, b.origin) else "config")
+        return Plain(a.kind if a.kind == b.kind else None, origin)
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Const) and one.value is not None:
+            if isinstance(other, Plain):
+                return Plain(other.kind if other.kind == type(one.value).__name__ else None, other.origin)
+            if isinstance(other, Const) and other.value is not None:
+                same = type(one.value) is type(other.value)
+                return Plain(type(one.value).__name__ if same else None, "config")
+    if isinstance(a, Sequence) and isinstance(b, Sequence):
+        kind = a.kind if a.kind == b.kind else "list"
+        if a.items is not None and b.items is not None and len(a.items) == len(b.items) and len(a.items) <= 16:
+            items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=True))
+            return Sequence(kind, items, UNKNOWN, a.outer or b.outer)
+        members = (*members_of(a), *members_of(b))
+        return Sequence(kind, None, join(*members) if members else UNKNOWN, a.outer or b.outer)
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        merged: dict[object, Value] = dict(a.entries)
+        for key, value in b.entries:
+            merged[key] = join(merged[key], value) if key in merged else value
+        rest = [v for v in (a.element, b.element) if v is not None]
+        return Mapping(tuple(merged.items()), join(*rest) if rest else None, a.outer or b.outer)
+    return None
+
+
+def members_of(value: Sequence) -> tuple[Value, ...]:
+    """Every value that may come out of iterating over a sequence."""
+    return value.items if value.items is not None else (value.element,)
+
+
+def tensor_of(value: Value) -> Tensor | None:
+    """The tensor a value is, or surely may be: a Choice with one tensor among non-tensors counts."""
+    found = [v for v in options(value) if isinstance(v, Tensor)]
+    if not found:
+        return None
+    merged = join(*found)
+    assert isinstance(merged, Tensor)
+    return merged
+
+
+def is_surely_tensor(value: Value) -> bool:
+    """Every alternative is a tensor."""
+    return all(isinstance(v, Tensor) for v in options(value))
+
+
+def holds_tensor(value: Value, depth: int = 3) -> bool:
+    """A tensor, or a container with a tensor in it."""
+    for v in options(value):
+        if isinstance(v, Tensor):
+            return True
+        if depth and isinstance(v, Sequence) and any(holds_tensor(m, depth - 1) for m in members_of(v)):
+            return True
+        if depth and isinstance(v, Mapping):
+            inner: Iterable[Value] = [e for _, e in v.entries] + ([v.element] if v.element is not None else [])
+            if any(holds_tensor(m, depth - 1) for m in inner):
+                return True
+    return False
+
+
+def number_from_tensor(value: Value) -> bool:
+    """A Python number that was read from a tensor."""
+    return any(isinstance(v, Plain) and v.origin == "tensor" for v in options(value))
+
+
+def without_none(value: Value) -> Value:
+    """The value once `is not None` has been established."""
+    rest = [v for v in options(value) if v != NONE]
+    return join(*rest) if rest else UNKNOWN
+
+
+def truth(value: Value) -> bool | None:
+    """`bool(value)` where the source decides it, else None."""
+    answers = {_truth(v) for v in options(value)}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _truth(value: Value) -> bool | None:
+    if isinstance(value, Const):
+        return bool(value.value)
+    if isinstance(value, Sequence) and value.items is not None and not value.outer:
+        return bool(value.items)
+    if isinstance(value, (Class, Function, Method, Module, External)):
+        return True
+    return None
