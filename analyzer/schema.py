@@ -87,7 +87,10 @@ def origin_of(path: str, root: str, packages: tuple[str, ...] = ()) -> Origin:
     there is one of `packages` (the distribution a target `pkg.mod::X` asked for).
     """
     shown = display_path(path, root)
-    installed = any(f"/{folder}/" in os.path.realpath(path).replace(os.sep, "/") for folder in ("site-packages", "dist-packages"))
+    installed = any(
+        f"/{folder}/" in os.path.realpath(path).replace(os.sep, "/")
+        for folder in ("site-packages", "dist-packages")
+    )
     if installed:
         return "own" if shown.split("/")[0].removesuffix(".py") in packages else "third_party"
     return "own" if not os.path.isabs(shown) else "third_party"
@@ -450,7 +453,9 @@ def _read(hint: Any, data: Any, where: str) -> Any:
         return _read(options[0], data, where)
     if origin is Literal:
         if data not in typing.get_args(hint):
-            raise TcreadyError(f"{where}: {data!r} is not one of {', '.join(map(str, typing.get_args(hint)))}")
+            raise TcreadyError(
+                f"{where}: {data!r} is not one of {', '.join(map(str, typing.get_args(hint)))}"
+            )
         return data
     if origin is tuple:
         if not isinstance(data, (list, tuple)):

@@ -1,1 +1,30 @@
-"""One format a file; each is `render(Report) -> str` over the schema alone."""
+"""One format a file; each is `render(Report, **options) -> str` over the schema alone.
+
+A format's libraries (rich, jinja2) are imported when that format is asked for, not before.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from tcready.schema import Report, TcreadyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FORMATS: Mapping[str, str] = MappingProxyType({"text": "text", "json": "json_", "html": "html"})
+"""Name of a format -> the module of this package that renders it."""
+
+
+def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
+    """`report` in one of `FORMATS`; `options` are that format's own keyword arguments.
+
+    Raises TcreadyError for a format that does not exist.
+    """
+    if format not in FORMATS:
+        raise TcreadyError(f"unknown report format {format!r}: use one of {', '.join(sorted(FORMATS))}")
+    module = importlib.import_module(f"{__name__}.{FORMATS[format]}")
+    return cast("Callable[..., str]", module.render)(report, **options)

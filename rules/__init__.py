@@ -1,1 +1,24 @@
-"""One hazard a file; found by walking this folder."""
+"""One hazard a file: `load()` finds the rules by walking this folder.
+
+A file that holds `RULE` is a rule; names that start with an underscore are shared helpers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from tcready.static.rule import Rule
+
+
+def load() -> tuple[Rule, ...]:
+    """Every rule, by code. Raises ValueError where two files claim one code."""
+    found: dict[str, Rule] = {}
+    for entry in pkgutil.iter_modules(__path__):
+        if entry.name.startswith("_"):
+            continue
+        rule: Rule = importlib.import_module(f"{__name__}.{entry.name}").RULE
+        if rule.code in found:
+            raise ValueError(f"{entry.name}: {rule.code} is already the code of {found[rule.code].name}")
+        found[rule.code] = rule
+    return tuple(found[code] for code in sorted(found))

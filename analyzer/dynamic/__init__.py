@@ -1,1 +1,7 @@
 """The dynamic half: a target to an Observation, in a process of its own."""
+
+from tcready.dynamic.bundle import build_bundle
+from tcready.dynamic.launch import RunRequest, observe
+from tcready.dynamic.worker.convention import Convention, find_convention
+
+__all__ = ["Convention", "RunRequest", "build_bundle", "find_convention", "observe"]

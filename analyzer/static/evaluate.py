@@ -688,6 +688,8 @@ class Evaluator:
             same = _identity(left, right)
             return Plain("bool") if same is None else Const(same == isinstance(op, ast.Is))
         if isinstance(op, (ast.In, ast.NotIn)):
+            if tensor_of(left) and holds_tensor(right):
+                return Tensor("bool")  # `==` with each member, left for whoever asks
             inside = _contains(left, right)
             return Plain("bool") if inside is None else Const(inside == isinstance(op, ast.In))
         if isinstance(left, Const) and isinstance(right, Const):

@@ -82,6 +82,7 @@ class Interpreter(Evaluator):
         self._decorated: dict[FunctionInfo, Value] = {}
         self._closures: dict[int, Frame] = {}
         self._followed = 0
+        self._loads: dict[int, ast.expr] = {}
 
     # entries
 
@@ -706,6 +707,9 @@ class Interpreter(Evaluator):
             inner = tuple(self.element(a) for a in args[1:])
             return Sequence("iterator", None, self._call_each(first, inner, {}, frame, node, chance) or UNKNOWN)
         if name == "filter" and len(args) > 1:
+            if first != NONE:
+                kept = self._call_each(first, (self.element(args[1]),), {}, frame, node, chance) or UNKNOWN
+                self._tell_test(node, "filter", kept, frame)
             return Sequence("iterator", None, self.element(args[1]))
         if name == "next":
             element = self.element(first)
@@ -940,17 +944,18 @@ class Interpreter(Evaluator):
 
     def do_augassign(self, node: ast.AugAssign, frame: Frame) -> None:
         target = node.target
-        load = cast(ast.expr, ast.copy_location(_as_load(target), target))
-        self.quiet += isinstance(target, ast.Subscript)
-        try:
-            old = self.eval(load, frame)
-        finally:
-            self.quiet -= isinstance(target, ast.Subscript)
+        old = self.eval(self._load_of(target), frame)
         value = self.eval(node.value, frame)
         result = self.binary(type(node.op).__name__, old, value)
         if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.outer:
             result = Sequence("list", None, join(self.element(old), self.element(value)), True)
         self.assign(target, result, frame, node.value, augmented=True, old=old)
+
+    def _load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
+        """The read that `target += ...` starts with, one node for each target."""
+        if id(target) not in self._loads:
+            self._loads[id(target)] = cast(ast.expr, ast.copy_location(_as_load(target), target))
+        return self._loads[id(target)]
 
     def assign(
         self,
@@ -1077,7 +1082,9 @@ class Interpreter(Evaluator):
         index, parts, slices = self.index(target.slice, frame)
         self.tell(F.Index(self.where(frame), target, base, index, parts, slices, "store", value))
         for option in options(base):
-            if isinstance(option, (Sequence, Mapping)) and option.outer:
+            if isinstance(option, (External, ExternalInstance)) or (
+                isinstance(option, (Sequence, Mapping)) and option.outer
+            ):
                 old = self._item_of(option, index, target.slice) if isinstance(option, Mapping) else None
                 name = ast.unparse(target.value)
                 self.tell(F.Store(self.where(frame), target, "item", option, name, value, old, augmented))

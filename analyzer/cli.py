@@ -1,0 +1,319 @@
+"""The command line: click over `tcready.api`.
+
+Findings go to stdout, what is about to be executed and how it goes to stderr; exits as in DESIGN section 4.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+from tcready import api
+from tcready.schema import LEVELS, Level, Mode, Report, TcreadyError
+
+if TYPE_CHECKING:
+    from tcready.static.rule import Rule
+
+INTERRUPTED = 130
+"""Exit after Ctrl-C: 128 and the signal's number, as shells have it."""
+BROKEN_PIPE = 141
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The console script. Exits 0, 1 or 2 as DESIGN section 4 says, 130 when interrupted; never a traceback
+    for what the user can mend."""
+    try:
+        code = app.main(args=arguments, prog_name="tcready", standalone_mode=False)
+        sys.stdout.flush()
+    except TcreadyError as error:
+        code = _complain(str(error))
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        code = _complain(
+            error.format_message() + (f" (try `{context.command_path} --help`)" if context else "")
+        )
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("tcready: interrupted", err=True)
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone: point stdout elsewhere, or the interpreter complains again while it closes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = BROKEN_PIPE
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str) -> int:
+    click.echo(f"tcready: error: {' '.join(message.split())}", err=True)
+    return 2
+
+
+def _print_version(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        click.echo(f"tcready {api.version()}")
+        context.exit()
+
+
+@click.group(context_settings=_CONTEXT, invoke_without_command=True)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version.",
+)
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Is a PyTorch model ready for torch.compile: where it breaks, why, what it costs, what to change."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def _codes(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(code.strip() for value in values for code in value.split(",") if code.strip())
+
+
+def _writable(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuses, before anything runs, a file that could not be written after it."""
+    if value is None:
+        return None
+    path = Path(value)
+    if path.is_dir():
+        raise click.BadParameter(f"{value} is a folder: name a file", param=parameter)
+    if not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"the folder {path.parent} does not exist: make it first", param=parameter)
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise click.BadParameter(f"the folder {path.parent} cannot be written to", param=parameter)
+    return value
+
+
+@app.command()
+@click.argument("targets", nargs=-1)
+@click.option(
+    "--inputs",
+    metavar="PATH::NAME",
+    help="What the target is called with: a value, or a callable that gives it.",
+)
+@click.option(
+    "--run/--no-run",
+    default=None,
+    help="Execute the targets, or nothing at all. By default a single file that gives its own inputs is run.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(get_args(Mode)),
+    default="infer",
+    show_default=True,
+    help="eval() without gradients, or train() with.",
+)
+@click.option("--device", default="cpu", show_default=True, help="Where to run, as torch calls it.")
+@click.option("--dtype", help="Cast the model and its floating inputs (float16, bfloat16, ...).")
+@click.option("--python", metavar="EXE", help="The interpreter to run the model in.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=api.TIMEOUT,
+    show_default=True,
+    metavar="SECONDS",
+    help="For the whole run.",
+)
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="GB",
+    help="Stop the run above this much resident memory.",
+)
+@click.option("--allow-downloads", is_flag=True, help="Let the model fetch files; offline otherwise.")
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="CODES",
+    callback=_codes,
+    help="Only these rules; prefixes count (TCR1).",
+)
+@click.option(
+    "--ignore", multiple=True, metavar="CODES", callback=_codes, help="Not these rules; prefixes count."
+)
+@click.option("--torch-version", metavar="X.Y", help="Which torch to predict for.")
+@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "-o", "--output", metavar="FILE", callback=_writable, help="Write the report there instead of stdout."
+)
+@click.option("--html", metavar="FILE", callback=_writable, help="Write the HTML page there as well.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(LEVELS[::-1]),
+    default="warning",
+    show_default=True,
+    help="Exit 1 at this level and above.",
+)
+@click.option(
+    "--third-party",
+    is_flag=True,
+    help="Show findings in installed packages one by one, and fail on them too.",
+)
+@click.option("--exit-zero", is_flag=True, help="Exit 0 though there are findings (2 stays 2).")
+@click.option("--statistics", is_flag=True, help="Count the findings by rule instead of showing them.")
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+def check(
+    targets: tuple[str, ...],
+    memory: float | None,
+    output_format: str,
+    output: str | None,
+    html: str | None,
+    fail_on: Level,
+    third_party: bool,
+    exit_zero: bool,
+    statistics: bool,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Lint TARGETS, run what gives its inputs, report.
+
+    A TARGET is path.py, a folder, path.py::Name or pkg.mod::Name; by default the working folder.
+    """
+    if output and html and Path(output).absolute() == Path(html).absolute():
+        raise TcreadyError(f"--output and --html both name {output}: give them different files")
+    with _telling(quiet) as (announce, progress):
+        report = api.check(
+            targets or (".",), memory_gb=memory, announce=announce, progress=progress, **options
+        )
+    if statistics and output_format == "text":
+        text = _statistics(report)
+    elif output_format == "text":
+        width = shutil.get_terminal_size((100, 24)).columns
+        text = api.render(
+            report, "text", color=not output and _wants_color(), width=width, third_party=third_party
+        )
+    else:
+        text = api.render(report, output_format)
+    if html:
+        _write(html, api.render(report, "html"))
+    if output:
+        _write(output, text)
+    else:
+        _print(text)
+    code = api.exit_code(report, fail_on=fail_on, third_party=third_party)
+    return 0 if code == 1 and exit_zero else code
+
+
+@app.command()
+@click.argument("code")
+def rule(code: str) -> None:
+    """Show the page of one rule: what it finds, why it hurts, what to write instead."""
+    _print(_rule(code).page.strip() + "\n")
+
+
+@app.command()
+def rules() -> None:
+    """List the rules."""
+    lines = [f"{rule.code}  {rule.level:<7}  {rule.effect:<13}  {rule.summary}" for rule in api.load_rules()]
+    _print("\n".join(lines) + "\n")
+
+
+def _rule(code: str) -> Rule:
+    known = {rule.code: rule for rule in api.load_rules()}
+    by_name = {rule.name: rule for rule in known.values()}
+    found = known.get(code.upper()) or by_name.get(code.lower())
+    if found is None:
+        near = difflib.get_close_matches(code.upper(), known, n=1, cutoff=0.0)
+        near = difflib.get_close_matches(code.lower(), by_name, n=1) or near
+        hint = f": did you mean {near[0]}?" if near else ""
+        raise TcreadyError(f"there is no rule {code}{hint} (`tcready rules` lists them)")
+    return found
+
+
+def _statistics(report: Report) -> str:
+    counted = Counter((finding.rule or "-", finding.name) for finding in report.findings)
+    rows = sorted(counted.items(), key=lambda row: (-row[1], row[0]))
+    return "".join(f"{count:>5}  {code:<6}  {name}\n" for (code, name), count in rows)
+
+
+@contextlib.contextmanager
+def _telling(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[str], None]]]:
+    """What to call with a line to announce, and with the state of the work; both write to stderr.
+
+    The state is shown live where stderr is a terminal and nowhere else.
+    """
+
+    def nothing(_text: str) -> None: ...
+
+    def announce(text: str) -> None:
+        if not quiet:
+            click.echo(text, err=True)
+
+    if quiet or not sys.stderr.isatty():
+        yield announce, nothing
+        return
+    with contextlib.ExitStack() as stack:
+        shown: list[Callable[[str], None]] = []
+
+        def progress(text: str) -> None:
+            # rich costs more than a static check of a small file: it is loaded when there is a run to follow
+            if not shown:
+                from rich.console import Console
+
+                status = stack.enter_context(Console(stderr=True, highlight=False).status(""))
+                shown.append(lambda line: status.update(_plain(line)))
+            shown[0](text)
+
+        yield announce, progress
+
+
+def _plain(text: str) -> Any:
+    """`text` for rich, without reading markup out of file names."""
+    from rich.text import Text
+
+    return Text(text)
+
+
+def _wants_color() -> bool:
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def _print(text: str) -> None:
+    """To stdout, whatever its encoding: what it cannot spell is escaped."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.flush()
+
+
+def _write(path: str, text: str) -> None:
+    """The file as a whole or not at all."""
+    target = Path(os.path.realpath(path))
+    try:
+        handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            file.write(text)
+        os.chmod(partial, _mode(target))
+        os.replace(partial, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        if isinstance(error, OSError):
+            raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
+        raise
+
+
+def _mode(target: Path) -> int:
+    """The permissions the file has, or those a new file would get."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,303 @@
+"""Runs the worker: one process group with a time limit and a memory limit, of which nothing survives."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from tcready.dynamic.bundle import build_bundle
+from tcready.dynamic.worker.convention import find_convention
+from tcready.dynamic.worker.request import State, Work, read_state, stages_after, write_json
+from tcready.schema import Mode, Observation, Stage, display_path
+
+POLL = 0.1
+"""Seconds between two looks at the worker."""
+GRACE = 0.5
+"""Seconds the worker has to say where it hangs before it is killed."""
+TAIL = 65536
+"""Bytes of the worker's output that are kept."""
+MARK = "TCREADY_RUN"
+"""Environment variable by which every process of a run is known, even one that left its group."""
+DROPPED = (
+    "PYTHONPATH",
+    "PYTHONWARNINGS",
+    "PYTHONSTARTUP",
+    "PYTHONINSPECT",
+    "PYTHONSAFEPATH",
+    "PYTHONHASHSEED",
+)
+DROPPED_PREFIXES = ("TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE", "TORCHINDUCTOR_")
+"""Settings that would change what Dynamo does or says."""
+FAULT_LINE = re.compile(r'^\s*File "(.+)", line (\d+) in ', re.MULTILINE)
+EARLIER = "an earlier stage failed"
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What to run, and within which limits."""
+
+    target: str
+    """`path.py`, `path.py::Name` or `pkg.mod::Name`."""
+    inputs: str | None = None
+    """`path.py::name` or `pkg.mod::name`; None: what a convention of the file gives."""
+    mode: Mode = "infer"
+    device: str = "cpu"
+    dtype: str | None = None
+    python: str | None = None
+    """The interpreter; None: the one that runs this."""
+    timeout: float = 600.0
+    """Seconds for the whole dynamic pass."""
+    memory_gb: float | None = None
+    """Resident memory of all its processes together, in GB of 10**9 bytes; None: no limit."""
+    allow_downloads: bool = False
+    root: str = "."
+    """The working folder: display paths and origin are relative to it."""
+    own_packages: tuple[str, ...] = ()
+    """First segments below site-packages that count as own."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the worker ended: its exit code (negative: the signal), or the limit it ran into."""
+
+    code: int | None
+    limit: str | None
+    tail: str
+    warnings: tuple[str, ...] = ()
+
+
+def observe(request: RunRequest, progress: Callable[[str], None] = lambda _: None) -> Observation:
+    """Run the target in a process of its own. Whatever the target does, the answer is an Observation.
+
+    `progress` is told in a few words what is under way. Raises OSError only where the temporary folder
+    cannot be written.
+    """
+    root = os.path.realpath(request.root)
+    with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
+        room = Path(folder)
+        build_bundle(room / "worker.pyz")
+        write_json(str(room / "request.json"), _work(request, root))
+        ending = _run(request, root, room, progress)
+        state = _state(room)
+        faults = room / "faults.txt"
+        where = _fault_place(faults.read_text("utf-8", "replace"), root) if faults.exists() else None
+    return _observation(request, state, ending, where)
+
+
+def _work(request: RunRequest, root: str) -> Work:
+    entries = tuple(entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry)
+    return Work(
+        request.target,
+        request.inputs,
+        request.mode,
+        request.device,
+        request.dtype,
+        root,
+        request.own_packages,
+        tuple(os.path.abspath(entry) for entry in entries),
+    )
+
+
+def _environment(request: RunRequest, mark: str) -> dict[str, str]:
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in DROPPED and not name.startswith(DROPPED_PREFIXES)
+    }
+    kept |= {MARK: mark, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
+    if not request.allow_downloads:
+        kept |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    return kept
+
+
+def _run(request: RunRequest, root: str, room: Path, progress: Callable[[str], None]) -> Ending:
+    """Start the worker, watch it to its end, leave none of its processes alive."""
+    mark = uuid.uuid4().hex
+    python = request.python or sys.executable
+    names = ("worker.pyz", "request.json", "state.json", "faults.txt")
+    command = [python, *(str(room / name) for name in names)]
+    try:
+        process = subprocess.Popen(  # noqa: S603  running what the user asked to run is the point
+            command,
+            cwd=root,
+            env=_environment(request, mark),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return Ending(None, f"{python} cannot be started: {error.strerror or error}", "")
+    assert process.stdout is not None
+    tail = bytearray()
+    drain = threading.Thread(target=_drain, args=(process.stdout, tail), daemon=True)
+    drain.start()
+    limit: str | None = None
+    warnings: tuple[str, ...] = ()
+    try:
+        limit, warnings = _watch(process, request, room, mark, progress)
+    finally:
+        _kill(process, mark)
+        process.wait()
+        drain.join(GRACE)
+        process.stdout.close() if not drain.is_alive() else None
+    return Ending(process.returncode, limit, bytes(tail).decode("utf-8", "replace"), warnings)
+
+
+def _drain(pipe: IO[bytes], tail: bytearray) -> None:
+    """Read all there is, keep the end of it."""
+    with contextlib.suppress(OSError, ValueError):
+        while chunk := os.read(pipe.fileno(), TAIL):
+            tail += chunk
+            del tail[:-TAIL]
+
+
+def _watch(
+    process: subprocess.Popen[bytes],
+    request: RunRequest,
+    room: Path,
+    mark: str,
+    progress: Callable[[str], None],
+) -> tuple[str | None, tuple[str, ...]]:
+    """Wait for the end or a limit; the limit that was hit in words, and warnings."""
+    deadline = time.monotonic() + request.timeout
+    told = ""
+    watches_memory = request.memory_gb is not None and Path("/proc/self/statm").exists()
+    warnings: tuple[str, ...] = ()
+    if request.memory_gb is not None and not watches_memory:
+        warnings = ("the memory limit is not watched: this system has no /proc",)
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(POLL)
+            return None, warnings
+        state = _state(room)
+        if state is not None and state.note and state.note != told:
+            told = state.note
+            progress(told)
+        if time.monotonic() >= deadline:
+            _ask_where(process)
+            return f"no answer within {request.timeout:g} s", warnings
+        if watches_memory and request.memory_gb is not None:
+            used = resident_bytes(mark, process.pid) / 1e9
+            if used > request.memory_gb:
+                _ask_where(process)
+                return f"memory: {used:.2f} GB resident, {request.memory_gb:g} GB allowed", warnings
+
+
+def _ask_where(process: subprocess.Popen[bytes]) -> None:
+    """Have the worker write where it stands; one too deep in foreign code to answer is not waited for."""
+    if hasattr(signal, "SIGUSR1"):
+        with contextlib.suppress(OSError):
+            process.send_signal(signal.SIGUSR1)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+
+
+def _marked(mark: str) -> Iterator[int]:
+    """Every live process that carries the mark of this run, by /proc."""
+    wanted = f"{MARK}={mark}".encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if wanted in (entry / "environ").read_bytes():
+                yield int(entry.name)
+
+
+def resident_bytes(mark: str, leader: int) -> int:
+    """Resident memory of the run's processes together: those of the leader's group and those marked."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    total = 0
+    for pid in {leader, *_marked(mark)}:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
+    return total
+
+
+def _kill(process: subprocess.Popen[bytes], mark: str) -> None:
+    """End the group, then whatever of this run left it."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    for _ in range(3):
+        left = [pid for pid in _marked(mark) if pid != process.pid]
+        if not left:
+            return
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def _state(room: Path) -> State | None:
+    with contextlib.suppress(OSError, json.JSONDecodeError):
+        return read_state(str(room / "state.json"))
+    return None
+
+
+def _fault_place(faults: str, root: str) -> str | None:
+    """The innermost line, outside of installed code, of what the fault handler wrote."""
+    for path, line in FAULT_LINE.findall(faults):
+        shown = display_path(path, root)
+        if not path.startswith("<") and os.path.isfile(path) and not os.path.isabs(shown):
+            installed = any(f"{os.sep}{name}{os.sep}" in path for name in ("site-packages", "dist-packages"))
+            if not installed:
+                return f"{shown}:{line}"
+    return None
+
+
+def _observation(request: RunRequest, state: State | None, ending: Ending, where: str | None) -> Observation:
+    found = _blank(request) if state is None else state.observation
+    if ending.warnings:
+        found = replace(found, warnings=(*found.warnings, *ending.warnings))
+    doing = "parse" if state is None else state.doing
+    if doing is None and ending.limit is None and state is not None:
+        return found
+    done = {
+        stage.stage: stage for stage in found.stages if stage.detail != EARLIER or stage.state != "not_run"
+    }
+    if doing is None:
+        return found
+    reason = _reason(ending)
+    if ending.limit is not None and state is not None:
+        reason += f", while in stage {doing}"
+    if where:
+        reason += f" (at {where})"
+    done[doing] = Stage(doing, "fail", reason)
+    return replace(found, stages=stages_after(done, EARLIER))
+
+
+def _reason(ending: Ending) -> str:
+    """Why the worker left its stage unfinished, in one line."""
+    if ending.limit is not None:
+        return ending.limit
+    if ending.code is not None and ending.code < 0:
+        try:
+            name = signal.Signals(-ending.code).name
+        except ValueError:
+            name = f"signal {-ending.code}"
+        return f"the process died by {name}"
+    lines = [line.strip() for line in ending.tail.splitlines() if line.strip()]
+    last = f": {lines[-1][:300]}" if lines else ""
+    return f"the process exited with code {ending.code}{last}"
+
+
+def _blank(request: RunRequest) -> Observation:
+    """What there is to say where the worker never wrote."""
+    path = Path(os.path.join(request.root, request.target.partition("::")[0]))
+    convention = None if request.inputs else find_convention(path, request.target.partition("::")[2] or None)
+    label = "--inputs" if request.inputs else convention.label if convention else None
+    return Observation(request.target, label, request.mode, stages_after({}, EARLIER), None)

@@ -1,0 +1,230 @@
+"""From what Dynamo logged to values of the schema. Pure but for reading the sources that are named."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tcready.dynamic.worker.frames import Names, enclosing, is_user_file, plain_name
+from tcready.dynamic.worker.private import BreakEvent, RecompileEvent, Record, SkipEvent, break_id
+from tcready.schema import Action, BreakSite, Frame, Graph, Recompile, SkippedFrame
+
+STACK_LINE = re.compile(r'^\s*File "(.+?)", line (\d+)(?:, in (.+))?$', re.MULTILINE)
+HEADING = re.compile(r"^(\S[^\n]*)\n  Explanation: ([^\n]*)", re.MULTILINE)
+HINT = re.compile(r"^  Hint: ([^\n]*)", re.MULTILINE)
+GB_LINK = re.compile(r"/gb(\d{4})\.html")
+GUARD_PLACE = re.compile(r"# ([^#\s][^#\n]*?\.py):(\d+) in (\S+)")
+WEIGHT: tuple[Action, ...] = ("resume", "skip_rest", "skip_frame_unlogged", "skip_frame")
+"""Of several actions at one site the last of these is told: it costs most."""
+
+RawFrame = tuple[str, int, str]
+
+
+def parse_stack(text: str) -> list[RawFrame]:
+    """Frames of a printed traceback, outermost first."""
+    return [(path, int(line), name or "") for path, line, name in STACK_LINE.findall(text)]
+
+
+def user_stack(stack: list[RawFrame]) -> tuple[RawFrame, list[RawFrame]] | None:
+    """The innermost user frame, and the frames to keep: user frames down to it, then all below it.
+
+    Where no frame is the user's (a module of torch itself is the target) the innermost frame stands in.
+    """
+    if not stack:
+        return None
+    users = [index for index, frame in enumerate(stack) if is_user_file(frame[0])]
+    if not users:
+        return stack[-1], [stack[-1]]
+    last = users[-1]
+    return stack[last], [stack[index] for index in users] + stack[last + 1 :]
+
+
+def break_sites(record: Record, names: Names, case: str | None) -> tuple[BreakSite, ...]:
+    """Distinct sites in order of their first event; `hits` counts the events of this record."""
+    sites: dict[tuple[str, int], BreakSite] = {}
+    found = [_logged(event, names, case) for event in record.breaks]
+    found += [_unlogged(event, names, case) for event in record.skips]
+    for site in found:
+        if site is None:
+            continue
+        key = (site.path, site.line)
+        sites[key] = join_sites(sites[key], site) if key in sites else site
+    return tuple(sites.values())
+
+
+def join_sites(first: BreakSite, second: BreakSite) -> BreakSite:
+    """Two events of one place: what the first says stands, the second adds its ids, hints and hits."""
+    action = max(first.action, second.action, key=WEIGHT.index)
+    ids = tuple(dict.fromkeys(first.gb_ids + second.gb_ids))
+    hints = tuple(dict.fromkeys(first.hints + second.hints))
+    return replace(first, action=action, hits=first.hits + second.hits, gb_ids=ids, hints=hints)
+
+
+def union_sites(cold: tuple[BreakSite, ...], others: tuple[BreakSite, ...]) -> tuple[BreakSite, ...]:
+    """The sites of both runs; hits and reasons are those of the cold run where it saw the place."""
+    seen = {(site.path, site.line, site.case) for site in cold}
+    return cold + tuple(site for site in others if (site.path, site.line, site.case) not in seen)
+
+
+def _logged(event: BreakEvent, names: Names, case: str | None) -> BreakSite | None:
+    text = event.text
+    # The text ends in the traceback of Dynamo's own code; the user's stack stands before it.
+    head = text.split("\nTraceback (most recent call last)")[0]
+    _, marker, below = head.partition("User code traceback:")
+    if not marker:
+        _, marker, below = head.partition("in the following user code:")
+    found = user_stack(parse_stack(below or head))
+    if found is None:
+        found = _from_place(event, text)
+        if found is None:
+            return None
+    (path, line, name), stack = found
+    message = head.partition("Graph Break Reason:")[2].partition("User code traceback:")[0] or text
+    headings = list(dict.fromkeys(HEADING.findall(message)))
+    ids = tuple(dict.fromkeys(f"GB{number}" for number in GB_LINK.findall(message)))
+    action: Action = "skip_frame" if event.skipped else "skip_rest" if event.rest else "resume"
+    return BreakSite(
+        names.path(path),
+        line,
+        names.symbol(path, line, name),
+        reason_line(message),
+        ids[0] if ids else None,
+        1,
+        names.origin(path),
+        tuple(names.frame(*frame) for frame in stack),
+        action,
+        case,
+        ids or tuple(filter(None, (break_id(kind) for kind, _ in headings))),
+        tuple(dict.fromkeys(HINT.findall(message))),
+    )
+
+
+def _from_place(event: BreakEvent, text: str) -> tuple[RawFrame, list[RawFrame]] | None:
+    match = re.search(r"Graph break in user code at (.+?):(\d+)", text)
+    if match:
+        frame = (match[1], int(match[2]), event.place.name if event.place else "")
+        return frame, [frame]
+    return None
+
+
+def reason_line(message: str) -> str:
+    """The root cause in one line: kind and explanation, else the first line that says something."""
+    heading = HEADING.search(message)
+    if heading:
+        kind, explanation = heading.groups()
+        return f"{kind}: {explanation}" if explanation else kind
+    lines = [line.strip() for line in message.splitlines()]
+    told = [line for line in lines if line and not line.startswith(("Encountered graph", "Failed to handle"))]
+    return told[0] if told else "graph break"
+
+
+def _unlogged(event: SkipEvent, names: Names, case: str | None) -> BreakSite | None:
+    """A frame given up on without a word (a generator, the recompile limit): a site at its `def`."""
+    place = event.place
+    if event.benign or event.logged or not is_user_file(place.path):
+        return None
+    kind = event.gb_type or event.reason
+    gb_id = break_id(kind)
+    frame = names.frame(place.path, place.line, place.name)
+    return BreakSite(
+        frame.path,
+        frame.line,
+        frame.symbol,
+        f"{kind}: the whole frame runs eagerly, and Dynamo's log does not say so",
+        gb_id,
+        1,
+        names.origin(place.path),
+        (frame,),
+        "skip_frame_unlogged",
+        case,
+        (gb_id,) if gb_id else (),
+    )
+
+
+def skipped_frames(record: Record, names: Names, case: str | None) -> tuple[SkippedFrame, ...]:
+    """User frames Dynamo gave up on, each once; a resumed part of a frame counts from where it resumes."""
+    found: dict[tuple[str, int, str, bool], SkippedFrame] = {}
+    for event in record.skips:
+        place = event.place
+        if not is_user_file(place.path):
+            continue
+        around = enclosing(place.path, place.line)
+        skipped = SkippedFrame(
+            names.path(place.path),
+            place.line,
+            names.symbol(place.path, place.line, place.name),
+            event.gb_type or event.reason.split("\n")[0],
+            event.benign,
+            around.last if around else None,
+            names.origin(place.path),
+            case,
+        )
+        key = (skipped.path, skipped.line, plain_name(place.name), event.benign)
+        found.setdefault(key, skipped)
+    return tuple(found.values())
+
+
+def graphs(record: Record, names: Names, mode: str, case: str | None) -> tuple[Graph, ...]:
+    """One graph per compiled frame that holds an operation."""
+    return tuple(
+        Graph(
+            frame.compile_id,
+            names.path(frame.place.path),
+            frame.place.line,
+            frame.ops,
+            frame.guards,
+            "inference" if mode == "infer" else "forward",
+            case,
+            names.symbol(frame.place.path, frame.place.line, frame.place.name)
+            if is_user_file(frame.place.path)
+            else plain_name(frame.place.name),
+        )
+        for frame in record.compiled
+        if frame.ops
+    )
+
+
+def recompiles(record: Record, names: Names, case: str | None, identical: bool) -> tuple[Recompile, ...]:
+    return tuple(_recompile(event, names, case, identical) for event in record.recompiles)
+
+
+def _recompile(event: RecompileEvent, names: Names, case: str | None, identical: bool) -> Recompile:
+    place = event.place
+    lines: dict[Frame, None] = {}
+    for reason in event.reasons:
+        found = user_stack([frame for frame in parse_stack(reason) if is_user_file(frame[0])])
+        if found:
+            lines[names.frame(*found[0])] = None
+        elif (match := GUARD_PLACE.search(reason)) and place.path.endswith(f"/{match[1]}"):
+            lines[names.frame(place.path, int(match[2]), match[3])] = None
+    return Recompile(
+        names.path(place.path),
+        place.line,
+        names.symbol(place.path, place.line, place.name),
+        tuple(guard_text(reason) for reason in event.reasons),
+        case,
+        identical,
+        names.origin(place.path),
+        tuple(lines),
+    )
+
+
+def join_recompiles(found: tuple[Recompile, ...]) -> tuple[Recompile, ...]:
+    """One value per frame and case: every reason and line, and whether the warm call recompiled it."""
+    joined: dict[tuple[str, int, str, str | None], Recompile] = {}
+    for item in found:
+        key = (item.path, item.line, item.symbol, item.case)
+        before = joined.get(key, item)
+        joined[key] = replace(
+            before,
+            reasons=tuple(dict.fromkeys(before.reasons + item.reasons)),
+            lines=tuple(dict.fromkeys(before.lines + item.lines)),
+            identical_call=before.identical_call or item.identical_call,
+        )
+    return tuple(joined.values())
+
+
+def guard_text(reason: str) -> str:
+    """The failed guard in one line: `0/0: self.step == 0`."""
+    first = reason.split("\n")[0]
+    return re.split(r"\s{2,}#", first)[0].strip()

@@ -1,0 +1,213 @@
+"""Counting ATen dispatches: in all, inside graphs, and by module."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.frames import RESUME, Names, is_user_file
+from tcready.dynamic.worker.private import DispatchMode, calling_frames
+from tcready.schema import ModuleShare
+from torch import nn
+from torch.nn.modules import module as hooks
+
+ROOT = re.compile(r"^L\['(\w+)'\]")
+STEP = re.compile(r"\.(\w+)|\[(-?\d+)\]|\['([^']*)'\]")
+
+
+@dataclass
+class Counts:
+    """ATen dispatches by the dotted name of the innermost module that was running."""
+
+    total: Counter[str] = field(default_factory=Counter)
+    captured: Counter[str] = field(default_factory=Counter)
+
+
+def module_names(model: Any) -> dict[int, str]:
+    """Identity of each module to its first dotted name; the root is ""."""
+    return (
+        {id(module): name for name, module in model.named_modules()} if isinstance(model, nn.Module) else {}
+    )
+
+
+@contextlib.contextmanager
+def counted_eager(model: Any, counts: Counts) -> Iterator[None]:
+    """Count each dispatch of an eager call for the module whose forward is innermost.
+
+    Global forward hooks keep the stack of modules; they are gone before anything is compiled, since hooks
+    change what Dynamo sees.
+    """
+    names = module_names(model)
+    stack = [""]
+
+    def enter(module: nn.Module, _args: Any) -> None:
+        stack.append(names.get(id(module), stack[-1]))
+
+    def leave(_module: nn.Module, _args: Any, _output: Any) -> None:
+        stack.pop()
+
+    def seen() -> None:
+        counts.total[stack[-1]] += 1
+
+    handles = [
+        hooks.register_module_forward_pre_hook(enter),
+        hooks.register_module_forward_hook(leave, always_call=True),
+    ]
+    try:
+        with DispatchMode(seen):
+            yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class CountingBackend:
+    """An eager backend that, while `count` is on, counts the dispatches of a compiled call by module.
+
+    A dispatch inside a graph belongs to the module that the graph's node names (`nn_module_stack`), found at
+    the moment of the call from the locals of the frame that called the graph: one graph may serve many
+    instances of a class. Where the node names none, and outside of graphs, it belongs to the module whose
+    method is innermost among the calling frames. No hook is set: hooks change what Dynamo sees.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.names = module_names(model)
+        self.counts = Counts()
+        self.counting = False
+        self.in_graph: list[str] = []
+
+    def __call__(self, graph: torch.fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
+        forward = graph.forward
+
+        def run(*args: Any) -> Any:
+            # A graph inside a graph (a higher-order operator that compiles) counts as part of the outer one.
+            if not self.counting or self.in_graph:
+                return forward(*args)
+            return _Counting(graph, self, calling_module(self.names)).run(*args)
+
+        return run
+
+    def seen(self) -> None:
+        name = self.in_graph[-1] if self.in_graph else calling_module(self.names).name
+        self.counts.total[name] += 1
+        if self.in_graph:
+            self.counts.captured[name] += 1
+
+    @contextlib.contextmanager
+    def count(self) -> Iterator[None]:
+        """Count the dispatches of one warm call."""
+        self.counting = True
+        try:
+            with DispatchMode(self.seen):
+                yield
+        finally:
+            self.counting = False
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The locals of the innermost frame that is a method of a module, and that module's name."""
+
+    values: Mapping[str, Any]
+    name: str
+
+
+def calling_module(names: dict[int, str]) -> Caller:
+    """Whose method, of the modules in `names`, is innermost among the calling frames; else the root."""
+    for frame in calling_frames():
+        code = frame.f_code
+        if not code.co_argcount:
+            continue
+        # A part of a method that Dynamo made to resume after a break takes the method's locals as arguments,
+        # in an order of its own.
+        arguments = code.co_varnames[: code.co_argcount] if code.co_name.startswith(RESUME) else ()
+        values = frame.f_locals
+        for name in dict.fromkeys((code.co_varnames[0], *(("self",) if arguments else ()), *arguments)):
+            found = names.get(id(values.get(name)))
+            if found is not None:
+                return Caller(values, found)
+    return Caller({}, "")
+
+
+class _Counting(torch.fx.Interpreter):  # type: ignore[misc]
+    """Runs a graph node by node, telling the backend whose node it is."""
+
+    def __init__(self, graph: torch.fx.GraphModule, backend: CountingBackend, caller: Caller) -> None:
+        super().__init__(graph)
+        self.backend = backend
+        self.caller = caller
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        self.backend.in_graph.append(self._module_of(n))
+        try:
+            return super().run_node(n)
+        finally:
+            self.backend.in_graph.pop()
+
+    def _module_of(self, node: torch.fx.Node) -> str:
+        stack = node.meta.get("nn_module_stack") or {}
+        for path, _kind in reversed(list(stack.values())):
+            found = self.backend.names.get(id(follow(str(path), self.caller.values)))
+            if found is not None:
+                return found
+        return self.caller.name
+
+
+def follow(path: str, values: Mapping[str, Any]) -> Any:
+    """The object that `L['self'].layers[0]` (or `.layers.0`) names among a frame's locals, or None."""
+    root = ROOT.match(path)
+    if root is None or root[1] not in values:
+        return None
+    value = values[root[1]]
+    for attribute, index, key in STEP.findall(path[root.end() :]):
+        step = attribute or index or key
+        children = getattr(value, "_modules", {})
+        try:
+            if step in children:
+                value = children[step]
+            elif index:
+                value = value[int(index)]
+            else:
+                value = value[key] if key else getattr(value, attribute)
+        except (AttributeError, KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def module_tree(model: Any, counts: Counts, names: Names, compiled: bool) -> tuple[ModuleShare, ...]:
+    """Every named module in order; `ops` and `ops_captured` include the subtree's, `ops_self` does not.
+
+    All three are of the same call: the warm compiled one, and an eager one only where nothing was compiled.
+    """
+    if not isinstance(model, nn.Module):
+        return ()
+    return tuple(
+        ModuleShare(
+            name,
+            type(module).__name__,
+            _below(counts.total, name),
+            _below(counts.captured, name) if compiled else None,
+            None,
+            *_forward_place(module, names),
+            counts.total[name],
+        )
+        for name, module in model.named_modules()
+    )
+
+
+def _below(counts: Counter[str], name: str) -> int:
+    inside = f"{name}." if name else ""
+    return sum(count for key, count in counts.items() if key == name or key.startswith(inside))
+
+
+def _forward_place(module: nn.Module, names: Names) -> tuple[str | None, int | None]:
+    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    if code is None or not is_user_file(code.co_filename):
+        return None, None
+    return names.path(code.co_filename), code.co_firstlineno

@@ -1,0 +1,67 @@
+"""Whether two outputs say the same."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`difference` is the first one found, in one line, or None; `tensors` counts those compared."""
+
+    tensors: int
+    difference: str | None
+
+
+def compare(expected: Any, actual: Any) -> Comparison:
+    """Compare two pytrees of outputs by the tolerances of `torch.testing.assert_close` for their dtype."""
+    left, left_spec = flatten(expected)
+    right, right_spec = flatten(actual)
+    if left_spec != right_spec:
+        return Comparison(0, "the compiled output has another structure than the eager one")
+    tensors = 0
+    for index, (one, other) in enumerate(zip(left, right, strict=True)):
+        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+            tensors += 1
+            difference = _tensors(one, other)
+        elif isinstance(one, (bool, int, float, str)) and type(one) is type(other):
+            same = one == other or (isinstance(one, float) and math.isclose(one, float(other), rel_tol=1e-5))
+            difference = None if same or one != one else f"{one!r} became {other!r}"
+        else:
+            difference = (
+                None if type(one) is type(other) else f"{type(one).__name__} became {type(other).__name__}"
+            )
+        if difference:
+            return Comparison(tensors, f"output {index}: {difference}")
+    return Comparison(tensors, None)
+
+
+def flatten(value: Any) -> tuple[list[Any], list[str]]:
+    """Leaves and the structure; an object that pytree does not know is opened by its attributes."""
+    leaves, spec = pytree.tree_flatten(value)
+    flat: list[Any] = []
+    shape = [str(spec)]
+    for leaf in leaves:
+        inner = getattr(leaf, "__dict__", None)
+        if isinstance(leaf, (torch.Tensor, torch.nn.Module)) or not isinstance(inner, dict) or callable(leaf):
+            flat.append(leaf)
+            continue
+        found, names = pytree.tree_flatten(dict(inner))
+        flat += found
+        shape.append(f"{type(leaf).__name__}{names}")
+    return flat, shape
+
+
+def _tensors(one: torch.Tensor, other: torch.Tensor) -> str | None:
+    try:
+        torch.testing.assert_close(other, one, equal_nan=True, check_stride=False)
+    except AssertionError as error:
+        return " ".join(line.strip() for line in str(error).splitlines() if line.strip())[:300]
+    except Exception as error:  # a sparse or nested layout that assert_close does not know
+        return f"cannot be compared: {type(error).__name__}"
+    return None

@@ -1,0 +1,60 @@
+"""What the launcher asks of the worker, and the state file through which the worker answers."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+
+from tcready.schema import STAGES, Mode, Observation, Stage, StageName, as_json, from_json
+
+
+@dataclass(frozen=True)
+class Work:
+    """One run, as the worker is told it. `root` is absolute; so is the path in a `path.py::Name`."""
+
+    target: str
+    inputs: str | None
+    mode: Mode
+    device: str
+    dtype: str | None
+    root: str
+    own_packages: tuple[str, ...]
+    python_path: tuple[str, ...]
+    """PYTHONPATH's entries: the worker starts without them, so that they shadow nothing it needs."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What was established so far, and the stage under way (None once all is done)."""
+
+    doing: StageName | None
+    note: str
+    observation: Observation
+
+
+def read_work(path: str) -> Work:
+    with open(path, encoding="utf-8") as file:
+        return from_json(Work, json.load(file))
+
+
+def read_state(path: str) -> State | None:
+    """None where the worker wrote nothing yet."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return from_json(State, json.load(file))
+    except FileNotFoundError:
+        return None
+
+
+def write_json(path: str, value: object) -> None:
+    """Atomically: a reader sees the old file or the new one, never a part."""
+    partial = path + ".part"
+    with open(partial, "w", encoding="utf-8") as file:
+        json.dump(as_json(value), file)
+    os.replace(partial, path)
+
+
+def stages_after(done: dict[StageName, Stage], detail: str) -> tuple[Stage, ...]:
+    """All nine stages in order; those not in `done` are `not_run` for the reason `detail`."""
+    return tuple(done.get(name, Stage(name, "not_run", detail)) for name in STAGES)

@@ -1,0 +1,376 @@
+"""The run, from import to parity. Read from top to bottom."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.metadata
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+from tcready.dynamic.worker import narrate, private
+from tcready.dynamic.worker.convention import Convention
+from tcready.dynamic.worker.frames import Names, line_sets
+from tcready.dynamic.worker.journal import NOT_ASKED, Journal, StageFailedError, told
+from tcready.dynamic.worker.lines import executed_lines
+from tcready.dynamic.worker.ops import CountingBackend, Counts, counted_eager, module_tree
+from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.request import Work
+from tcready.dynamic.worker.target import (
+    Case,
+    RunError,
+    build,
+    cases,
+    fresh,
+    import_spec,
+    inputs_of,
+    lookup,
+    open_path,
+    parse_spec,
+)
+from tcready.schema import BreakSite, Coverage, Explain, Recompile, StageName
+
+SEED_CALL = 1
+CALLS = ("cold", "second", "warm")
+"""The calls of the compiled callable, with identical inputs; the last is the one whose dispatches count."""
+LIBRARIES = ("transformers", "timm", "diffusers", "torchvision", "lightning", "numpy")
+
+
+@dataclass
+class Run:
+    """One run's fixed parts, and what its phases add up to."""
+
+    work: Work
+    journal: Journal
+    names: Names
+    build: Callable[[], Any]
+    cases: tuple[Case, ...]
+
+
+def run(work: Work, convention: Convention | None, journal: Journal) -> None:
+    """Climb from import to parity; the journal has every stage. Raises StageFailedError where one ended it."""
+    journal.add(environment=environment(work))
+    missing = missing_device(work.device)
+    if missing:
+        journal.close(missing)
+        return
+    names = Names(work.root, work.own_packages)
+    module, value, inputs = _import(work, convention, journal)
+    this = _build(work, convention, journal, names, module, value, inputs)
+    journal.add(environment=environment(work))
+    reference = _eager(this)
+    outputs = _capture(this)
+    _fullgraph(this)
+    journal.skip("backend", NOT_ASKED)
+    _parity(this, reference, outputs)
+    journal.skip("speed", NOT_ASKED)
+    journal.add(sources=tuple(sorted(names.sources.items())))
+    journal.close()
+
+
+@contextlib.contextmanager
+def _stage(journal: Journal, stage: StageName, root: str, note: str = "") -> Iterator[None]:
+    """Whatever is raised inside fails the stage in one line and ends the run."""
+    journal.begin(stage, note)
+    try:
+        yield
+    except StageFailedError:
+        raise
+    except RunError as error:
+        journal.end("fail", str(error))
+        raise StageFailedError from error
+    except BaseException as error:
+        journal.end("fail", told(error, root))
+        raise StageFailedError from error
+
+
+def _import(work: Work, convention: Convention | None, journal: Journal) -> tuple[ModuleType, Any, Any]:
+    """The target's module, the target, and what `--inputs` names (None without it)."""
+    spec = parse_spec(work.target)
+    with _stage(journal, "import", work.root):
+        open_path(work, spec)
+        module = import_spec(spec, work.root)
+        name = spec.name or (convention.target if convention else None)
+        if name is None:
+            raise RunError(f"{spec.module}: no target: name one as {spec.module}::Name, with --inputs")
+        value = lookup(module, name, spec.module)
+        inputs = None
+        if work.inputs:
+            inputs_spec = parse_spec(work.inputs)
+            if inputs_spec.name is None:
+                raise RunError(
+                    f"--inputs {work.inputs}: name what gives the inputs, as in {work.inputs}::name"
+                )
+            owner = import_spec(inputs_spec, work.root)
+            inputs = lookup(owner, inputs_spec.name, inputs_spec.module)
+        journal.end("pass")
+    return module, value, inputs
+
+
+def _build(
+    work: Work,
+    convention: Convention | None,
+    journal: Journal,
+    names: Names,
+    module: ModuleType,
+    value: Any,
+    inputs: Any,
+) -> Run:
+    init = getattr(module, "get_init_inputs", None)
+    with _stage(journal, "build", work.root):
+
+        def build_anew() -> Any:
+            return build(value, init if callable(init) else None, work)
+
+        model = build_anew()
+        given, where = inputs_of(inputs, module, convention, lambda: model)
+        found = cases(given, where, work)
+        journal.end("pass", _size(model))
+    return Run(work, journal, names, build_anew, found)
+
+
+def _size(model: Any) -> str:
+    if not isinstance(model, torch.nn.Module):
+        return f"function {getattr(model, '__name__', '')}"
+    count = sum(parameter.numel() for parameter in model.parameters())
+    return f"{type(model).__name__}, {count:,} parameters"
+
+
+def call(
+    this: Run, function: Callable[..., Any], case: Case, *watchers: contextlib.AbstractContextManager[Any]
+) -> Any:
+    """One call with fresh inputs and the seed of every call; the watchers see the call and nothing else."""
+    inputs = fresh(case)
+    torch.manual_seed(SEED_CALL)
+    with contextlib.ExitStack() as stack:
+        for watcher in watchers:
+            stack.enter_context(watcher)
+        with torch.no_grad() if this.work.mode == "infer" else contextlib.nullcontext():
+            return function(*inputs.args, **inputs.kwargs)
+
+
+def _label(case: Case) -> str:
+    return f" (case {case.name})" if case.name else ""
+
+
+def _eager(this: Run) -> list[Any]:
+    """The outputs of one eager call per case; lines and dispatches by module as well."""
+    lines: set[tuple[str, int]] = set()
+    counts = Counts()
+    outputs = []
+    with _stage(this.journal, "eager", this.work.root):
+        for case in this.cases:
+            model = this.build()
+            with torch.compiler.set_stance("force_eager"):
+                outputs.append(call(this, model, case, executed_lines(lines)))
+                try:
+                    call(this, model, case, executed_lines(lines), counted_eager(model, counts))
+                except Exception as error:
+                    this.journal.warn(f"operations were not counted by module: {told(error, this.work.root)}")
+        this.journal.add(
+            executed=line_sets(lines, this.names), modules=module_tree(model, counts, this.names, False)
+        )
+        this.journal.end("pass")
+    return outputs
+
+
+def _capture(this: Run) -> list[Any]:
+    """Run under explain and then three times compiled; the outputs of the cold compiled call per case."""
+    outputs = []
+    counts = Counts()
+    traced: set[tuple[str, int]] = set()
+    with _stage(this.journal, "capture", this.work.root, "capture under torch._dynamo.explain"):
+        for case in this.cases:
+            _explain(this, case, traced)
+            this.journal.write(f"capture, compiled{_label(case)}")
+            private.reset()
+            model = this.build()
+            backend = CountingBackend(model)
+            compiled = torch.compile(model, backend=backend)
+            for name in CALLS:
+                record = private.Record()
+                counting = [backend.count()] if name == CALLS[-1] else []
+                try:
+                    result = call(this, compiled, case, private.recording(record), *counting)
+                except Exception as error:
+                    _add(this, record, case, name)
+                    raise RunError(compile_error(error, name, this)) from error
+                traced |= record.traced
+                _add(this, record, case, name)
+                if name == CALLS[0]:
+                    outputs.append(result)
+            counts.total.update(backend.counts.total)
+            counts.captured.update(backend.counts.captured)
+        this.journal.add(
+            coverage=coverage(counts),
+            modules=module_tree(model, counts, this.names, True),
+            traced=line_sets(traced, this.names),
+        )
+        this.journal.end("pass", _summary(this))
+    return outputs
+
+
+def coverage(counts: Counts) -> Coverage | None:
+    """None where the call dispatched nothing at all."""
+    total, captured = sum(counts.total.values()), sum(counts.captured.values())
+    return Coverage(total, captured, captured / total) if total else None
+
+
+def _explain(this: Run, case: Case, traced: set[tuple[str, int]]) -> None:
+    """Run under `torch._dynamo.explain` and record, in that same run, what it leaves out."""
+    record = private.Record()
+    model = this.build()
+    try:
+        explained = functools.partial(private.explain, model)
+        found = call(this, explained, case, private.recording(record))
+    except Exception as error:
+        this.journal.warn(f"torch._dynamo.explain raised {told(error, this.work.root)}")
+    else:
+        if this.journal.observation.explain is None:
+            reasons = tuple(str(item.reason).strip().split("\n")[0] for item in found.break_reasons)
+            told_by = Explain(found.graph_count, found.graph_break_count, reasons, found.op_count)
+            this.journal.add(explain=told_by)
+    traced |= record.traced
+    _add(this, record, case, "explain")
+
+
+def _add(this: Run, record: private.Record, case: Case, phase: str) -> None:
+    """Join what one call showed to the observation."""
+    seen = this.journal.observation
+    sites: tuple[BreakSite, ...] = narrate.break_sites(record, this.names, case.name)
+    skipped = narrate.skipped_frames(record, this.names, case.name)
+    known = {(frame.path, frame.line, frame.symbol, frame.case) for frame in seen.skipped_frames}
+    fresh_skips = [item for item in skipped if (item.path, item.line, item.symbol, item.case) not in known]
+    again: tuple[Recompile, ...] = ()
+    if phase != "explain":
+        again = narrate.recompiles(record, this.names, case.name, phase == CALLS[-1])
+    this.journal.add(
+        break_sites=narrate.union_sites(seen.break_sites, sites),
+        skipped_frames=(*seen.skipped_frames, *fresh_skips),
+        recompiles=narrate.join_recompiles((*seen.recompiles, *again)),
+    )
+    if phase == CALLS[0]:
+        graphs = narrate.graphs(record, this.names, this.work.mode, case.name)
+        this.journal.add(graphs=(*seen.graphs, *graphs))
+
+
+def compile_error(error: BaseException, name: str, this: Run) -> str:
+    """Compiled code raised where eager code did not: the reason, and the user's line where one is named."""
+    found = narrate.user_stack(narrate.parse_stack(str(error)))
+    which = "" if name == CALLS[0] else f"the {name} compiled call raised "
+    text = told(error, this.work.root)
+    if found is None:
+        return which + text
+    path, line, symbol = found[0]
+    frame = this.names.frame(path, line, symbol)
+    place = f"({frame.path}:{frame.line})"
+    return which + (text if text.endswith(place) else f"{text} {place}")
+
+
+def _summary(this: Run) -> str:
+    seen = this.journal.observation
+    skipped = sum(not frame.benign for frame in seen.skipped_frames)
+    parts = [
+        _count(len(seen.graphs), "graph"),
+        _count(len(seen.break_sites), "break site"),
+        _count(skipped, "skipped frame"),
+    ]
+    return ", ".join(parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _fullgraph(this: Run) -> None:
+    """Whether one graph holds it all, tried only where the default run did not break."""
+    seen = this.journal.observation
+    if seen.break_sites or any(not frame.benign for frame in seen.skipped_frames):
+        this.journal.skip("fullgraph", "the default run has breaks")
+        return
+    this.journal.begin("fullgraph")
+    try:
+        for case in this.cases:
+            private.reset()
+            call(this, torch.compile(this.build(), backend="eager", fullgraph=True), case)
+    except Exception as error:
+        this.journal.end("fail", compile_error(error, CALLS[0], this))
+    else:
+        this.journal.end("pass")
+    finally:
+        private.reset()
+
+
+def _parity(this: Run, reference: list[Any], outputs: list[Any]) -> None:
+    """Eager against compiled outputs of the same seeds and inputs."""
+    this.journal.begin("parity")
+    compared = 0
+    for case, expected, actual in zip(this.cases, reference, outputs, strict=True):
+        result = compare(expected, actual)
+        compared += result.tensors
+        if result.difference and compare(expected, _again(this, case)).difference:
+            this.journal.end("not_run", f"eager differs from eager under the same seeds{_label(case)}")
+            return
+        if result.difference:
+            this.journal.end("fail", result.difference + _label(case))
+            return
+    if compared:
+        this.journal.end("pass", f"{_count(compared, 'tensor')} within tolerance")
+    else:
+        this.journal.end("not_run", "no tensor in the outputs")
+
+
+def _again(this: Run, case: Case) -> Any:
+    """The eager outputs of another build."""
+    with torch.compiler.set_stance("force_eager"):
+        return call(this, this.build(), case)
+
+
+def missing_device(name: str) -> str | None:
+    """Why the device cannot be used here, or None."""
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        first = str(error).split("\n")[0]
+        return f"device {name} is not available here: {first}"
+    return None
+
+
+def environment(work: Work) -> dict[str, Any]:
+    """Versions and hardware, and the Dynamo settings in force."""
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "platform": platform.platform(),
+        "cpu": cpu_name(),
+        "threads": torch.get_num_threads(),
+        "device": work.device,
+        "dtype": work.dtype,
+        "dynamo": private.flags(),
+        "packages": {name: _version(name) for name in LIBRARIES if name in sys.modules},
+    }
+    if work.device.startswith("cuda") and torch.cuda.is_available():
+        found["cuda"] = torch.version.cuda
+        found["gpu"] = torch.cuda.get_device_name(torch.device(work.device))
+        found["driver"] = private.driver_version()
+    return found
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def cpu_name() -> str:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,275 @@
+"""Finding, importing and building what is to be run, and its inputs."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.convention import Convention
+from tcready.dynamic.worker.request import Work
+from torch.utils import _pytree as pytree
+
+SEED_BUILD = 0
+
+
+class RunError(Exception):
+    """A stage failed for a reason that is told in one line."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """`path.py::Name` or `pkg.mod::Name`; `name` is None for a path alone."""
+
+    module: str
+    name: str | None
+
+    @property
+    def is_path(self) -> bool:
+        return self.module.endswith(".py")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of inputs; `name` is None where the inputs name no cases."""
+
+    name: str | None
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def parse_spec(text: str) -> Spec:
+    module, _, name = text.partition("::")
+    return Spec(module, name or None)
+
+
+def locate(spec: Spec, root: str) -> Path | None:
+    """The source file, found without importing; None for a module that only its import can find."""
+    if spec.is_path:
+        return Path(os.path.join(root, spec.module))
+    relative = Path(*spec.module.split("."))
+    for entry in [root, *sys.path]:
+        for candidate in (Path(entry) / relative.with_suffix(".py"), Path(entry) / relative / "__init__.py"):
+            if candidate.is_file():
+                return candidate
+    return None
+
+
+def open_path(work: Work, spec: Spec) -> None:
+    """Make importable what `python file.py`, run from the root, could import (and the root itself)."""
+    entries = [work.root]
+    if spec.is_path:
+        path = locate(spec, work.root)
+        assert path is not None
+        top = package_of(path)[0]
+        entries = [str(top), work.root, str(path.parent)] if top != path.parent else [str(top), work.root]
+    fresh = dict.fromkeys(entries + list(work.python_path))
+    sys.path[:0] = [entry for entry in fresh if entry not in sys.path]
+
+
+def package_of(path: Path) -> tuple[Path, str]:
+    """The folder to import from, and the dotted name, of a file: `src/pkg/a.py` is `pkg.a` below `src`."""
+    path = Path(os.path.realpath(path))
+    parts = [] if path.stem == "__init__" else [path.stem]
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(parts)
+
+
+def import_spec(spec: Spec, root: str) -> ModuleType:
+    """Import the module; a file under its package's name, or its own. Raises what the import does."""
+    if not spec.is_path:
+        return importlib.import_module(spec.module)
+    path = locate(spec, root)
+    assert path is not None
+    real = os.path.realpath(path)
+    name = package_of(path)[1]
+    for module in list(sys.modules.values()):
+        if os.path.realpath(getattr(module, "__file__", None) or "") == real:
+            return module
+    if "." in name and name.split(".")[0] not in sys.modules:
+        module = importlib.import_module(name)
+        if os.path.realpath(module.__file__ or "") == real:
+            return module
+    # The name of a plain file may be that of a module already loaded (json.py, torch.py): never replace it.
+    taken = name in sys.modules or name.split(".")[0] in sys.stdlib_module_names or "." in name
+    name = f"_{path.stem}_of_target" if taken else name
+    found = importlib.util.spec_from_file_location(name, real)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module
+    found.loader.exec_module(module)
+    return module
+
+
+def lookup(module: ModuleType, name: str, where: str) -> Any:
+    """The member `name`, dotted where nested. Raises RunError saying which names there are."""
+    value: Any = module
+    for part in name.split("."):
+        if not hasattr(value, part):
+            raise RunError(
+                f"{where} has no {name!r}; it defines {', '.join(public_names(value)) or 'nothing'}"
+            )
+        value = getattr(value, part)
+    return value
+
+
+def public_names(owner: Any) -> list[str]:
+    """Classes and functions defined by a module itself, in order of their definition."""
+    own = getattr(owner, "__name__", None)
+    return [
+        name
+        for name, value in vars(owner).items()
+        if not name.startswith("_")
+        and (inspect.isclass(value) or inspect.isfunction(value) or isinstance(value, torch.nn.Module))
+        and getattr(value, "__module__", own) == own
+    ]
+
+
+def takes_inputs(value: Any) -> bool:
+    """Whether a function is itself what to compile: it has a parameter without default."""
+    if not inspect.isroutine(value):
+        return False
+    return any(
+        parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        for parameter in inspect.signature(value).parameters.values()
+    )
+
+
+def build(value: Any, init: Callable[[], Any] | None, work: Work) -> Any:
+    """A fresh module (or the function to compile itself), on the device, in its mode.
+
+    `value`: an nn.Module class, an instance (copied), or a callable that gives one; `init` gives arguments.
+    Raises what building raises.
+    """
+    torch.manual_seed(SEED_BUILD)
+    if isinstance(value, torch.nn.Module):
+        model: Any = copy.deepcopy(value)
+    elif inspect.isclass(value) and issubclass(value, torch.nn.Module):
+        args, kwargs = _init_arguments(init)
+        model = value(*args, **kwargs)
+    elif callable(value):
+        model = value if takes_inputs(value) else value()
+    else:
+        raise RunError(
+            f"{work.target} is a {type(value).__name__}, neither a module nor a callable giving one"
+        )
+    if isinstance(model, torch.nn.Module):
+        model = model.to(work.device)
+        if work.dtype:
+            model = model.to(dtype_of(work.dtype))
+        return model.train(work.mode == "train")
+    if callable(model) and model is value:
+        return model
+    raise RunError(f"{work.target}() gives a {type(model).__name__}, not an nn.Module")
+
+
+def _init_arguments(init: Callable[[], Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if init is None:
+        return (), {}
+    value = init()
+    if value is None or (isinstance(value, (list, tuple)) and not value):
+        return (), {}
+    case = as_case(None, list(value) if isinstance(value, tuple) and not _is_pair(value) else value)
+    return case.args, case.kwargs
+
+
+def dtype_of(name: str) -> torch.dtype:
+    found = getattr(torch, name.removeprefix("torch."), None)
+    if not isinstance(found, torch.dtype):
+        raise RunError(f"{name} is no torch dtype")
+    return found
+
+
+def cases(value: Any, where: str, work: Work) -> tuple[Case, ...]:
+    """The named cases of what `--inputs` or a convention gives, moved to the device. Raises RunError."""
+    if isinstance(value, Mapping) and set(value) == {"cases"} and isinstance(value["cases"], Mapping):
+        found = tuple(as_case(str(name), item, where) for name, item in value["cases"].items())
+        if not found:
+            raise RunError(f"{where} gives no case")
+    else:
+        found = (as_case(None, value, where),)
+    return tuple(Case(case.name, *_placed((case.args, case.kwargs), work)) for case in found)
+
+
+def as_case(name: str | None, value: Any, where: str = "the inputs") -> Case:
+    """A tensor or other object is the one argument; tuples and lists are arguments; a mapping is keywords."""
+    if isinstance(value, tuple) and _is_pair(value):
+        return Case(name, tuple(value[0]), dict(value[1]))
+    if isinstance(value, (tuple, list)):
+        return Case(name, tuple(value), {})
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return Case(name, (), dict(value))
+    if value is None or isinstance(value, (str, bytes)):
+        raise RunError(
+            f"{where} gives a {type(value).__name__}: expected a tensor, a tuple of arguments, a dict of "
+            "keyword arguments, (args_tuple, kwargs_dict) or {'cases': {name: one of these}}"
+        )
+    return Case(name, (value,), {})
+
+
+def _is_pair(value: tuple[Any, ...]) -> bool:
+    """Whether the tuple is `(args_tuple, kwargs_dict)`."""
+    if len(value) != 2 or not isinstance(value[0], (tuple, list)) or not isinstance(value[1], Mapping):
+        return False
+    return all(isinstance(key, str) for key in value[1])
+
+
+def _placed(value: Any, work: Work) -> Any:
+    def place(tensor: torch.Tensor) -> torch.Tensor:
+        moved = tensor.to(work.device)
+        return moved.to(dtype_of(work.dtype)) if work.dtype and moved.is_floating_point() else moved
+
+    if work.device == "cpu" and not work.dtype:
+        return value
+    return pytree.tree_map_only(torch.Tensor, place, value)
+
+
+def fresh(case: Case) -> Case:
+    """A copy to hand to one call: models change their inputs. Aliases stay aliases where they can."""
+    try:
+        args, kwargs = copy.deepcopy((case.args, case.kwargs))
+    except Exception:  # a tensor that is no leaf, or an object that refuses: copy the tensors alone
+        args, kwargs = pytree.tree_map_only(
+            torch.Tensor,
+            lambda tensor: tensor.detach().clone().requires_grad_(tensor.requires_grad),
+            (case.args, case.kwargs),
+        )
+    return Case(case.name, args, kwargs)
+
+
+def inputs_of(
+    value: Any, module: ModuleType, convention: Convention | None, built: Callable[[], Any]
+) -> tuple[Any, str]:
+    """What gives the inputs, called where it is callable, and how to name it. Raises what the callable does.
+
+    `value` is what `--inputs` named, or None: then by `convention`. `built` gives a fresh model.
+    """
+    if value is not None:
+        torch.manual_seed(SEED_BUILD)
+        wanted = callable(value) and not isinstance(value, torch.Tensor)
+        return (value() if wanted else value), "--inputs"
+    if convention is None:
+        raise RunError("no inputs: name them with --inputs, or define get_inputs() or get_example_inputs()")
+    if convention.source == "function":
+        give = getattr(module, convention.inputs)
+    else:
+        give = getattr(built(), convention.inputs, None)
+    torch.manual_seed(SEED_BUILD)
+    found = give() if callable(give) and not isinstance(give, torch.Tensor) else give
+    if found is None:
+        raise RunError(f"{convention.label}: it is None")
+    return found, convention.label

@@ -1,0 +1,380 @@
+"""Which parts of a model can be compiled whole: maximal subtrees of its module hierarchy without a break.
+
+With a run the tree is the real one and its shares are measured; without, it is the one the source tells,
+where `*` stands for the members of a list. Pure: names and places in, regions out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import networkx as nx
+from tcready.schema import BreakSite, Frame, ModuleShare, Recompile, Region, SkippedFrame, StaticModule
+
+Place = tuple[str, int]
+"""A file as the report names it, and the first line of a function's code there."""
+
+_LISTS = frozenset({"ModuleList", "Sequential"})
+_HOLDERS = frozenset({"ModuleList", "ModuleDict"})
+"""They have no forward, so there is nothing to compile: only what they hold is a region."""
+_MIN_SHARE = 0.01
+"""Regions below this share of a forward's operations are left out where a run measured them."""
+_LOOP_NAMES = ("module", "part", "piece")
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A module of either tree. `code` is where its forward stands, None where that is not user code."""
+
+    name: str
+    type: str
+    code: Place | None
+    ops: int | None = None
+    captured: int | None = None
+    seconds: float | None = None
+    known: bool = True
+
+
+def predicted(
+    modules: Sequence[ModuleShare],
+    static_modules: Sequence[StaticModule],
+    breaking: Collection[str],
+    *,
+    sites: Sequence[BreakSite] = (),
+    skipped: Sequence[SkippedFrame] = (),
+    recompiles: Sequence[Recompile] = (),
+    breaks_by_code: Mapping[Place, Collection[str]] | None = None,
+    code_ends: Mapping[Place, int] | None = None,
+) -> tuple[Region, ...]:
+    """The break-free regions, weightiest first.
+
+    `modules` is the tree a run saw; empty without a run, and then `static_modules` alone speaks. `breaking`
+    holds the fingerprints of the static findings that count. `sites`, `skipped` (benign ones are ignored)
+    and `recompiles` (those on identical calls count) are what the run saw. `breaks_by_code` tells the
+    breaking fingerprints of a forward by its place, for modules whose name the source did not give away;
+    `code_ends` the last line of the function that begins at a place.
+
+    Modules alike (one class, children of the same shape, the same list positions) are one region with that
+    many instances. Bare modules of torch are left out unless there is nothing else.
+    """
+    if modules:
+        nodes = [
+            _Node(m.name, m.type, _place(m.path, m.line), m.ops, m.ops_captured, m.seconds) for m in modules
+        ]
+        tree = _tree(nodes)
+        broken = _statically_broken(tree, static_modules, breaking, breaks_by_code or {})
+        broken |= _owners(tree, sites, skipped, recompiles, code_ends or {})
+    else:
+        nodes = [_Node(m.name, m.type, _place(m.path, m.line), known=m.known) for m in static_modules]
+        tree = _tree(nodes)
+        broken = {m.name for m in static_modules if not set(m.breaks).isdisjoint(breaking)}
+    if not nodes:
+        return ()
+    return _regions(tree, broken, measured=bool(modules))
+
+
+def covers(region: str, name: str) -> bool:
+    """Whether module `name` is an instance of a region: `layers.*` and `layers.{0,2}` cover `layers.0`."""
+    wanted, given = region.split("."), name.split(".")
+    return len(wanted) == len(given) and all(map(_segment_covers, wanted, given))
+
+
+def _segment_covers(wanted: str, given: str) -> bool:
+    if wanted.startswith("{"):
+        return given in wanted[1:-1].split(",")
+    return wanted in ("*", given)
+
+
+def worth_compiling(region: Region, modules: Sequence[ModuleShare]) -> bool:
+    """Whether a region is more than bare modules of torch, which compiled one by one gain nothing."""
+    return any(
+        covers(region.name, module.name)
+        and (
+            not module.name
+            or module.path is not None
+            or any(m.name.startswith(f"{module.name}.") for m in modules)
+        )
+        for module in modules
+    )
+
+
+def accessor(name: str, types: Mapping[str, str], variable: str = "model") -> str:
+    """Python for the module called `name` below `variable`: `model.blocks[0]`, `model.get_submodule("a-b")`.
+
+    `types` gives the class names of the modules by dotted name, so that list positions are told from names.
+    """
+    expression, base = variable, ""
+    for segment in name.split(".") if name else ():
+        kind = types.get(base, "")
+        if kind == "ModuleDict":
+            expression += f"[{_quoted(segment)}]"
+        elif segment.isidentifier() and not keyword.iskeyword(segment):
+            expression += f".{segment}"
+        elif segment.isdigit() and kind in _LISTS:
+            expression += f"[{segment}]"
+        else:
+            return f"{variable}.get_submodule({_quoted(name)})"
+        base = f"{base}.{segment}" if base else segment
+    return expression
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _place(path: str | None, line: int | None) -> Place | None:
+    return (path, line) if path is not None and line is not None else None
+
+
+def _tree(nodes: Iterable[_Node]) -> nx.DiGraph[str]:
+    """The hierarchy as a graph from parent to child; every node has its `_Node` as `module`.
+
+    A name whose parents are not listed gets them: they hold what is below and nothing is known of them.
+    """
+    tree: nx.DiGraph[str] = nx.DiGraph()
+    tree.add_node("", module=_Node("", "", None))
+    for node in nodes:
+        for child, parent in itertools.pairwise(_ancestry(node.name)):
+            if child not in tree:
+                tree.add_node(child, module=_Node(child, "", None))
+            tree.add_edge(parent, child)
+        tree.add_node(node.name, module=node)
+    return tree
+
+
+def _ancestry(name: str) -> Iterator[str]:
+    """`a.b.c`, `a.b`, `a`, and the root."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
+    yield ""
+
+
+def _module(tree: nx.DiGraph[str], name: str) -> _Node:
+    node: _Node = tree.nodes[name]["module"]
+    return node
+
+
+def _statically_broken(
+    tree: nx.DiGraph[str],
+    static_modules: Sequence[StaticModule],
+    breaking: Collection[str],
+    breaks_by_code: Mapping[Place, Collection[str]],
+) -> set[str]:
+    """Names of real modules whose own code holds a break that the source told.
+
+    A static module speaks for a real one of its name pattern and class, or whose forward is the same code.
+    """
+    broken = set()
+    for name in tree:
+        module = _module(tree, name)
+        by_code = breaks_by_code.get(module.code, ()) if module.code else ()
+        named = [static for static in static_modules if covers(static.name, name)]
+        same = [static for static in named if module.type in static.type.split(" | ")]
+        told = itertools.chain(by_code, *(static.breaks for static in same))
+        if not set(told).isdisjoint(breaking):
+            broken.add(name)
+    return broken
+
+
+def _owners(
+    tree: nx.DiGraph[str],
+    sites: Sequence[BreakSite],
+    skipped: Sequence[SkippedFrame],
+    recompiles: Sequence[Recompile],
+    code_ends: Mapping[Place, int],
+) -> set[str]:
+    """Names of the modules in whose own code a run saw a break, a skipped frame or a steady recompile."""
+    by_code: dict[Place, list[str]] = defaultdict(list)
+    by_class: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name in tree:
+        module = _module(tree, name)
+        if module.code:
+            by_code[module.code].append(name)
+            by_class[module.code[0], module.type].append(name)
+
+    def owners_of(stack: Sequence[Frame]) -> Iterable[str]:
+        chain = [code for frame in stack if (code := _forward_of(frame, by_code, code_ends))]
+        if not chain:
+            return ("",)
+        return [
+            name
+            for name in by_code[chain[-1]]
+            if set(chain) <= {_module(tree, above).code for above in _ancestry(name)}
+        ] or by_code[chain[-1]]
+
+    def owners_of_frame(path: str, line: int, symbol: str) -> Iterable[str]:
+        code = _forward_of(Frame(path, line, symbol), by_code, code_ends)
+        return (by_code[code] if code else by_class.get((path, symbol.partition(".")[0]))) or ("",)
+
+    found = set(itertools.chain.from_iterable(owners_of(site.stack) for site in sites))
+    for frame in skipped:
+        if not frame.benign:
+            found.update(owners_of_frame(frame.path, frame.line, frame.symbol))
+    for recompile in recompiles:
+        if recompile.identical_call:
+            found.update(owners_of_frame(recompile.path, recompile.line, recompile.symbol))
+    return found
+
+
+def _forward_of(frame: Frame, codes: Iterable[Place], code_ends: Mapping[Place, int]) -> Place | None:
+    """The forward, among `codes`, whose code a stack frame stands in."""
+    if "forward" not in frame.symbol.split(".")[-1]:
+        return None
+    before = [
+        code
+        for code in codes
+        if code[0] == frame.path and code[1] <= frame.line <= code_ends.get(code, frame.line)
+    ]
+    return max(before, key=lambda code: code[1], default=None)
+
+
+def _regions(tree: nx.DiGraph[str], broken: Collection[str], *, measured: bool) -> tuple[Region, ...]:
+    unclean = set(itertools.chain.from_iterable(_ancestry(name) for name in broken))
+    tops = list(_maximal(tree, "", unclean))
+    worthy = [name for name in tops if not _is_bare_leaf(tree, name)]
+    shapes = _shapes(tree)
+    groups: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for name in worthy or tops:
+        groups[_pattern(tree, name), shapes[name]].append(name)
+    population = Counter(_pattern(tree, name) for name in tree)
+    regions = [
+        _region(tree, names, pattern, whole=len(names) == population[pattern])
+        for (pattern, _), names in groups.items()
+    ]
+    if measured and _ops(tree, ""):
+        regions = [region for region in regions if (region.ops_share or 0.0) >= _MIN_SHARE]
+    return tuple(sorted(regions, key=lambda region: -(region.ops_share or 0.0)))
+
+
+def _maximal(tree: nx.DiGraph[str], name: str, unclean: Collection[str]) -> Iterator[str]:
+    """Topmost names below `name` that nothing broken is below and that have a forward to compile."""
+    if name not in unclean and _module(tree, name).type not in _HOLDERS and name in tree:
+        yield name
+        return
+    for child in tree.successors(name):
+        yield from _maximal(tree, child, unclean)
+
+
+def _is_bare_leaf(tree: nx.DiGraph[str], name: str) -> bool:
+    """A module of torch (or of unknown code) that holds no other: compiled alone it gains nothing."""
+    return name != "" and _module(tree, name).code is None and not any(tree.successors(name))
+
+
+def _shapes(tree: nx.DiGraph[str]) -> dict[str, int]:
+    """For each module the number of its shape: equal for one class over equal children, all the way down."""
+    numbers: dict[tuple[str, tuple[tuple[str, int], ...]], int] = {}
+    shapes: dict[str, int] = {}
+    for name in nx.dfs_postorder_nodes(tree, ""):
+        children = tuple((child.rpartition(".")[2], shapes[child]) for child in tree.successors(name))
+        shapes[name] = numbers.setdefault((_module(tree, name).type, children), len(numbers))
+    return shapes
+
+
+def _pattern(tree: nx.DiGraph[str], name: str) -> str:
+    """`name` with `*` for each segment that is a position in a list."""
+    segments, base = [], ""
+    for segment in name.split(".") if name else []:
+        listed = segment.isdigit() and _module(tree, base).type in _LISTS | {""}
+        segments.append("*" if listed else segment)
+        base = f"{base}.{segment}" if base else segment
+    return ".".join(segments)
+
+
+def _ops(tree: nx.DiGraph[str], name: str) -> int:
+    """Operations of a subtree; a holder is never called, so its own count says nothing."""
+    own = _module(tree, name).ops
+    return own if own else sum(_ops(tree, child) for child in tree.successors(name))
+
+
+def _region(tree: nx.DiGraph[str], names: Sequence[str], pattern: str, *, whole: bool) -> Region:
+    modules = [_module(tree, name) for name in names]
+    total, ops = _ops(tree, ""), sum(_ops(tree, name) for name in names)
+    seconds = [module.seconds for module in modules if module.seconds is not None]
+    total_seconds = _module(tree, "").seconds
+    captured = [module.captured for module in modules if module.captured is not None]
+    alone = whole and not (len(names) == 1 and "*" in pattern and "*" not in names[0])
+    name = pattern if alone else names[0] if len(names) == 1 else _listed(pattern, names)
+    return Region(
+        name=name,
+        instances=len(names),
+        state="predicted",
+        reason=_reason(tree, names, captured=sum(captured) if captured else None, ops=ops),
+        code=_code(tree, name, names),
+        ops_share=ops / total if total else None,
+        time_share=sum(seconds) / total_seconds if seconds and total_seconds else None,
+        ops_captured_share=min(1.0, sum(captured) / ops) if captured and ops else None,
+    )
+
+
+def _listed(pattern: str, names: Sequence[str]) -> str:
+    """`layers.{0,2}` where only some members of one list are meant; with more lists, the pattern stands."""
+    segments = pattern.split(".")
+    stars = [index for index, segment in enumerate(segments) if segment == "*"]
+    if len(stars) != 1:
+        return pattern
+    segments[stars[0]] = "{" + ",".join(name.split(".")[stars[0]] for name in names) + "}"
+    return ".".join(segments)
+
+
+def _reason(tree: nx.DiGraph[str], names: Sequence[str], *, captured: int | None, ops: int) -> str:
+    below = {name for top in names for name in (top, *nx.descendants(tree, top))}
+    running = [name for name in below if _module(tree, name).type not in _HOLDERS]
+    unknown = sum(not _module(tree, name).known for name in below)
+    count = f"{len(running)} module{'s' if len(running) != 1 else ''}"
+    if captured is not None and ops:
+        return (
+            f"no break seen or predicted in {count}; {captured} of their {ops} operations ran inside graphs"
+        )
+    if unknown:
+        return f"no break predicted in {count}, of which the source does not tell {unknown}"
+    return f"no break predicted in {count}"
+
+
+def _code(tree: nx.DiGraph[str], name: str, names: Sequence[str]) -> str:
+    """Python that compiles the region, over a variable `model`."""
+    types = {node: _module(tree, node).type for node in tree}
+    if "*" not in name and len(names) == 1:
+        return f"{accessor(name, types)}.compile()"
+    if "{" in name or name != _pattern(tree, names[0]):
+        listing = ", ".join(_quoted(each) for each in names)
+        return f"for name in ({listing}):\n    model.get_submodule(name).compile()"
+    return _loops(name.split("."), names[0], types)
+
+
+def _loops(segments: Sequence[str], example: str, types: Mapping[str, str]) -> str:
+    """Nested loops, one for each `*`; `example` is a real name that the pattern stands for."""
+    lines: list[str] = []
+    pending: list[str] = []
+    variable, base = "model", ""
+    real = example.split(".")
+    variables = itertools.chain(_LOOP_NAMES, (f"part{number}" for number in itertools.count(2)))
+    for segment, actual in zip(segments, real, strict=True):
+        if segment == "*":
+            below = _below(types, base, pending)
+            inner = next(variables)
+            holder = accessor(".".join(pending), below, variable)
+            holder += ".values()" if types.get(base, "") == "ModuleDict" else ""
+            lines.append("    " * len(lines) + f"for {inner} in {holder}:")
+            variable, pending = inner, []
+        else:
+            pending = [*pending, actual]
+        base = f"{base}.{actual}" if base else actual
+    target = accessor(".".join(pending), _below(types, base, pending), variable)
+    return "\n".join([*lines, "    " * len(lines) + f"{target}.compile()"])
+
+
+def _below(types: Mapping[str, str], base: str, pending: Sequence[str]) -> dict[str, str]:
+    """`types` by the names relative to the module that `pending` starts from; `base` ends with `pending`."""
+    segments = base.split(".") if base else []
+    start = segments[: len(segments) - len(pending)]
+    prefix = ".".join(start)
+    return {
+        name[len(prefix) :].lstrip(".") if prefix else name: kind
+        for name, kind in types.items()
+        if not prefix or name == prefix or name.startswith(f"{prefix}.")
+    }

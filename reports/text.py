@@ -1,0 +1,445 @@
+"""The report for a terminal: findings as ruff and mypy users know them, then each target, the verdict last.
+
+Every string of the report reaches rich as a `Text`, never as markup, and with its control characters
+spelled out: what a model file holds cannot colour, move or hide the output.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+from tcready.reports.view import (
+    EFFECT_WORD,
+    STAGE_SIGN,
+    STAGE_WORD,
+    VERDICT_WORD,
+    code_of,
+    distinct_sites,
+    duration,
+    explain_disagrees,
+    explain_sentence,
+    first_line,
+    in_order,
+    kind_of,
+    ladder,
+    level_counts,
+    lines_of,
+    lost_frames,
+    number,
+    offers_change,
+    percent,
+    reflowed,
+    rules_by_code,
+    run_evidence,
+    static_evidence,
+    status_counts,
+    status_phrase,
+    verdict_sentence,
+    visible,
+    was_run,
+    was_shown,
+)
+from tcready.schema import Finding, Fix, Region, Report, RuleText, Stage, TargetReport
+
+TAB = 4
+MANY_STATIC_TARGETS = 3
+"""With more targets than this and no run, regions are left to the other formats: a hook stays short."""
+MANY_ROWS = 12
+
+_LEVEL_STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+_VERDICT_STYLE = {
+    "ready": "bold green",
+    "ready_by_region": "bold yellow",
+    "not_ready": "bold red",
+    "unknown": "bold",
+}
+_STAGE_STYLE = {"pass": "green", "fail": "red", "not_run": "dim"}
+
+
+def render(report: Report, *, color: bool = False, width: int = 100, third_party: bool = False) -> str:
+    """The whole report as terminal text, `width` columns wide, with a trailing newline.
+
+    Lines that a tool or a click may pick up (`path:line:col: ...`) are never wrapped. `third_party` shows
+    findings in installed packages one by one instead of one line a file and rule.
+    """
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=max(width, 40),
+        color_system="standard" if color else None,
+        force_terminal=color,
+        no_color=not color,
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        _environ={},
+    )
+    _Printer(console, report, third_party).report()
+    return out.getvalue()
+
+
+@dataclass(frozen=True)
+class SourceWindow:
+    """What of a source line is shown, and where its caret stands (in terminal cells)."""
+
+    text: str
+    caret: int
+    length: int
+
+
+def source_window(line: str, column: int, end_column: int, room: int) -> SourceWindow:
+    """The part of `line` that fits `room` cells around the characters [column, end_column), 1-based.
+
+    Tabs run to the next multiple of TAB, wide characters count two cells, what is cut is an ellipsis.
+    """
+    shown: list[str] = []
+    at = 0
+    starts = [0]
+    for character in line:
+        piece = " " * (TAB - at % TAB) if character == "\t" else visible(character)
+        shown.append(piece)
+        at += cell_len(piece)
+        starts.append(at)
+    first = min(max(column - 1, 0), len(line))
+    last = min(max(end_column - 1, first), len(line))
+    begin, end = 0, len(line)
+    if at > room:
+        while begin < first and starts[first] - starts[begin] > room // 4:
+            begin += 1
+        left = 1 if begin else 0
+        end = begin
+        while end < len(line) and starts[end + 1] - starts[begin] <= room - left - 1:
+            end += 1
+    text = ("…" if begin else "") + "".join(shown[begin:end]) + ("…" if end < len(line) else "")
+    caret = starts[first] - starts[begin] + (1 if begin else 0)
+    length = starts[min(last, max(end, first))] - starts[first]
+    return SourceWindow(text, caret, max(length, 1))
+
+
+class _Printer:
+    """Writes one report to one console."""
+
+    def __init__(self, console: Console, report: Report, third_party: bool) -> None:
+        self.third_party = third_party
+        self.console = console
+        self.text = report
+        self.rules = rules_by_code(report)
+        self.lines = {source.path: lines_of(source.text) for source in report.sources}
+        self.ran = any(was_run(target) for target in report.targets)
+
+    def report(self) -> None:
+        report = self.text
+        single = [f for f in report.findings if f.origin == "own" or self.third_party]
+        explained: set[str] = set()
+        for finding in in_order(f for f in single if f.level != "note"):
+            self.finding(finding, explained)
+        self.notes(in_order(f for f in single if f.level == "note"))
+        if not self.third_party:
+            self.installed([f for f in report.findings if f.origin == "third_party"])
+        for target in report.targets:
+            if was_run(target):
+                self.target(target)
+        self.static_targets([target for target in report.targets if not was_run(target)])
+        self.listing("skipped files", [f"{item.path}: {item.reason}" for item in report.skipped])
+        self.listing("warnings", list(report.warnings))
+        self.counts()
+        self.verdicts()
+
+    # One line, whole: never wrapped, never cut.
+    def line(self, *parts: str | tuple[str, str]) -> None:
+        text = Text.assemble(*parts)
+        text.rstrip()
+        self.console.print(text, soft_wrap=True)
+
+    def wrapped(self, lead: str, body: str, style: str = "", lead_style: str = "dim") -> None:
+        """`lead`, then `body` wrapped beside it; a newline in the body stays one."""
+        indent = cell_len(lead)
+        paragraphs = Text(visible(body, keep="\n\t"), style=style, tab_size=TAB)
+        room = max(self.console.width - indent, 20)
+        for index, row in enumerate(paragraphs.wrap(self.console, room, tab_size=TAB)):
+            row.rstrip()
+            start = (lead, lead_style) if index == 0 else " " * indent
+            self.line(start, "") if not row.plain else self.console.print(
+                Text.assemble(start, row), soft_wrap=True
+            )
+
+    def header(self, finding: Finding, tail: str = "") -> None:
+        style = _LEVEL_STYLE[finding.level]
+        self.line(
+            (f"{visible(finding.path)}:{finding.line}:{finding.column}:", "bold"),
+            " ",
+            (f"{visible(code_of(finding))} {finding.level}", style),
+            (f" [{visible(finding.name)}] ", "dim"),
+            visible(finding.message),
+            (tail, "dim"),
+        )
+
+    def finding(self, finding: Finding, explained: set[str]) -> None:
+        self.header(finding)
+        self.source(finding)
+        rule = self.rules.get(finding.rule or "")
+        if rule is not None:
+            self.advice(rule, known=rule.code in explained)
+            explained.add(rule.code)
+        known = f"{status_phrase(finding, self.ran)} ({finding.confidence} confidence, "
+        self.field("status", f"{known}{EFFECT_WORD[finding.effect]})")
+        parted = {entry.status for entry in finding.targets}
+        if len(parted) > 1:
+            for entry in finding.targets:
+                self.field("", f"{entry.case or entry.target}: {entry.status.replace('_', ' ')}")
+        for label, lines in (
+            ("evidence", static_evidence(finding)),
+            ("in the run", run_evidence(finding) if was_shown(finding) else ()),
+        ):
+            for index, line in enumerate(lines):
+                self.field("" if index else label, line)
+        if len(finding.reached_by) > 1:
+            self.field("reached by", " > ".join(finding.reached_by))
+        if finding.fix is not None and offers_change(finding.fix):
+            self.field("fix", _fix_phrase(finding.fix))
+        self.line()
+
+    def source(self, finding: Finding) -> None:
+        lines = self.lines.get(finding.path, [])
+        if not 1 <= finding.line <= len(lines):
+            return
+        line = lines[finding.line - 1]
+        # Of a span over several lines the caret marks the first.
+        end = finding.end_column if finding.end_line == finding.line else len(line) + 1
+        gutter = f"{finding.line:>5} | "
+        window = source_window(line, finding.column, end, self.console.width - len(gutter))
+        self.line((gutter, "dim"), window.text)
+        self.line(
+            (f"{'':>5} | ", "dim"),
+            " " * window.caret,
+            ("^" * window.length, _LEVEL_STYLE[finding.level]),
+        )
+
+    def advice(self, rule: RuleText, known: bool) -> None:
+        if not known:
+            self.field("why", reflowed(rule.why))
+        self.field("use instead", reflowed(rule.instead), style="green")
+
+    def field(self, label: str, body: str, style: str = "") -> None:
+        self.wrapped(f"{'':6}{label + ':' if label else '':13}", body, style=style)
+
+    def notes(self, notes: list[Finding]) -> None:
+        for finding in notes:
+            self.header(finding, tail=f" ({status_phrase(finding, self.ran)})")
+        if notes:
+            self.line()
+
+    def installed(self, findings: list[Finding]) -> None:
+        if not findings:
+            return
+        self.line((f"In installed packages: {level_counts(findings)}", "bold"))
+        groups: dict[tuple[str, str, str, str], list[Finding]] = {}
+        for finding in in_order(findings):
+            key = (finding.path, code_of(finding), finding.level, finding.name)
+            groups.setdefault(key, []).append(finding)
+        for (path, code, level, name), group in groups.items():
+            self.line(
+                f"  {visible(path)}: ",
+                (f"{visible(code)} {level}", _LEVEL_STYLE[level]),
+                (f" [{visible(name)}] ", "dim"),
+                f"{_some_lines(sorted({finding.line for finding in group}))}: {status_counts(group)}",
+            )
+        self.line()
+
+    def target(self, target: TargetReport) -> None:
+        self.line((visible(target.target), "bold underline"))
+        about: list[str] = [target.mode]
+        about += [f"{key} {value}" for key, value in _environment(target)]
+        if target.convention:
+            about.append(f"inputs: {target.convention}")
+        self.wrapped("  ", " · ".join(about), style="dim")
+        climbed, rest = _climbed(target)
+        for stage in climbed:
+            detail = stage.detail or STAGE_WORD[stage.state]
+            if stage.state == "not_run" and stage.detail:
+                detail = f"not run: {stage.detail}"
+            took = f" ({duration(stage.seconds)})" if stage.seconds is not None else ""
+            lead = f"  {STAGE_SIGN[stage.state]} {stage.stage:<9} "
+            style = _STAGE_STYLE[stage.state]
+            self.wrapped(lead, detail + took, style="" if stage.state == "fail" else "dim", lead_style=style)
+        if rest:
+            lead = f"  {STAGE_SIGN['not_run']} not run   "
+            self.wrapped(lead, ", ".join(stage.stage for stage in rest), style="dim", lead_style="dim")
+        self.line()
+        self.measured(target)
+        self.regions(target)
+
+    def measured(self, target: TargetReport) -> None:
+        row = self.row
+        if target.coverage is None and not target.graphs and not _passed(target, "capture"):
+            return
+        if target.coverage is not None:
+            cover = target.coverage
+            time = f"; {percent(cover.time_share)} of device time" if cover.time_share is not None else ""
+            counted = f"({cover.ops_captured} of {cover.ops_total})"
+            row("coverage", f"{percent(cover.share)} of operations in graphs {counted}{time}")
+        row("graphs", f"{len(target.graphs)}, {number(sum(g.ops for g in target.graphs), 'operation')}")
+        self.sites(target)
+        self.frames(target)
+        for index, event in enumerate(target.recompiles):
+            same = "on an identical call" if event.identical_call else "on a new value or shape"
+            reasons = "; ".join(event.reasons) or "no reason recorded"
+            place = f"{event.path}:{event.line} {event.symbol}".rstrip()
+            row("" if index else "recompiles", f"{place} {same}: {reasons}")
+        if explain_disagrees(target):
+            row("explain", explain_sentence(target) or "")
+        self.line()
+
+    def row(self, label: str, body: str) -> None:
+        self.wrapped(f"  {label:<14} ", body)
+
+    def sites(self, target: TargetReport) -> None:
+        sites = distinct_sites(target)
+        events = sum(site.hits for site in sites)
+        self.row(
+            "break sites", f"{len(sites)} distinct" + (f" ({number(events, 'event')})" if events else "")
+        )
+        own = [site for site in sites if site.first.origin == "own" or self.third_party]
+        for site in own[:MANY_ROWS]:
+            first = site.first
+            case = f" in {', '.join(site.cases)}" if site.cases else ""
+            known = f"{first.gb_id} " if first.gb_id else ""
+            place = f"{first.path}:{first.line} {first.symbol}"
+            self.row("", f"{place} x{site.hits}{case}: {known}{kind_of(first.reason)}")
+        self.more(len(own))
+        foreign: dict[str, list[int]] = {}
+        for site in sites:
+            if site not in own:
+                foreign.setdefault(site.first.path, []).append(site.first.line)
+        for path, lines in foreign.items():
+            self.row("", f"{path} (installed): {_some_lines(lines)}")
+
+    def frames(self, target: TargetReport) -> None:
+        frames = lost_frames(target)
+        if frames:
+            self.row("skipped frames", f"{len(frames)} that held tensor work")
+        for frame in frames[:MANY_ROWS]:
+            self.row("", f"{frame.path}:{frame.line} {frame.symbol}: {first_line(frame.reason)}")
+        self.more(len(frames))
+
+    def more(self, count: int) -> None:
+        if count > MANY_ROWS:
+            self.row("", f"... and {count - MANY_ROWS} more (the JSON and the HTML list all)")
+
+    def regions(self, target: TargetReport) -> None:
+        if not target.regions:
+            return
+        self.wrapped("  compile regions ", f"of {target.target}", style="dim", lead_style="bold")
+        shown = target.regions[:MANY_ROWS]
+        wide = min(max(cell_len(visible(region.name or "(whole)")) for region in shown), 32)
+        for region in shown:
+            self.region(region, wide)
+        self.more(len(target.regions))
+        self.line()
+
+    def region(self, region: Region, wide: int) -> None:
+        style = {"proved": "green", "refuted": "red", "predicted": ""}[region.state]
+        facts = [number(region.instances, "instance")]
+        if region.ops_share is not None:
+            facts.append(f"{percent(region.ops_share)} of ops")
+        if region.time_share is not None:
+            facts.append(f"{percent(region.time_share)} of time")
+        if region.ops_captured_share is not None:
+            facts.append(f"measured: {percent(region.ops_captured_share)} in graphs")
+        name = visible(region.name or "(whole)")
+        if cell_len(name) > wide:
+            self.wrapped("    ", name)
+            name = ""
+        lead = f"    {set_cell_size(name, wide)}  {region.state:<9}  "
+        self.wrapped(lead, ", ".join(facts), lead_style=style)
+        if region.reason:
+            self.wrapped("      ", region.reason, style="dim")
+        for line in lines_of(region.code):
+            self.line("      > ", visible(line, keep="\t"))
+
+    def static_targets(self, targets: list[TargetReport]) -> None:
+        if not targets:
+            return
+        if not self.ran:
+            self.line(("static only: nothing was run", "dim"))
+        else:
+            names = ", ".join(visible(target.target) for target in targets)
+            self.wrapped("", f"static only, not run: {names}", style="dim")
+        self.line()
+        if len(targets) <= MANY_STATIC_TARGETS:
+            for target in targets:
+                self.regions(target)
+
+    def listing(self, title: str, items: list[str]) -> None:
+        for index, item in enumerate(items):
+            if index == 0:
+                self.line((title, "bold"))
+            self.wrapped("  ", item)
+        if items:
+            self.line()
+
+    def counts(self) -> None:
+        findings = self.text.findings
+        own = [finding for finding in findings if finding.origin == "own"]
+        foreign = [finding for finding in findings if finding.origin == "third_party"]
+        said = (
+            f"{level_counts(own)} in your code ({status_counts(own)})" if own else "no findings in your code"
+        )
+        if foreign:
+            said += f"; {level_counts(foreign)} in installed packages"
+        if self.text.skipped:
+            said += f"; {number(len(self.text.skipped), 'file')} skipped"
+        self.wrapped("", said[0].upper() + said[1:] + ".")
+
+    def verdicts(self) -> None:
+        targets = self.text.targets
+        if not targets:
+            self.line(("VERDICT", "bold"), " unknown: no target")
+        elif not self.ran and len(targets) > MANY_STATIC_TARGETS:
+            self.line(("VERDICT", "bold"), f" unknown for {len(targets)} targets: nothing was run")
+        else:
+            for target in targets:
+                self.verdict(target)
+
+    def verdict(self, target: TargetReport) -> None:
+        word = VERDICT_WORD[target.verdict]
+        body = f"{target.target}: {word.upper()}: {verdict_sentence(target)}"
+        self.wrapped("VERDICT ", body, style=_VERDICT_STYLE[target.verdict], lead_style="bold")
+
+
+def _passed(target: TargetReport, name: str) -> bool:
+    return any(stage.stage == name and stage.state == "pass" for stage in target.stages)
+
+
+def _environment(target: TargetReport) -> Iterable[tuple[str, str]]:
+    """What of the environment decides the result, in a few words."""
+    environment = target.environment or {}
+    return [
+        (key, str(environment[key])) for key in ("torch", "python", "device", "dtype") if environment.get(key)
+    ]
+
+
+def _some_lines(lines: Sequence[int]) -> str:
+    """`2 lines (4, 9)`, the first few of many."""
+    shown = ", ".join(map(str, lines[:MANY_ROWS])) + (", ..." if len(lines) > MANY_ROWS else "")
+    return f"{number(len(lines), 'line')} ({shown})"
+
+
+def _climbed(target: TargetReport) -> tuple[Sequence[Stage], Sequence[Stage]]:
+    """The ladder, parted before its tail of stages that did not run and have nothing to say of it."""
+    stages = ladder(target)
+    end = len(stages)
+    while end and stages[end - 1].state == "not_run" and not stages[end - 1].detail:
+        end -= 1
+    return stages[:end], stages[end:]
+
+
+def _fix_phrase(fix: Fix) -> str:
+    proof = {True: "verified by a run", False: "a run refuted it", None: "not verified"}[fix.verified]
+    return f"{fix.title} ({'safe' if fix.safe else 'changes behaviour: read it first'}; {proof})"

@@ -1,0 +1,297 @@
+"""What the readable formats say alike: the words for a status, what counts, which line is meant.
+
+Pure functions over `tcready.schema`; no markup and no layout.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tcready.schema import (
+    STAGES,
+    BreakSite,
+    Finding,
+    Fix,
+    Recompile,
+    Report,
+    RuleText,
+    SkippedFrame,
+    Stage,
+    Status,
+    TargetReport,
+    Verdict,
+)
+
+STAGE_SIGN = {"pass": "✅", "fail": "❌", "not_run": "⚪"}
+STAGE_WORD = {"pass": "passed", "fail": "failed", "not_run": "not run"}
+VERDICT_WORD: dict[Verdict, str] = {
+    "ready": "ready",
+    "ready_by_region": "ready by region",
+    "not_ready": "not ready",
+    "unknown": "unknown",
+}
+STATUS_WORD: dict[Status, str] = {
+    "confirmed": "confirmed",
+    "not_observed": "not observed",
+    "not_traced": "not traced",
+    "not_reached": "not reached",
+    "runtime_only": "seen only in the run",
+    "predicted": "predicted",
+}
+EFFECT_WORD = {
+    "graph_break": "graph break",
+    "frame_skip": "skipped frame",
+    "recompile": "recompile",
+    "compile_error": "compile error",
+    "wrong_result": "wrong result",
+    "sync": "host-device sync",
+    "cudagraph_skip": "no CUDA graph",
+    "slow": "slow when compiled",
+    "intent": "intended",
+}
+_NOT_SHOWN: dict[Status, str] = {
+    "not_observed": "the line was traced and it did not show",
+    "not_traced": "the line ran inside a frame that Dynamo had given up on",
+    "not_reached": "the line did not run for these inputs",
+}
+_RUN, _STATIC = "Dynamo:", "static:"
+"""How merge begins a line of evidence, by who says it."""
+_FALLBACK: dict[Verdict, str] = {
+    "ready": "captured whole",
+    "ready_by_region": "it breaks, but regions with at least half of its operations do not",
+    "not_ready": "it breaks, and no regions with half of its operations are free of breaks",
+    "unknown": "nothing ran",
+}
+
+
+def visible(text: str, keep: str = "") -> str:
+    """`text` with every character that is not seen, or that moves others, spelled as its Python escape.
+
+    Those are controls, format characters (bidi overrides, zero-width), line and paragraph separators and
+    lone surrogates. The characters in `keep` stay as they are.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(character if character in keep else _spell(character) for character in text)
+
+
+def _spell(character: str) -> str:
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        return character.encode("unicode_escape").decode("ascii")
+    return character
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a source as Python counts them: a form feed or U+2028 does not end one."""
+    return re.split(r"\r\n|\r|\n", text)
+
+
+def percent(share: float) -> str:
+    """`61 %`; only a share that is exactly whole reads 100 %, only one that is exactly nothing 0 %."""
+    value = share * 100
+    if 99 < value < 100 or 0 < value < 1:
+        return f"{min(max(value, 0.1), 99.9):.1f} %"
+    return f"{value:.0f} %"
+
+
+def duration(seconds: float) -> str:
+    """`4 ms`, `1.3 s`, `600 s`."""
+    if seconds < 0.1:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds:.0f} s"
+
+
+def reflowed(text: str) -> str:
+    """Prose without the line ends of the docstring it stood in: paragraphs and list items keep theirs."""
+    lines: list[str] = []
+    for line in map(str.rstrip, lines_of(text.strip())):
+        starts = not line or not lines or not lines[-1] or line.lstrip().startswith(("- ", "* "))
+        if starts or line.startswith("    "):
+            lines.append(line)
+        else:
+            lines[-1] += f" {line.strip()}"
+    return "\n".join(lines)
+
+
+def kind_of(reason: str) -> str:
+    """The kind of a break: its reason's first line up to the colon, where that is short."""
+    line = first_line(reason)
+    kind, _, _ = line.partition(": ")
+    return kind if len(kind) <= 60 else line
+
+
+def offers_change(fix: Fix | None) -> bool:
+    """Whether a fix holds more than the rule's own example: a diff, or the outcome of a run."""
+    return fix is not None and (fix.diff is not None or fix.verified is not None)
+
+
+def first_line(text: str) -> str:
+    """The first line that holds anything."""
+    return next((line.strip() for line in lines_of(text) if line.strip()), "no reason recorded")
+
+
+def number(count: int, one: str, many: str | None = None) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def ladder(target: TargetReport) -> tuple[Stage, ...]:
+    """Every stage once, in the order of climbing; one the report does not speak of did not run."""
+    known = {stage.stage: stage for stage in target.stages}
+    return tuple(known.get(name, Stage(name, "not_run", "")) for name in STAGES)
+
+
+def was_run(target: TargetReport) -> bool:
+    """Whether anything beyond reading the source was tried."""
+    return any(stage.stage != "parse" and stage.state != "not_run" for stage in target.stages)
+
+
+def verdict_sentence(target: TargetReport) -> str:
+    """The verdict's reason; where the report has none, one that names the stages that did not run."""
+    if target.verdict_reason:
+        return target.verdict_reason
+    missing = ", ".join(stage.stage for stage in ladder(target) if stage.state == "not_run")
+    return _FALLBACK[target.verdict] + (f"; not run: {missing}" if missing else "")
+
+
+def code_of(finding: Finding) -> str:
+    """The rule's code, or a dash where no rule speaks of it."""
+    return finding.rule or "-"
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """By place: path, line, column, rule."""
+    return sorted(findings, key=lambda f: (f.path, f.line, f.column, f.rule or "", f.fingerprint))
+
+
+def rules_by_code(report: Report) -> dict[str, RuleText]:
+    return {rule.code: rule for rule in report.rules}
+
+
+def status_phrase(finding: Finding, ran: bool) -> str:
+    """How the finding is known, in a few words; `ran`: whether the report holds a run at all."""
+    seen = f": {', '.join(finding.gb_ids)}" if finding.gb_ids else ""
+    if finding.status == "confirmed":
+        return f"confirmed by Dynamo{seen}"
+    if finding.status == "runtime_only":
+        return f"seen only in the run{seen}; no rule predicts it"
+    if finding.status == "predicted":
+        return "predicted; this run could not show it" if ran else "predicted; no run"
+    said = run_evidence(finding)
+    return f"predicted; {said[0] if said else _NOT_SHOWN[finding.status]}"
+
+
+def was_shown(finding: Finding) -> bool:
+    """Whether a run showed it."""
+    return finding.status in ("confirmed", "runtime_only")
+
+
+def level_counts(findings: Iterable[Finding]) -> str:
+    """`2 errors, 1 note`; empty where there is none."""
+    count = Counter(finding.level for finding in findings)
+    return ", ".join(number(count[level], level) for level in ("error", "warning", "note") if count[level])
+
+
+def status_counts(findings: Iterable[Finding]) -> str:
+    """`2 confirmed, 1 predicted`, in the order of STATUS_WORD."""
+    count = Counter(finding.status for finding in findings)
+    return ", ".join(f"{count[status]} {word}" for status, word in STATUS_WORD.items() if count[status])
+
+
+@dataclass(frozen=True)
+class Site:
+    """A break site over all cases of a target; `hits` is their sum."""
+
+    first: BreakSite
+    hits: int
+    cases: tuple[str, ...]
+
+
+def distinct_sites(target: TargetReport) -> list[Site]:
+    """The target's break sites, one a source line, by place."""
+    grouped: dict[tuple[str, int], list[BreakSite]] = {}
+    for site in target.break_sites:
+        grouped.setdefault((site.path, site.line), []).append(site)
+    return [
+        Site(
+            sites[0], sum(site.hits for site in sites), tuple(dict.fromkeys(s.case for s in sites if s.case))
+        )
+        for _, sites in sorted(grouped.items())
+    ]
+
+
+def lost_frames(target: TargetReport) -> list[SkippedFrame]:
+    """Skipped frames that held tensor work, by place."""
+    lost = (frame for frame in target.skipped_frames if not frame.benign)
+    return sorted(lost, key=lambda f: (f.path, f.line, f.symbol, f.case or "", f.reason))
+
+
+def explain_sentence(target: TargetReport) -> str | None:
+    """What `torch._dynamo.explain` said beside the complete record; None where it was not asked."""
+    if target.explain is None:
+        return None
+    said = target.explain
+    sites = distinct_sites(target)
+    return (
+        f"torch._dynamo.explain said {number(said.graph_count, 'graph')}, "
+        f"{number(said.graph_break_count, 'break')}, {number(len(said.reasons), 'reason')}; "
+        f"the complete record has {number(len(target.graphs), 'graph')}, "
+        f"{number(len(sites), 'distinct break site')} ({number(sum(site.hits for site in sites), 'event')}), "
+        f"{number(len(lost_frames(target)), 'skipped frame')}"
+    )
+
+
+def explain_disagrees(target: TargetReport) -> bool:
+    """Whether explain's counts differ from the record's distinct sites or graphs, or miss a skipped frame."""
+    said = target.explain
+    if said is None:
+        return False
+    sites = len(distinct_sites(target))
+    return said.graph_break_count != sites or (sites == 0 and bool(lost_frames(target)))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the runs of a report say about one finding's place."""
+
+    sites: tuple[tuple[str, BreakSite], ...]
+    """(target, site)"""
+    frames: tuple[tuple[str, SkippedFrame], ...]
+    recompiles: tuple[tuple[str, Recompile], ...]
+
+
+def shown_by_runs(finding: Finding, targets: Sequence[TargetReport]) -> Shown:
+    """The break sites on the finding's lines, and the lost frames and recompiles that concern it."""
+
+    def at(path: str, line: int) -> bool:
+        return path == finding.path and finding.line <= line <= finding.end_line
+
+    def around(frame: SkippedFrame) -> bool:
+        last = frame.end_line or frame.line
+        return frame.path == finding.path and frame.line <= finding.line <= last
+
+    return Shown(
+        tuple((t.target, site) for t in targets for site in t.break_sites if at(site.path, site.line)),
+        tuple((t.target, frame) for t in targets for frame in lost_frames(t) if around(frame)),
+        tuple(
+            (t.target, event)
+            for t in targets
+            for event in t.recompiles
+            if finding.effect == "recompile"
+            and (at(event.path, event.line) or any(at(frame.path, frame.line) for frame in event.lines))
+        ),
+    )
+
+
+def run_evidence(finding: Finding) -> tuple[str, ...]:
+    """What a run said: the lines of `Finding.evidence` that begin with `Dynamo:`, without that."""
+    return tuple(line.removeprefix(_RUN).strip() for line in finding.evidence if line.startswith(_RUN))
+
+
+def static_evidence(finding: Finding) -> tuple[str, ...]:
+    """Why the static pass says so: the other lines, without their `static:`."""
+    return tuple(line.removeprefix(_STATIC).strip() for line in finding.evidence if not line.startswith(_RUN))

@@ -1,0 +1,44 @@
+"""Queries that several rules share."""
+
+from __future__ import annotations
+
+from tcready.static.facts import Call
+from tcready.static.values import External, ExternalInstance, Value, options, tensor_of
+
+
+def method_of_tensor(call: Call, *names: str) -> bool:
+    """`x.NAME(...)` on a tensor."""
+    return call.method in names and call.receiver is not None and tensor_of(call.receiver) is not None
+
+
+def operands(call: Call, *names: str) -> tuple[Value, ...] | None:
+    """Positional arguments, the tensor first, where the call is `torch.NAME(x, ...)` or `x.NAME(...)`."""
+    if method_of_tensor(call, *names):
+        assert call.receiver is not None
+        return (call.receiver, *call.args)
+    module, _, last = (call.name or "").rpartition(".")
+    if last in names and module in ("torch", "torch.Tensor", "torch.functional", "torch.nn.functional"):
+        return call.args
+    return None
+
+
+def argument(call: Call, operands: tuple[Value, ...], position: int, name: str) -> Value | None:
+    """The operand at `position`, or the one given by `name`; None where neither is there."""
+    return operands[position] if len(operands) > position else call.keyword(name)
+
+
+def constructed(call: Call) -> str:
+    """The external name of the class or function that is called itself, "" for a method or an instance."""
+    return next((v.name for v in options(call.function) if isinstance(v, External)), "")
+
+
+def instance_called(call: Call) -> str:
+    """The class of the external object that is called (`self.lstm(x)`), "" where it is none."""
+    return next((v.name for v in options(call.function) if isinstance(v, ExternalInstance)), "")
+
+
+def receiver_class(call: Call) -> str:
+    """The class of the external object whose method is called, "" where it is none."""
+    if call.receiver is None:
+        return ""
+    return next((v.name for v in options(call.receiver) if isinstance(v, ExternalInstance)), "")

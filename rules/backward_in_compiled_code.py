@@ -1,0 +1,108 @@
+"""`backward`, `autograd.grad` or an optimizer step runs in compiled code.
+
+## What it does
+Finds `.backward()`, `torch.autograd.backward`, `torch.autograd.grad`, and `step` and `zero_grad` of a
+`torch.optim` optimizer reached from the compiled function.
+
+## Why it hurts torch.compile
+Dynamo traces the forward; the backward of what it captured is made when the graph is. A backward inside
+ends the graph, and an optimizer's step breaks by design.
+
+## Use instead
+Compile the model or the loss function, and call `backward` and `step` outside; the step can be compiled on
+its own. `torch.func.grad` is traced.
+
+## Limits
+An optimizer reached through a name whose class the source does not show is not reported.
+"""
+
+from tcready.rules._names import constructed, method_of_tensor, receiver_class
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Call) -> Claim | None:
+    if method_of_tensor(fact, "backward"):
+        return Claim("`backward` in compiled code: the graph ends here")
+    name = constructed(fact)
+    if name in ("torch.autograd.backward", "torch.autograd.grad"):
+        return Claim(f"`{name}` in compiled code: the graph ends here")
+    if receiver_class(fact).startswith("torch.optim.") and fact.method in ("step", "zero_grad"):
+        return Claim(f"`{fact.method}` of an optimizer in compiled code: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR408",
+    name="backward-in-compiled-code",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0123", "GB0007", "GB9186", "GB0025", "GB0008"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        loss = self.layer(x).square().mean()
+        loss.backward()  # BAD
+        return loss.detach() + 1
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        (slope,) = torch.autograd.grad(y.sum(), x)  # BAD
+        return y.detach() + slope
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.optimizer = torch.optim.SGD(self.layer.parameters(), lr=0.1)
+
+    def forward(self, x):
+        y = self.layer(x)
+        self.optimizer.zero_grad()  # BAD
+        self.optimizer.step()  # BAD
+        return self.layer(x) + y
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        loss = self.layer(x).square().mean()
+        return loss.detach() + 1
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        def slope(value):
+            return value.square().sum()
+
+        return torch.func.grad(slope)(x) + x.detach()
+"""
+        ),
+    ),
+)

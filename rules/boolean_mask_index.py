@@ -1,0 +1,132 @@
+"""A tensor is read through a boolean mask (`x[mask]`).
+
+## What it does
+Finds `x[mask]` where the mask is a boolean tensor or a list of booleans.
+
+## Why it hurts torch.compile
+How many items come out depends on the mask's values, so the size of the result is unknown while tracing:
+the graph ends here.
+
+## Use instead
+`torch.where(mask, x, other)`, `x.masked_fill(~mask, 0)`, or multiply by the mask and divide by its sum;
+`x[mask] = value` to write.
+
+## Limits
+Writing through a mask is harmless, of a number and of a tensor. Under `fullgraph=True` Dynamo captures such
+operators. A mask whose dtype the source does not tell is believed by its name alone (`mask`,
+`attention_mask`), with medium confidence.
+"""
+
+import ast
+import re
+
+from tcready.static.facts import Index
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import Const, Sequence, Value, options, tensor_of
+
+NAMED_MASK = re.compile(r"(^|_)masks?$")
+
+
+def check(fact: Index) -> Claim | None:
+    if fact.mode != "load" or not tensor_of(fact.base):
+        return None
+    if any(boolean(part) for part in fact.parts):
+        return Claim("read through a boolean mask: the size of the result depends on the mask's values")
+    found, index = tensor_of(fact.index), fact.node.slice
+    if found and found.dtype is None and isinstance(index, ast.Name) and NAMED_MASK.search(index.id):
+        return Claim("read through a mask, by its name: if boolean, the size depends on its values", "medium")
+    return None
+
+
+def boolean(part: Value) -> bool:
+    """A boolean tensor, or a list of booleans."""
+    found = tensor_of(part)
+    if found:
+        return found.dtype == "bool"
+    return any(
+        isinstance(v, Sequence) and v.kind == "list" and v.items is not None and _all_bool(v.items)
+        for v in options(part)
+    )
+
+
+def _all_bool(items: tuple[Value, ...]) -> bool:
+    return bool(items) and all(isinstance(item, Const) and isinstance(item.value, bool) for item in items)
+
+
+RULE = Rule(
+    code="TCR204",
+    name="boolean-mask-index",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0036",),
+    facts=(Index,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        positive = y[y > 0]  # BAD
+        return positive.mean()
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, mask):
+        y = x * 2
+        keep = mask.bool()
+        rows = y[keep, :4]  # BAD
+        rest = y[~keep]  # BAD
+        named = y[mask]  # BAD
+        return rows.sum() + rest.sum() + named.sum()
+""",
+            inputs="(torch.randn(4, 8), torch.tensor([True, False, True, True]))",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        some = y[[True, False, True, False]]  # BAD
+        return some.sum()
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        positive = y.clamp(min=0)
+        return positive.sum() / (y > 0).sum()
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, mask, rows):
+        y = x * 2
+        y[y > 1] = 0
+        y[y < -1] = y.mean()
+        y[mask] = rows
+        return y
+""",
+            inputs="(torch.randn(4, 8), torch.tensor([True, False, True, False]), torch.randn(2, 8))",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, index):
+        y = x * 2
+        y = y.masked_fill(y > 1, 0)
+        part = y[None, :, 0].sum() + y[..., 1:3].sum() + y[0, index].sum() + x[:, index].sum()
+        return y[index] + y[[0, 2]] + part
+""",
+            inputs="(torch.randn(4, 8), torch.tensor([0, 2]))",
+        ),
+    ),
+)

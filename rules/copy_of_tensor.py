@@ -1,0 +1,120 @@
+"""`copy.deepcopy` or `copy.copy` of tensors, modules or containers.
+
+## What it does
+Finds `copy.deepcopy` of a tensor, a module or a container with tensors, and `copy.copy` of a tensor, list
+or dict.
+
+## Why it hurts torch.compile
+The copy protocol reads storages and calls C code that Dynamo does not trace: the graph ends at the call. In
+models this is the second most frequent break: layers cloned by `deepcopy` when the forward runs.
+
+## Use instead
+`tensor.clone()`; copy modules in `__init__`; `list(items)` and `dict(items)` for shallow copies.
+
+## Limits
+`deepcopy` of Python numbers in lists and dicts, and `copy.copy` of a plain object or tuple, are traced. An
+object whose class has a `forward` is taken for a module.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import ExternalInstance, Instance, Mapping, Sequence, Value, holds_tensor, options
+
+
+def check(fact: Call) -> Claim | None:
+    name = constructed(fact)
+    if name not in ("copy.deepcopy", "copy.copy") or not fact.args:
+        return None
+    what = fact.args[0]
+    shallow = name == "copy.copy" and any(isinstance(v, Mapping) or _is_list(v) for v in options(what))
+    deep = name == "copy.deepcopy" and any(is_module(v) for v in options(what))
+    if shallow or deep or holds_tensor(what):
+        return Claim(f"`{name}` in compiled code: the graph ends here")
+    return None
+
+
+def is_module(value: Value) -> bool:
+    if isinstance(value, ExternalInstance):
+        return value.name.startswith("torch.nn.")
+    return isinstance(value, Instance) and "forward" in value.cls.functions
+
+
+def _is_list(value: Value) -> bool:
+    return isinstance(value, Sequence) and value.kind == "list"
+
+
+RULE = Rule(
+    code="TCR321",
+    name="copy-of-tensor",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB4198", "GB0208", "GB0007"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        z = copy.deepcopy(y)  # BAD
+        return z + 1
+""",
+            setup="""
+import copy
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = x * 2
+        layer = copy.deepcopy(self.layer)  # BAD
+        items = copy.deepcopy([y])  # BAD
+        same = copy.copy(y)  # BAD
+        table = copy.copy({"a": y})  # BAD
+        return layer(items[0]) + same + table["a"]
+""",
+            setup="""
+import copy
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        z = y.clone()
+        return z + 1
+""",
+            setup="""
+import copy
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        numbers = copy.deepcopy([1, 2])
+        table = copy.deepcopy({"a": 1})
+        pair = copy.copy((1, 2))
+        items = list([y])
+        named = dict({"a": y})
+        other = {"a": y}.copy()
+        return y + numbers[0] + table["a"] + pair[0] + items[0] + named["a"] + other["a"]
+""",
+            setup="""
+import copy
+""",
+        ),
+    ),
+)

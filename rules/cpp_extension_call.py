@@ -1,0 +1,113 @@
+"""A C++ or CUDA extension is loaded or called in compiled code.
+
+## What it does
+Finds `torch.utils.cpp_extension.load` and `load_inline` reached from the compiled forward, and calls of
+functions of a module that they loaded.
+
+## Why it hurts torch.compile
+A function of an extension module is native code with no source that Dynamo could trace, and it has not been
+told what the function does to shapes: the graph ends at each call. Loading starts a build system and has no
+place in a forward.
+
+## Use instead
+Register it as an operator, which Dynamo keeps in the graph: `@torch.library.custom_op("mylib::op",
+mutates_args=())` over a function that calls the extension, and `@op.register_fake` over one that returns an
+empty tensor of the result's shape and dtype. `op.register_autograd` gives it a backward.
+
+## Limits
+Functions that the extension registers with `TORCH_LIBRARY` and that are called as `torch.ops.ns.op` are the
+matter of TCR404.
+"""
+
+from tcready.rules._names import constructed, receiver_class
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+
+LOADERS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")
+
+
+def check(fact: Call) -> Claim | None:
+    name = constructed(fact)
+    if name in LOADERS:
+        return Claim(f"`{name.rpartition('.')[2]}` builds an extension in compiled code: the graph ends here")
+    if receiver_class(fact) in LOADERS:
+        return Claim(f"`{fact.method}` is native code of an extension: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR401",
+    name="cpp-extension-call",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0007",),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        z = EXT.twice(y)  # BAD
+        return z + 1
+""",
+            setup="""
+import pathlib
+import tempfile
+
+from torch.utils import cpp_extension
+
+SOURCE = '''
+#include <Python.h>
+static PyObject* twice(PyObject*, PyObject* x) { return PyNumber_Add(x, x); }
+static PyMethodDef methods[] = {{"twice", twice, METH_O, ""}, {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "tcready_loaded_a", "", -1, methods};
+PyMODINIT_FUNC PyInit_tcready_loaded_a() { return PyModule_Create(&module); }
+'''
+folder = pathlib.Path(tempfile.mkdtemp())
+(folder / "twice.cpp").write_text(SOURCE)
+EXT = cpp_extension.load("tcready_loaded_a", [str(folder / "twice.cpp")], build_directory=str(folder))
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+@torch.library.custom_op("tcready_loaded::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return EXT.twice(x)
+
+
+@twice.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        z = twice(y)
+        return z + 1
+""",
+            setup="""
+import pathlib
+import tempfile
+
+from torch.utils import cpp_extension
+
+SOURCE = '''
+#include <Python.h>
+static PyObject* twice(PyObject*, PyObject* x) { return PyNumber_Add(x, x); }
+static PyMethodDef methods[] = {{"twice", twice, METH_O, ""}, {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "tcready_loaded_b", "", -1, methods};
+PyMODINIT_FUNC PyInit_tcready_loaded_b() { return PyModule_Create(&module); }
+'''
+folder = pathlib.Path(tempfile.mkdtemp())
+(folder / "twice.cpp").write_text(SOURCE)
+EXT = cpp_extension.load("tcready_loaded_b", [str(folder / "twice.cpp")], build_directory=str(folder))
+""",
+        ),
+    ),
+)

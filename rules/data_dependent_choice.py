@@ -1,0 +1,151 @@
+"""An expression without an `if` statement still needs the truth of a tensor.
+
+## What it does
+Finds places that ask for the truth of a tensor without an `if` in sight: the `if` of a comprehension, a
+chain such as `0 < t < 1`, `match`, and Python's `any`, `all` and `sorted` over tensors.
+
+## Why it hurts torch.compile
+Each of them branches on data that Dynamo does not have while tracing. It ends the graph there; behind a
+generator expression the whole function runs eagerly.
+
+## Use instead
+`torch.where` or a mask multiplied in, instead of dropping items; `(t > 0) & (t < 1)` for a chain;
+`tensor.any()`, `tensor.all()` and `torch.sort` for Python's own.
+
+## Limits
+Filters over Python values and `x in names` are decided while tracing. `tensor in [tensors]` alone stays in
+the graph; the `if` that asks for its answer is told as such.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call, Test
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import Sequence, Value, members_of, options, tensor_of
+
+WORDS = {
+    "comprehension": "the `if` of a comprehension",
+    "filter": "`filter`",
+    "compare": "a comparison chain",
+    "match": "`match`",
+}
+
+
+def check(fact: Test | Call) -> Claim | None:
+    if isinstance(fact, Test):
+        if fact.kind in WORDS and tensor_of(fact.value):
+            return Claim(f"{WORDS[fact.kind]} needs the truth of a tensor, which Dynamo cannot decide")
+        return None
+    name = constructed(fact)
+    if name in ("any", "all", "sorted") and fact.args and walks_tensors(fact.args[0]):
+        return Claim(f"Python's `{name}` needs the truth of tensors: a branch that Dynamo cannot decide")
+    return None
+
+
+def walks_tensors(value: Value) -> bool:
+    """A tensor, or a list, tuple or iterator with a tensor among its members."""
+    return tensor_of(value) is not None or any(
+        isinstance(v, Sequence) and any(tensor_of(m) for m in members_of(v)) for v in options(value)
+    )
+
+
+RULE = Rule(
+    code="TCR105",
+    name="data-dependent-choice",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0170", "GB8335", "GB0207", "GB0033"),
+    facts=(
+        Test,
+        Call,
+    ),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows = [row for row in y.unbind() if row.sum() > 0]  # BAD
+        return y + len(rows)
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        inside = 0 < y.sum() < 5  # BAD
+        return y + inside
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        some = any(y.sum(1) > 0)  # BAD
+        every = all([y.sum() > 0, y.mean() > 0])  # BAD
+        return y + some + every
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        ordered = sorted([y.sum(), y.mean()])  # BAD
+        return y + ordered[0]
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows = (y.sum(1) > 0).sum()
+        return y + rows
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        inside = (0 < y.sum()) & (y.sum() < 5)
+        some = (y.sum(1) > 0).any()
+        every = torch.stack([y.sum() > 0, y.mean() > 0]).all()
+        ordered = torch.stack([y.sum(), y.mean()]).sort().values
+        return y + inside + some + every + ordered[0]
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        parts = [part for part in (x, y, None) if part is not None]
+        wide = any(part.shape[0] > 1 for part in parts)
+        known = all(isinstance(part, torch.Tensor) for part in parts)
+        sizes = sorted([3, 1, 2])
+        big = 0 < x.shape[0] < 100
+        named = "a" in ["a", "b"]
+        top = max(y.sum(), y.mean())
+        return sum(parts) * wide * known * sizes[0] * big * named + top
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        match x.dim():
+            case 2:
+                return x * 2
+            case _:
+                return x * 3
+"""
+        ),
+    ),
+)

@@ -1,0 +1,89 @@
+"""`nonzero`, `argwhere`, `masked_select` or one-argument `where` picks by value.
+
+## What it does
+Finds `nonzero`, `argwhere`, `masked_select` and `torch.where(condition)` without the two alternatives.
+
+## Why it hurts torch.compile
+How many items are picked depends on the values, so the size of the result is unknown while tracing: the
+graph ends here.
+
+## Use instead
+`torch.where(condition, a, b)`, `masked_fill` or multiplication by the mask; `torch.nonzero_static(x,
+size=n)` and `torch.topk` where a bound is known.
+
+## Limits
+Under `fullgraph=True` Dynamo captures such operators.
+"""
+
+from tcready.rules._names import operands
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Call) -> Claim | None:
+    picked = operands(fact, "nonzero", "argwhere", "masked_select") is not None
+    where = operands(fact, "where")
+    if where is not None and len(where) + len(fact.keywords) == 1:
+        picked = True
+    if picked:
+        return Claim("picks items by value: the size of the result depends on the data")
+    return None
+
+
+RULE = Rule(
+    code="TCR205",
+    name="data-dependent-selection",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0036",),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows = torch.nonzero(y.sum(1) > 0)  # BAD
+        return y + rows.sum()
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        a = y.nonzero(as_tuple=True)  # BAD
+        b = torch.where(y > 0)  # BAD
+        c = torch.argwhere(y)  # BAD
+        d = y.masked_select(y > 0)  # BAD
+        return y + len(a) + len(b) + c.sum() + d.sum()
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows = (y.sum(1) > 0) * torch.arange(y.shape[0])
+        return y + rows.sum()
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        a = torch.where(y > 0, y, 0)
+        b = y.where(y > 0, x)
+        c = torch.count_nonzero(y)
+        d = torch.nonzero_static(y, size=4)
+        values, index = y.topk(2)
+        return a + b + c + d.sum() + values.sum() + y.argmax() + index.sum()
+"""
+        ),
+    ),
+)

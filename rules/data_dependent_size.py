@@ -1,0 +1,116 @@
+"""`unique`, `bincount`, `one_hot`, `repeat_interleave` or `ctc_loss` sizes by value.
+
+## What it does
+Finds `unique`, `unique_consecutive`, `bincount`, `repeat_interleave` by a tensor without `output_size`,
+`one_hot` without `num_classes`, and `ctc_loss`.
+
+## Why it hurts torch.compile
+The size of their result depends on the values in a tensor. Dynamo does not have them while tracing, and
+ends the graph at the call.
+
+## Use instead
+`one_hot(x, num_classes=n)`; `repeat_interleave(x, repeats, output_size=n)`; `torch.zeros(n).scatter_add_(0,
+index, ones)` for `bincount` and for counting what `unique` was to count.
+
+## Limits
+`bincount(minlength=n)` breaks all the same: the minimum is no maximum. `nn.CTCLoss` is not reported: its
+break lies inside torch.
+"""
+
+from tcready.rules._names import argument, operands
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import Const, tensor_of
+
+MESSAGE = "the size of the result depends on the values of a tensor"
+
+
+def check(fact: Call) -> Claim | None:
+    if operands(fact, "unique", "unique_consecutive", "bincount", "ctc_loss") is not None:
+        return Claim(MESSAGE)
+    repeated = operands(fact, "repeat_interleave")
+    if repeated is not None and fact.keyword("output_size") is None:
+        repeats = argument(fact, repeated, 1, "repeats")
+        if repeats is None or tensor_of(repeats):
+            return Claim(MESSAGE + "; output_size=n would tell it")
+    hot = operands(fact, "one_hot")
+    if hot is not None and argument(fact, hot, 1, "num_classes") in (None, Const(-1)):
+        return Claim(MESSAGE + "; num_classes=n would tell it")
+    return None
+
+
+RULE = Rule(
+    code="TCR206",
+    name="data-dependent-size",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0036", "GB0246", "GB0033"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, labels):
+        y = x * 2
+        hot = F.one_hot(labels)  # BAD
+        return y + hot.sum()
+""",
+            inputs="(torch.randn(4, 8), torch.tensor([0, 2, 1, 2]))",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, labels):
+        y = x * 2
+        a = torch.unique(labels)  # BAD
+        b = labels.unique_consecutive()  # BAD
+        c = torch.bincount(labels, minlength=8)  # BAD
+        d = y.repeat_interleave(labels, dim=0)  # BAD
+        e = torch.repeat_interleave(labels)  # BAD
+        f = F.one_hot(labels, num_classes=-1)  # BAD
+        return y + a.sum() + b.sum() + c.sum() + d.sum() + e.sum() + f.sum()
+""",
+            inputs="(torch.randn(4, 8), torch.tensor([0, 2, 1, 2]))",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, targets):
+        y = x.log_softmax(2)
+        size = torch.full((2,), 5)
+        loss = F.ctc_loss(y, targets, size, size // 2)  # BAD
+        return loss + y.sum()
+""",
+            inputs="(torch.randn(5, 2, 8), torch.randint(1, 8, (2, 4)))",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, labels):
+        y = x * 2
+        hot = F.one_hot(labels, num_classes=8)
+        return y + hot.sum()
+""",
+            inputs="(torch.randn(4, 8), torch.tensor([0, 2, 1, 2]))",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, labels):
+        y = x * 2
+        a = F.one_hot(labels, 8)
+        b = y.repeat_interleave(2, dim=0)
+        c = y.repeat_interleave(labels, dim=0, output_size=5)
+        d = torch.zeros(8).scatter_add_(0, labels, torch.ones(4))
+        e = torch.histc(y, bins=4)
+        f = F.cross_entropy(x, labels)
+        return a + b.sum() + c.sum() + d.sum() + e.sum() + f
+""",
+            inputs="(torch.randn(4, 8), torch.tensor([0, 2, 1, 2]))",
+        ),
+    ),
+)

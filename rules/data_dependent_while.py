@@ -1,0 +1,96 @@
+"""A `while` loop runs until a tensor says stop.
+
+## What it does
+Finds `while` statements whose test is a tensor, or needs the truth of one.
+
+## Why it hurts torch.compile
+The number of rounds depends on data that Dynamo does not have while tracing: it ends the graph at the test
+of every round, and in most shapes of the loop gives up the whole function.
+
+## Use instead
+A fixed number of rounds that a mask freezes (`torch.where(done, old, new)`); `torch.while_loop` where the
+body is pure; or keep the loop outside and compile its body.
+
+## Limits
+Loops that count Python numbers or sizes are unrolled while tracing and are not reported.
+"""
+
+from tcready.static.facts import Test
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import tensor_of
+
+
+def check(fact: Test) -> Claim | None:
+    if fact.kind == "while" and tensor_of(fact.value):
+        return Claim("`while` on the value of a tensor: Dynamo cannot know how many rounds it takes")
+    return None
+
+
+RULE = Rule(
+    code="TCR102",
+    name="data-dependent-while",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0170", "GB7000"),
+    facts=(Test,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x.abs() + 1
+        while y.sum() > 1:  # BAD
+            y = y * 0.5
+        return y
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x.abs()
+        while (y > 0.5).any() and self.training is False:  # BAD
+            y = y * 0.5
+        return y
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x.abs() + 1
+        for _ in range(12):
+            y = torch.where(y.sum() > 1, y * 0.5, y)
+        return y
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        rounds = 0
+        while rounds < x.shape[0]:
+            x = x * 0.5
+            rounds += 1
+        return x
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        steps = [1, 2, 3]
+        while steps:
+            x = x * steps.pop()
+        while True:
+            x = x + 1
+            break
+        return x
+"""
+        ),
+    ),
+)

@@ -1,0 +1,110 @@
+"""Seeds, generators or thread counts are set or read in compiled code.
+
+## What it does
+Finds `torch.manual_seed`, the reading and writing of generator state, `torch.Generator()`, and process-wide
+settings such as `torch.set_num_threads`.
+
+## Why it hurts torch.compile
+They act on the process and not on tensors, so Dynamo skips them and the graph ends at the call.
+
+## Use instead
+Seed and set up before the compiled region. Draw with `torch.rand` and pass a generator in only where the
+call stays eager.
+
+## Limits
+`torch.set_default_dtype`, `torch.use_deterministic_algorithms` and `torch.set_float32_matmul_precision` are
+traced.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+
+NAMES = frozenset(
+    [
+        "torch.manual_seed",
+        "torch.random.manual_seed",
+        "torch.initial_seed",
+        "torch.random.initial_seed",
+        "torch.get_rng_state",
+        "torch.random.get_rng_state",
+        "torch.set_rng_state",
+        "torch.random.set_rng_state",
+        "torch.Generator",
+        "torch.cuda.manual_seed",
+        "torch.cuda.manual_seed_all",
+        "torch.set_num_threads",
+        "torch.get_num_threads",
+        "torch.get_num_interop_threads",
+        "torch.set_flush_denormal",
+        "torch.is_inference_mode_enabled",
+        "torch.get_float32_matmul_precision",
+        "torch.utils.data.get_worker_info",
+    ]
+)
+
+
+def check(fact: Call) -> Claim | None:
+    name = constructed(fact)
+    if name in NAMES:
+        return Claim(f"`{name}` in compiled code: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR307",
+    name="generator-state",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0007", "GB0208", "GB0363", "GB0046", "GB0055"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        torch.manual_seed(0)  # BAD
+        y = x + torch.rand(8)
+        return y
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        state = torch.get_rng_state()  # BAD
+        torch.set_num_threads(torch.get_num_threads())  # BAD
+        y = y * 2
+        torch.set_rng_state(state)  # BAD
+        y = y * 2
+        generator = torch.Generator()  # BAD
+        return y
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x + torch.rand(8) * 0
+        return y
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        torch.set_default_dtype(torch.float32)
+        torch.use_deterministic_algorithms(False)
+        torch.set_float32_matmul_precision("highest")
+        if torch.is_grad_enabled() and not torch.is_autocast_enabled():
+            x = x * 2
+        return F.dropout(x, 0.0) + torch.randn_like(x) * 0
+"""
+        ),
+    ),
+)

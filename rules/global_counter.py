@@ -1,0 +1,116 @@
+"""A global, class or function attribute is advanced in compiled code.
+
+## What it does
+Finds `global` numbers and class attributes that are advanced from their old value, and any write to an
+attribute of a function.
+
+## Why it hurts torch.compile
+The old value is guarded, so a count compiles again at every call, up to the limit of 8. Writing to a
+function object is not traced at all: the graph ends there.
+
+## Use instead
+Return the number, or keep it in a tensor buffer of the module; count outside of the compiled region.
+
+## Limits
+Storing a value that does not depend on the old one is harmless for globals and classes. A `nonlocal` number
+compiles once more and is then dynamic.
+"""
+
+from tcready.static.facts import Store
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import Class, Const, Function, Plain, Value, options
+
+
+def check(fact: Store) -> Claim | None:
+    owners = () if fact.owner is None else options(fact.owner)
+    if fact.kind == "attribute" and any(isinstance(v, Function) and v.bound is None for v in owners):
+        return Claim("attribute of a function is written: the graph ends here", effect="graph_break")
+    on_class = fact.kind == "attribute" and any(isinstance(v, Class) for v in owners)
+    if not fact.augmented or not (on_class or fact.kind in ("global", "nonlocal")) or not number(fact.value):
+        return None
+    once = fact.kind == "nonlocal" or (fact.old is not None and is_float(fact.old))
+    if once:
+        return Claim(f"`{fact.name}` advances a guarded Python number: compiles again, once", level="warning")
+    return Claim(f"`{fact.name}` advances a guarded Python number: compiles again at every call")
+
+
+def number(value: Value) -> bool:
+    found = options(value)
+    return all(
+        isinstance(v, Plain) or (isinstance(v, Const) and isinstance(v.value, (int, float))) for v in found
+    )
+
+
+def is_float(value: Value) -> bool:
+    return any(
+        (isinstance(v, Plain) and v.kind == "float") or (isinstance(v, Const) and isinstance(v.value, float))
+        for v in options(value)
+    )
+
+
+RULE = Rule(
+    code="TCR313",
+    name="global-counter",
+    effect="recompile",
+    level="error",
+    gb_ids=("GB0467",),
+    facts=(Store,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        global CALLS
+        CALLS += 1  # BAD
+        return x * 2
+""",
+            setup="""
+CALLS = 0
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    calls = 0
+
+    def forward(self, x):
+        Model.calls += 1  # BAD
+        return x * 2
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x):
+        self.calls += 1
+        return x * 2
+""",
+            setup="""
+CALLS = 0
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        global LAST, FLAG
+        LAST = x * 2
+        FLAG = True
+        Model.shape = 3
+        return x * 2
+""",
+            setup="""
+LAST = None
+FLAG = True
+""",
+        ),
+    ),
+)

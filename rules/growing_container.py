@@ -1,0 +1,122 @@
+"""A list held by the module, a global or a closure grows at every call.
+
+## What it does
+Finds `append`, `extend`, `insert` and `+=` on lists that outlive the call.
+
+## Why it hurts torch.compile
+The length of the list is guarded: each call finds it longer than the last one compiled for, and compiles
+again, up to the limit of 8; then the function runs eagerly for good.
+
+## Use instead
+Return the value and collect it outside of the compiled region; write into a preallocated buffer by index.
+
+## Limits
+A list that the same call empties again (`append` then `pop`), or that starts anew in the call (`self.log =
+[]`), is harmless; the first is not recognised.
+"""
+
+from tcready.static.facts import Call, Store
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import Sequence, Value, options
+
+
+def check(fact: Call | Store) -> Claim | None:
+    if isinstance(fact, Store):
+        if fact.augmented and isinstance(fact.value, Sequence) and fact.old is not None and held(fact.old):
+            return Claim(f"`{fact.name}` grows at every call: its length is guarded, so each compiles")
+        return None
+    if fact.method in ("append", "extend", "insert") and fact.receiver is not None and held(fact.receiver):
+        return Claim(
+            f"`{fact.method}` on a list that outlives the call: its length is guarded, so each compiles"
+        )
+    return None
+
+
+def held(value: Value) -> bool:
+    """A list of a module, a global or an enclosing function."""
+    return any(isinstance(v, Sequence) and v.kind == "list" and v.outer for v in options(value))
+
+
+RULE = Rule(
+    code="TCR312",
+    name="growing-container",
+    effect="recompile",
+    level="error",
+    gb_ids=(),
+    facts=(
+        Call,
+        Store,
+    ),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.history = []
+
+    def forward(self, x):
+        y = x * 2
+        self.history.append(y.mean())  # BAD
+        return y
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.history = []
+
+    def forward(self, x):
+        y = x * 2
+        self.history += [y.mean()]  # BAD
+        return y
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        LOG.append(1)  # BAD
+        return y
+""",
+            setup="""
+LOG = []
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return y, y.mean()
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(2)])
+        self.last = []
+
+    def forward(self, x):
+        outputs = []
+        for layer in self.layers:
+            x = layer(x)
+            outputs.append(x)
+        outputs += [x]
+        outputs.extend([x, x])
+        self.last = []
+        self.last.append(x)
+        return torch.stack(outputs)
+"""
+        ),
+    ),
+)

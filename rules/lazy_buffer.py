@@ -1,0 +1,62 @@
+"""`register_buffer` or `register_parameter` is called in the forward.
+
+## What it does
+Finds `register_buffer` and `register_parameter` in code that the compiled forward reaches.
+
+## Why it hurts torch.compile
+Whether the module has the name is guarded, so the second call compiles again; every copy of the module pays
+it.
+
+## Use instead
+Register it in `__init__`, and fill it in the forward (`self.table = ...` or `copy_`) where its content is
+known late.
+
+## Limits
+Registering over a name that the module had from the start is harmless, and is not told apart.
+"""
+
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Call) -> Claim | None:
+    built = fact.where.symbol.endswith(".__init__")
+    if fact.method in ("register_buffer", "register_parameter") and not built:
+        return Claim(f"`{fact.method}` in the forward: the second call compiles again")
+    return None
+
+
+RULE = Rule(
+    code="TCR314",
+    name="lazy-buffer",
+    effect="recompile",
+    level="warning",
+    gb_ids=(),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        self.register_buffer("table", torch.arange(8))  # BAD
+        return x * self.table
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.zeros(8, dtype=torch.long))
+
+    def forward(self, x):
+        self.table = torch.arange(8)
+        return x * self.table
+"""
+        ),
+    ),
+)

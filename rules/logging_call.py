@@ -1,0 +1,141 @@
+"""A logger is used in compiled code.
+
+## What it does
+Finds methods of `logging.Logger`, the functions of `logging`, and `logging.getLogger` reachable from the
+compiled forward.
+
+## Why it hurts torch.compile
+Dynamo does not trace loggers, whatever their level: a `debug` that writes nothing ends the graph like any
+other, and so do `isEnabledFor` and fetching a logger.
+
+## Use instead
+Log outside of the compiled region, or guard by `if not torch.compiler.is_compiling():`.
+`torch._dynamo.config.ignore_logging_functions.add(logger.info)` drops the line while compiled;
+`reorderable_logging_functions` moves it behind the graph.
+
+## Limits
+An object called `logger` whose class the source does not show is taken for a logger with medium confidence.
+Run-time settings of Dynamo are not seen.
+"""
+
+import ast
+
+from tcready.rules._names import constructed, receiver_class
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import Unknown, options
+
+LEVELS = ("debug", "info", "warning", "warn", "error", "critical", "exception", "log")
+FUNCTIONS = frozenset(f"logging.{level}" for level in LEVELS)
+METHODS = frozenset(
+    (*LEVELS, "fatal", "warning_once", "info_once", "isEnabledFor", "getEffectiveLevel", "setLevel")
+)
+
+
+def check(fact: Call) -> Claim | None:
+    name = constructed(fact)
+    if name == "logging.getLogger" or name in FUNCTIONS:
+        return Claim(f"`{name}` in compiled code: the graph ends here")
+    if fact.method not in METHODS:
+        return None
+    if receiver_class(fact).startswith("logging."):
+        return Claim(f"`{fact.method}` of a logger in compiled code: the graph ends here")
+    if named_logger(fact):
+        return Claim(f"`{fact.method}` of what looks like a logger: the graph ends here", "medium")
+    return None
+
+
+def named_logger(fact: Call) -> bool:
+    """`logger.info(...)` on a value of which nothing is known."""
+    function = fact.node.func
+    return (
+        isinstance(function, ast.Attribute)
+        and isinstance(function.value, ast.Name)
+        and function.value.id.strip("_").lower() in ("logger", "log")
+        and fact.receiver is not None
+        and any(isinstance(v, Unknown) for v in options(fact.receiver))
+    )
+
+
+RULE = Rule(
+    code="TCR302",
+    name="logging-call",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0291", "GB4841", "GB6215"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        logger.info("shape %s", x.shape)  # BAD
+        return y + 1
+""",
+            setup="""
+import logging
+
+logger = logging.getLogger(__name__)
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.log = logging.getLogger("model")
+
+    def forward(self, x):
+        y = x * 2
+        logging.info("here")  # BAD
+        self.log.debug("here")  # BAD
+        y = y + 1
+        if self.log.isEnabledFor(logging.DEBUG):  # BAD
+            y = y + 1
+        late = logging.getLogger("late")  # BAD
+        return y + 1
+""",
+            setup="""
+import logging
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return y + 1
+""",
+            setup="""
+import logging
+
+logger = logging.getLogger(__name__)
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.log = {"scale": 2.0}
+
+    def forward(self, x):
+        y = x * 2
+        if not torch.compiler.is_compiling():
+            logger.info("shape %s", x.shape)
+        scale = self.log.get("scale", 1.0)
+        return y * torch.log(y.abs() + 1).log1p() * scale
+""",
+            setup="""
+import logging
+
+logger = logging.getLogger(__name__)
+""",
+        ),
+    ),
+)

@@ -1,0 +1,153 @@
+"""A module counts its calls in a Python number (`self.step += 1`).
+
+## What it does
+Finds attributes of modules and other lasting objects that are advanced in the compiled forward: an int,
+which is told as an error, or a float or bool.
+
+## Why it hurts torch.compile
+Dynamo guards on the number's value, even where nothing uses it. An int that changes at every call compiles
+at every call, up to the limit of 8, and then runs eagerly for good. A float compiles once more and is then
+dynamic.
+
+## Use instead
+A tensor buffer (`self.register_buffer("step", torch.zeros((), dtype=torch.long))` and `self.step += 1`);
+count outside of the compiled region; or `torch._dynamo.config.allow_unspec_int_on_nn_module = True`.
+
+## Limits
+A counter under `if self.training:` counts only in training. Assigning a value that does not depend on the
+old one is harmless.
+"""
+
+from tcready.static.facts import Store
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import Class, Const, Function, Plain, Value, options
+
+
+def check(fact: Store) -> Claim | None:
+    if fact.kind not in ("attribute", "item") or not fact.augmented or fact.owner is None:
+        return None
+    if any(isinstance(v, (Class, Function)) for v in options(fact.owner)):
+        return None
+    kinds = {kind_of(v) for old in (fact.old, fact.value) if old is not None for v in options(old)}
+    if "int" in kinds and "float" not in kinds and None not in kinds - {"plain"}:
+        return Claim(f"`{fact.name}` counts in a Python int: compiles again at every call, up to the limit")
+    if kinds & {"float", "bool"} and kinds <= {"int", "float", "bool", "plain"}:
+        return Claim(f"`{fact.name}` changes a guarded Python number: compiles again", level="warning")
+    return None
+
+
+def kind_of(value: Value) -> str | None:
+    """`int`, `float`, `bool`; `plain` for a Python value of unknown kind; None for anything else."""
+    if isinstance(value, Const):
+        kind = type(value.value).__name__
+        return kind if kind in ("int", "float", "bool") else None
+    if isinstance(value, Plain):
+        kind = value.kind or "plain"
+        return kind if kind in ("int", "float", "bool", "plain") else None
+    return None
+
+
+RULE = Rule(
+    code="TCR311",
+    name="module-counter",
+    effect="recompile",
+    level="error",
+    gb_ids=(),
+    facts=(Store,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.step = 0
+
+    def forward(self, x):
+        self.step += 1  # BAD
+        return x * 2
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = 0
+
+    def forward(self, x):
+        self.seen = self.seen + x.shape[0]  # BAD
+        return x * 2
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.counts = {"calls": 0}
+
+    def forward(self, x):
+        self.counts["calls"] += 1  # BAD
+        return x * 2
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.state = State()
+
+    def forward(self, x):
+        self.state.step += 1  # BAD
+        return x * 2
+""",
+            setup="""
+class State:
+    def __init__(self):
+        self.step = 0
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("step", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x):
+        self.step += 1
+        return x * 2
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.step = 0
+        self.rows = 0
+        self.flag = True
+        self.name = "a"
+        self.last = None
+        self.register_buffer("mean", torch.zeros(8))
+
+    def forward(self, x):
+        if self.training:
+            self.step += 1
+        self.rows = x.shape[0]
+        self.flag = True
+        self.name = "a"
+        self.last = x * 2
+        self.mean = self.mean * 0.9 + x.mean(0) * 0.1
+        local = 0
+        local += 1
+        return x * 2 + local + self.mean
+"""
+        ),
+    ),
+)

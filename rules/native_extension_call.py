@@ -1,0 +1,122 @@
+"""A function of a compiled Python extension (pybind, C API) is given tensors.
+
+## What it does
+Finds calls with tensor arguments of functions whose module is, by its name, a compiled extension: `_C`,
+`_ext`, `my_cuda`, `my_cpp`, `my_ext`.
+
+## Why it hurts torch.compile
+Dynamo finds no source to trace and no registered operator, so it ends the graph at each call.
+
+## Use instead
+Register it as an operator, which Dynamo keeps in the graph: `@torch.library.custom_op("mylib::op",
+mutates_args=())` over a function that calls the extension, and `@op.register_fake` over one that returns an
+empty tensor of the result's shape and dtype. `op.register_autograd` gives it a backward.
+
+## Limits
+Only the module's name tells it here, so confidence is medium. `torch._C` and functions behind `torch.ops`
+are not meant.
+"""
+
+import re
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import holds_tensor
+
+NATIVE = re.compile(r"(^|[._])(C|ext|cuda|cpp|cpu|hip|kernels?_C)$")
+
+
+def check(fact: Call) -> Claim | None:
+    name = constructed(fact)
+    if native(name) and any(holds_tensor(arg) for arg in fact.args):
+        return Claim(f"`{name}` is native code of an extension: the graph ends here", "medium")
+    return None
+
+
+def native(name: str) -> bool:
+    """The module of a dotted name is called as compiled extensions are."""
+    module = name.rpartition(".")[0]
+    return not module.startswith("torch.") and NATIVE.search(module) is not None
+
+
+RULE = Rule(
+    code="TCR403",
+    name="native-extension-call",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0007",),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        z = tcready_sample_cpp.twice(y)  # BAD
+        return z + 1
+""",
+            setup="""
+import pathlib
+import tempfile
+
+from torch.utils import cpp_extension
+
+SOURCE = '''
+#include <Python.h>
+static PyObject* twice(PyObject*, PyObject* x) { return PyNumber_Add(x, x); }
+static PyMethodDef methods[] = {{"twice", twice, METH_O, ""}, {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "tcready_sample_cpp", "", -1, methods};
+PyMODINIT_FUNC PyInit_tcready_sample_cpp() { return PyModule_Create(&module); }
+'''
+folder = pathlib.Path(tempfile.mkdtemp())
+(folder / "twice.cpp").write_text(SOURCE)
+cpp_extension.load("tcready_sample_cpp", [str(folder / "twice.cpp")], build_directory=str(folder))
+
+import tcready_sample_cpp
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+@torch.library.custom_op("tcready_native::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return tcready_other_cpp.twice(x)
+
+
+@twice.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        z = twice(y)
+        return z + 1
+""",
+            setup="""
+import pathlib
+import tempfile
+
+from torch.utils import cpp_extension
+
+SOURCE = '''
+#include <Python.h>
+static PyObject* twice(PyObject*, PyObject* x) { return PyNumber_Add(x, x); }
+static PyMethodDef methods[] = {{"twice", twice, METH_O, ""}, {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "tcready_other_cpp", "", -1, methods};
+PyMODINIT_FUNC PyInit_tcready_other_cpp() { return PyModule_Create(&module); }
+'''
+folder = pathlib.Path(tempfile.mkdtemp())
+(folder / "twice.cpp").write_text(SOURCE)
+cpp_extension.load("tcready_other_cpp", [str(folder / "twice.cpp")], build_directory=str(folder))
+
+import tcready_other_cpp
+""",
+        ),
+    ),
+)

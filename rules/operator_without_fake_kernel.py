@@ -1,0 +1,126 @@
+"""A custom operator (`torch.ops.ns.op`) is called whose fake kernel is not in sight.
+
+## What it does
+Finds calls of `torch.ops.<namespace>.<op>` outside of torch's own namespaces, unless the analysed sources
+register a fake kernel for it.
+
+## Why it hurts torch.compile
+Dynamo runs the operator on tensors without data to learn the result's shape. Without a fake kernel it
+cannot, and the graph ends at each call.
+
+## Use instead
+`@torch.library.register_fake("mylib::op")` over a function that returns an empty tensor of the result's
+shape and dtype; `torch.library.opcheck` tests it. In C++, a `Meta` kernel does the same.
+
+## Limits
+A library may register its fake kernels where this analysis does not look (C++, an installed package), so
+confidence is medium. An operator made by `torch.library.custom_op` without `register_fake` raises when
+compiled.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import Tensor
+
+BUILT_IN = frozenset(
+    [
+        "aten",
+        "prim",
+        "prims",
+        "debugprims",
+        "quantized",
+        "quantized_decomposed",
+        "c10d",
+        "c10d_functional",
+        "inductor",
+        "higher_order",
+        "mkldnn",
+        "mkl",
+        "sparse",
+        "symm_mem",
+        "rngprims",
+        "onednn",
+        "profiler",
+        "cuda",
+        "xnnpack",
+        "prepacked",
+        "static_runtime",
+        "fsdp",
+        "mkldnn_prepacked",
+    ]
+)
+
+
+def check(fact: Call) -> Claim | None:
+    name = constructed(fact)
+    if not name.startswith("torch.ops.") or has_fake_kernel(fact):
+        return None
+    namespace = name.removeprefix("torch.ops.").partition(".")[0]
+    if namespace in BUILT_IN or namespace.startswith("_"):
+        return None
+    return Claim(f"no fake kernel of `{name}` is in sight: without one the graph ends here", "medium")
+
+
+def has_fake_kernel(fact: Call) -> bool:
+    """The engine saw a registration: it then says for sure that the operator gives a tensor."""
+    return isinstance(fact.result, Tensor) and fact.result.sure
+
+
+RULE = Rule(
+    code="TCR404",
+    name="operator-without-fake-kernel",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0090",),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        z = torch.ops.tcready_bare.twice(y)  # BAD
+        return z + 1
+""",
+            setup="""
+LIBRARY = torch.library.Library("tcready_bare", "FRAGMENT")
+if not hasattr(torch.ops.tcready_bare, "twice"):
+    LIBRARY.define("twice(Tensor x) -> Tensor")
+    LIBRARY.impl("twice", lambda x: x * 2, "CPU")
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+@torch.library.custom_op("tcready_full::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@twice.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        z = twice(y)
+        return z + 1
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = torch.ops.aten.relu(x)
+        z = torch.ops.aten.mul.Tensor(y, 2)
+        return z + torch.ops.prims.sin(y)
+"""
+        ),
+    ),
+)

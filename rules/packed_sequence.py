@@ -1,0 +1,69 @@
+"""A packed sequence is made or unpacked in compiled code.
+
+## What it does
+Finds `pack_padded_sequence` and `pack_sequence` of `torch.nn.utils.rnn` reached from the compiled forward.
+
+## Why it hurts torch.compile
+How much is packed depends on lengths that are data, and Dynamo skips these functions: the graph ends at the
+call.
+
+## Use instead
+Padded tensors and a mask; pack outside of the compiled region.
+
+## Limits
+`pad_sequence` is traced and not reported.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Call) -> Claim | None:
+    module, _, name = constructed(fact).rpartition(".")
+    if module == "torch.nn.utils.rnn" and name in ("pack_padded_sequence", "pack_sequence"):
+        return Claim(f"`{name}` depends on lengths that are data: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR409",
+    name="packed-sequence",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0007",),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, lengths):
+        y = x * 2
+        packed = nn.utils.rnn.pack_padded_sequence(y, lengths, batch_first=True)  # BAD
+        return y + 1
+""",
+            inputs="(torch.randn(4, 8, 3), torch.tensor([8, 7, 6, 5]))",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, lengths):
+        y = x * 2
+        mask = torch.arange(x.shape[1]) < lengths[:, None]
+        return y * mask[:, :, None] + 1
+""",
+            inputs="(torch.randn(4, 8, 3), torch.tensor([8, 7, 6, 5]))",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        return nn.utils.rnn.pad_sequence([x, x * 2]).sum()
+"""
+        ),
+    ),
+)

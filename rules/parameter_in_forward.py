@@ -1,0 +1,103 @@
+"""A parameter, or a layer that holds parameters, is created in the forward.
+
+## What it does
+Finds `nn.Parameter`, `nn.Linear`, convolutions, norms, embeddings and other layers with parameters
+constructed in code that the compiled forward reaches.
+
+## Why it hurts torch.compile
+Dynamo does not create parameters inside a graph: it ends there. And such a layer is new, untrained and
+unregistered at every call.
+
+## Use instead
+Create it in `__init__`; for late shapes `nn.LazyLinear`; `F.layer_norm`, `F.linear` with plain tensors
+where no weight is learnt.
+
+## Limits
+Layers without parameters (`nn.ReLU`, `nn.Dropout`, `nn.Softmax`, losses) may be created in the forward.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+
+LAYERS = (
+    "Parameter",
+    "Linear",
+    "Bilinear",
+    "Conv",
+    "BatchNorm",
+    "LayerNorm",
+    "GroupNorm",
+    "RMSNorm",
+    "Embedding",
+    "LSTM",
+    "GRU",
+    "RNN",
+    "PReLU",
+    "MultiheadAttention",
+    "Transformer",
+    "SyncBatchNorm",
+)
+
+
+def check(fact: Call) -> Claim | None:
+    module, _, name = constructed(fact).rpartition(".")
+    if module in ("torch.nn", "torch.nn.parameter") and name.startswith(LAYERS):
+        return Claim(f"`nn.{name}` is created in compiled code: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR315",
+    name="parameter-in-forward",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0264",),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        norm = nn.LayerNorm(8)  # BAD
+        return norm(y)
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        weight = nn.Parameter(torch.ones(8))  # BAD
+        layer = nn.Linear(8, 8)  # BAD
+        return y * weight
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x):
+        y = x * 2
+        return self.norm(y)
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = nn.ReLU()(x) + nn.Softmax(dim=-1)(x) + nn.Dropout(0.0)(x)
+        loss = nn.MSELoss()(y, x)
+        return F.layer_norm(y, (8,)) + loss + nn.Sequential(nn.ReLU())(x) + nn.init.ones_(torch.empty(8))
+"""
+        ),
+    ),
+)

@@ -1,0 +1,88 @@
+"""`print` is called in compiled code.
+
+## What it does
+Finds `print` (and `pprint.pprint`) reachable from the compiled forward.
+
+## Why it hurts torch.compile
+Printing is a side effect that a graph cannot hold: Dynamo ends the graph, prints, and starts a new one
+behind it. Inside a loop, a `try` or a `with` block the whole function runs eagerly.
+
+## Use instead
+Remove it; print outside of the compiled region; guard it by `if not torch.compiler.is_compiling():`, or set
+`torch._dynamo.config.reorderable_logging_functions.add(print)` to print after the graph.
+
+## Limits
+A `print` behind a flag that is false, or guarded by `is_compiling()`, is harmless.
+`reorderable_logging_functions` is a run-time setting this rule does not see.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Call) -> Claim | None:
+    if constructed(fact) in ("print", "pprint.pprint"):
+        return Claim("`print` in compiled code: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR301",
+    name="print-call",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0059", "GB0156"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        print("shape", y.shape)  # BAD
+        return y + 1
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        self.show(y)
+        return y + 1
+
+    def show(self, y):
+        print(y)  # BAD
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return y + 1
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.verbose = False
+
+    def forward(self, x):
+        y = x * 2
+        if not torch.compiler.is_compiling():
+            print("shape", y.shape)
+        if self.verbose:
+            print(y)
+        return y + 1
+"""
+        ),
+    ),
+)

@@ -1,0 +1,172 @@
+"""Python's or numpy's random numbers are drawn in compiled code.
+
+## What it does
+Finds draws from `random` and scalar draws from `numpy.random`, and branches on the draws that Dynamo does
+capture (`random.randint`, `random.uniform`).
+
+## Why it hurts torch.compile
+Most generators are skipped: the graph ends at the call, and the number drawn becomes a guard on the next
+graph, so every call may compile again. The captured ones give a symbolic number that no branch can decide.
+
+## Use instead
+`torch.rand` and its kin, kept as tensors (`torch.where(torch.rand(()) < p, a, b)`); draw outside and pass
+the number as a tensor.
+
+## Limits
+`random.randint`, `random.uniform`, `random.randrange` and array draws such as `np.random.randn(8)` are
+captured. The latter then ignore numpy's seed.
+"""
+
+import ast
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call, Test
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import NONE, Plain, options
+
+PYTHON = frozenset(
+    [
+        "random",
+        "choice",
+        "shuffle",
+        "sample",
+        "seed",
+        "gauss",
+        "choices",
+        "getrandbits",
+        "getstate",
+        "setstate",
+        "normalvariate",
+        "betavariate",
+        "expovariate",
+        "triangular",
+    ]
+)
+CAPTURED = ("random.randint", "random.uniform", "random.randrange")
+SCALAR = frozenset(["rand", "randn", "randint", "uniform", "normal", "random", "random_sample"])
+ALWAYS = frozenset(
+    [
+        "choice",
+        "permutation",
+        "default_rng",
+        "beta",
+        "RandomState",
+        "get_state",
+        "set_state",
+        "binomial",
+        "standard_normal",
+        "multinomial",
+        "poisson",
+        "exponential",
+    ]
+)
+
+
+def check(fact: Call | Test) -> Claim | None:
+    if isinstance(fact, Test):
+        drawn = any(isinstance(v, Plain) and v.origin == "random" for v in options(fact.value))
+        if drawn and fact.kind in ("if", "while", "ifexp") and any(_captured(n) for n in ast.walk(fact.node)):
+            return Claim("branch on a captured random number: Dynamo cannot know which way it goes")
+        return None
+    name = constructed(fact)
+    module, _, draw = name.rpartition(".")
+    if module == "random" and draw in PYTHON:
+        return Claim(f"`{name}` in compiled code: the graph ends here")
+    if module == "numpy.random" and (draw in ALWAYS or (draw in SCALAR and scalar(fact, draw))):
+        return Claim(f"`{name}` in compiled code: the graph ends here")
+    return None
+
+
+def scalar(fact: Call, draw: str) -> bool:
+    """The draw gives one number: no shape is asked for."""
+    if draw in ("rand", "randn", "random", "random_sample"):
+        return not fact.args and fact.keyword("size") in (None, NONE)
+    return fact.keyword("size") in (None, NONE) and len(fact.args) < 3
+
+
+def _captured(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in CAPTURED
+
+
+RULE = Rule(
+    code="TCR306",
+    name="python-random",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0007", "GB0033", "GB0170", "GB0294"),
+    facts=(
+        Call,
+        Test,
+    ),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        keep = random.random()  # BAD
+        return y * keep
+""",
+            setup="""
+import random
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        if random.uniform(0, 1) > 0.5:  # BAD
+            y = y + 1
+        pick = random.choice([1, 2])  # BAD
+        y = y * 2
+        noise = np.random.uniform()  # BAD
+        y = y * 2
+        step = np.random.randint(3)  # BAD
+        random.shuffle([1, 2])  # BAD
+        y = y * 2
+        order = np.random.permutation(3)  # BAD
+        return y + pick
+""",
+            setup="""
+import random
+
+import numpy as np
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        keep = torch.rand(())
+        return y * (keep * 0)
+""",
+            setup="""
+import random
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        a = random.randint(0, 3)
+        b = random.uniform(0, 1)
+        c = np.random.randn(8)
+        d = np.random.uniform(size=(8,))
+        e = torch.randn_like(y) + torch.from_numpy(c) + torch.from_numpy(d)
+        return y + a * 0 + b * 0 + e * 0
+""",
+            setup="""
+import random
+
+import numpy as np
+""",
+        ),
+    ),
+)

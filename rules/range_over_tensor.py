@@ -1,0 +1,78 @@
+"""`range` is given a tensor.
+
+## What it does
+Finds calls of `range` with a tensor argument.
+
+## Why it hurts torch.compile
+The number of rounds has to be read from the tensor. Dynamo cannot do that while tracing: it ends the graph
+at the call, and each new number compiles the rest again.
+
+## Use instead
+A bound that is a Python number or a size (`x.shape[0]`); a mask over the longest case; or `torch.arange`
+where the loop only counted positions.
+
+## Limits
+`range(int(t))` and `range(t.item())` break at the conversion and are told there.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import tensor_of
+
+
+def check(fact: Call) -> Claim | None:
+    if constructed(fact) == "range" and any(tensor_of(arg) for arg in fact.args):
+        return Claim("`range` over a tensor: its value has to be read back to Python")
+    return None
+
+
+RULE = Rule(
+    code="TCR112",
+    name="range-over-tensor",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0059",),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, count):
+        y = x * 2
+        for step in range(count):  # BAD
+            y = y + step
+        return y
+""",
+            inputs="(torch.randn(4, 8), torch.tensor(2))",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, count):
+        y = x * 2
+        steps = torch.arange(8)
+        return y + torch.where(steps < count, steps, 0).sum()
+""",
+            inputs="(torch.randn(4, 8), torch.tensor(2))",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        for step in range(x.shape[0]):
+            y = y + step
+        for step in range(0, x.size(1), 2):
+            y[:, step] = 0
+        for step in range(len(x)):
+            y = y * step
+        return y
+"""
+        ),
+    ),
+)

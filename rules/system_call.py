@@ -1,0 +1,229 @@
+"""The clock, the file system, a process or a serialiser is used in compiled code.
+
+## What it does
+Finds calls into the standard library that Dynamo does not trace: clocks, `datetime.now`, files, environment
+writes, processes, threads, the garbage collector, `json`, `pickle`, `uuid`, hashes, stack inspection.
+
+## Why it hurts torch.compile
+Each ends the graph. A value that comes back and is used (a time stamp) becomes a guard on the next graph,
+which then compiles again and again.
+
+## Use instead
+Do it before or after the compiled region and pass results in as arguments; time compiled code with CUDA
+events or a profiler around the call.
+
+## Limits
+`os.environ.get`, `os.getenv`, `os.path.join`, `re`, `platform`, `struct`, pure `pathlib` arithmetic and
+`torch.cuda.is_available` are traced and not reported.
+"""
+
+from tcready.rules._names import constructed, receiver_class
+from tcready.static.facts import Call, Index
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import External
+
+NAMES = frozenset(
+    [
+        "datetime.datetime.now",
+        "datetime.datetime.utcnow",
+        "datetime.datetime.today",
+        "datetime.date.today",
+        "os.path.exists",
+        "os.path.isfile",
+        "os.path.isdir",
+        "os.path.abspath",
+        "os.path.realpath",
+        "os.path.getsize",
+        "os.getcwd",
+        "os.getpid",
+        "os.listdir",
+        "os.makedirs",
+        "os.mkdir",
+        "os.cpu_count",
+        "os.urandom",
+        "os.stat",
+        "os.system",
+        "os.remove",
+        "os.environ.setdefault",
+        "gc.collect",
+        "gc.disable",
+        "gc.enable",
+        "gc.get_objects",
+        "gc.isenabled",
+        "json.dumps",
+        "json.dump",
+        "json.loads",
+        "json.load",
+        "pickle.dumps",
+        "pickle.dump",
+        "pickle.loads",
+        "pickle.load",
+        "uuid.uuid1",
+        "uuid.uuid4",
+        "open",
+        "sys.stdout.write",
+        "sys.stderr.write",
+        "sys.stdout.flush",
+        "sys.stderr.flush",
+        "sys._getframe",
+        "sys.getrefcount",
+        "sys.getsizeof",
+        "threading.Lock",
+        "threading.RLock",
+        "threading.Event",
+        "threading.Thread",
+        "threading.get_ident",
+        "threading.current_thread",
+        "inspect.stack",
+        "inspect.currentframe",
+        "inspect.getsource",
+        "traceback.print_stack",
+        "traceback.format_stack",
+        "importlib.import_module",
+        "__import__",
+        "hashlib.md5",
+        "hashlib.sha1",
+        "hashlib.sha256",
+        "zlib.crc32",
+        "base64.b64encode",
+        "glob.glob",
+        "shutil.which",
+        "socket.gethostname",
+        "torch.save",
+        "torch.load",
+        "io.BytesIO",
+        "io.StringIO",
+        "queue.Queue",
+        "heapq.heappush",
+        "heapq.heappop",
+        "heapq.nlargest",
+        "heapq.nsmallest",
+        "bisect.bisect",
+        "bisect.insort",
+        "tracemalloc.get_traced_memory",
+        "multiprocessing.cpu_count",
+        "tempfile.mkdtemp",
+    ]
+)
+"""Measured on torch 2.13, each alone, or of the same C function family as one that was."""
+MODULES = ("time.", "subprocess.")
+OBJECTS = frozenset({"threading.Event", "threading.Thread", "queue.Queue", "io.BytesIO"})
+
+
+def check(fact: Call | Index) -> Claim | None:
+    if isinstance(fact, Index):
+        if fact.mode == "store" and fact.base == External("os.environ"):
+            return Claim("`os.environ` is written in compiled code: the graph ends here")
+        return None
+    name = constructed(fact)
+    if not name and fact.method and receiver_class(fact) in OBJECTS:
+        name = f"{receiver_class(fact)}.{fact.method}"
+        return Claim(f"`{name}` in compiled code: the graph ends here")
+    if name in NAMES or name.startswith(MODULES):
+        return Claim(f"`{name}` in compiled code: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR305",
+    name="system-call",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0007", "GB0059", "GB0142", "GB0147", "GB0156"),
+    facts=(
+        Call,
+        Index,
+    ),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        start = time.perf_counter()  # BAD
+        y = x * 2
+        return y + 1
+""",
+            setup="""
+import time
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        if os.path.exists("weights.pt"):  # BAD
+            y = y + 1
+        os.environ["SEEN"] = "1"  # BAD
+        gc.collect()  # BAD
+        y = y * 2
+        name = json.dumps({"a": 1})  # BAD
+        day = datetime.datetime.now()  # BAD
+        key = uuid.uuid4()  # BAD
+        sys.stdout.write("")  # BAD
+        y = y * 2
+        owner = threading.get_ident()  # BAD
+        blob = pickle.dumps(1)  # BAD
+        own = os.getpid()  # BAD
+        time.sleep(0)  # BAD
+        frame = sys._getframe()  # BAD
+        found = importlib.import_module("math")  # BAD
+        mark = hashlib.md5(b"a")  # BAD
+        file = open(os.devnull)  # BAD
+        return y + len(name)
+""",
+            setup="""
+import datetime
+import gc
+import hashlib
+import importlib
+import json
+import os
+import pickle
+import sys
+import threading
+import time
+import uuid
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return y + 1
+""",
+            setup="""
+import time
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        path = os.path.join("a", os.path.basename("b/c"))
+        home = os.environ.get("TCREADY_NO_SUCH", "none") + os.getenv("TCREADY_NO_SUCH", "none")
+        local = pathlib.Path("a") / "b"
+        word = re.sub("a", "b", "cab")
+        size = struct.pack("i", 1)
+        if torch.cuda.is_available() or "torch" in sys.modules or sys.version_info < (3,):
+            y = y + 1
+        return y + len(path) + len(home) + len(word) + len(size) + math.pi + len(platform.system()) * 0
+""",
+            setup="""
+import math
+import os
+import pathlib
+import platform
+import re
+import struct
+import sys
+""",
+        ),
+    ),
+)

@@ -1,0 +1,99 @@
+"""`and`, `or` or `not` asks for the truth of a tensor.
+
+## What it does
+Finds `and`, `or` and `not` with a tensor operand outside the test of an `if` or `while`, which are told
+there.
+
+## Why it hurts torch.compile
+Python's boolean operators pick an operand by its truth, so each is a branch in disguise: Dynamo ends the
+graph, and `not` on a number it just read gives the whole function up.
+
+## Use instead
+`&`, `|`, `~` or `torch.logical_and` and its kin, which stay in the graph; `mask if mask is not None else
+default` where `or` was meant to replace None.
+
+## Limits
+`x is None`, flags and sizes are decided while tracing. `and` under an `assert` becomes part of the graph.
+"""
+
+from tcready.static.facts import Test
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import tensor_of
+
+
+def check(fact: Test) -> Claim | None:
+    if fact.kind in ("and", "or", "not") and tensor_of(fact.value):
+        return Claim(f"`{fact.kind}` needs the truth of a tensor: a branch that Dynamo cannot decide")
+    return None
+
+
+RULE = Rule(
+    code="TCR103",
+    name="tensor-boolean-operator",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0170", "GB0033"),
+    facts=(Test,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        found = (y.sum() > 0) and (y.mean() > 0)  # BAD
+        return y + found
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        scale = y.sum() or 1.0  # BAD
+        return y * scale
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        empty = not y.any()  # BAD
+        return y + empty
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        found = (y.sum() > 0) & (y.mean() > 0)
+        return y + found
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, mask=None):
+        known = mask is not None and mask.dim() > 1
+        wide = x.shape[0] > 1 and not self.training
+        bias = mask if mask is not None else torch.zeros(8)
+        return x * known + bias * wide
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        names = [] or ["a"]
+        found = torch.logical_not(torch.logical_or(y > 0, ~(y < 0)))
+        return torch.where(found, y, x) + len(names)
+"""
+        ),
+    ),
+)

@@ -1,0 +1,82 @@
+"""`torch.equal`, `allclose` or `is_nonzero` gives a Python bool from tensor values.
+
+## What it does
+Finds `torch.equal`, `torch.allclose` and `torch.is_nonzero`, as functions or methods.
+
+## Why it hurts torch.compile
+They answer with a Python bool that depends on data, so the graph ends at the call even where the answer is
+not used in a branch.
+
+## Use instead
+`(a == b).all()`, `torch.isclose(a, b).all()`: they stay tensors. Checks belong outside of the compiled
+region, or into an `assert` of a tensor, which is captured.
+
+## Limits
+Comparing shapes, dtypes and devices is harmless.
+"""
+
+from tcready.rules._names import operands
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Call) -> Claim | None:
+    if operands(fact, "equal", "allclose", "is_nonzero") is not None:
+        return Claim("gives a Python bool that depends on the values of a tensor: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR208",
+    name="tensor-equality-as-bool",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0033",),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        same = torch.equal(x, y)  # BAD
+        return y + same
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        a = x.allclose(y)  # BAD
+        b = torch.is_nonzero(y.sum())  # BAD
+        return y + a + b
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        same = (x == y).all()
+        return y + same
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        close = torch.isclose(x, y).all()
+        assert torch.isfinite(y).all()
+        assert x.shape == y.shape
+        kind = (x.dtype == y.dtype) + torch.is_tensor(y) + torch.is_floating_point(y)
+        return y + close + torch.eq(x, y) + kind
+"""
+        ),
+    ),
+)

@@ -1,0 +1,93 @@
+"""`.item()` reads a number out of a tensor.
+
+## What it does
+Finds `.item()` on a tensor, whatever is done with the number.
+
+## Why it hurts torch.compile
+The number is needed by Python, so Dynamo ends the graph, waits for the value and starts anew behind it. A
+Python number that reaches the next graph is a guard: another value may compile again. On a GPU each read
+also waits for the device.
+
+## Use instead
+Keep it a tensor: a 0-d tensor takes part in arithmetic, `torch.where` and indexing. Log and convert outside
+of the compiled region. Where the number has to be read, `torch._dynamo.config.capture_scalar_outputs =
+True` keeps it in the graph.
+
+## Limits
+With `fullgraph=True` Dynamo captures scalars by itself, so there this line may pass. Values that the source
+does not show to be tensors are not reported.
+"""
+
+from tcready.rules._names import method_of_tensor
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Call) -> Claim | None:
+    if method_of_tensor(fact, "item"):
+        return Claim("`.item()` reads a number out of a tensor: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR201",
+    name="tensor-item",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0124",),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        peak = y.max().item()  # BAD
+        return y / peak
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, lengths):
+        y = x * 2
+        longest = lengths.max().item()  # BAD
+        return y[:, :longest]
+""",
+            inputs="(torch.randn(4, 8), torch.tensor([2, 5, 3, 4]))",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        if y.sum().item() > 0:  # BAD
+            y = y + 1
+        return y
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        peak = y.max()
+        return y / peak
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        sizes = {"rows": x.shape[0], "columns": x.size(1)}
+        total = sum(size for _, size in sizes.items())
+        return y * total + x.numel() + x.dim() + len(x) + x.stride(0)
+"""
+        ),
+    ),
+)

@@ -1,0 +1,110 @@
+"""A Python loop walks over a tensor.
+
+## What it does
+Finds `for` loops and comprehensions over a tensor, also through `zip`, `enumerate` and `reversed`.
+
+## Why it hurts torch.compile
+Dynamo unrolls the loop: the graph holds one copy of the body for each row, compile time grows with the
+length, and each new length compiles again.
+
+## Use instead
+One operation over the whole dimension: broadcasting, `torch.vmap`, `torch.cumsum`, `torch.einsum`, or
+`torch.stack` over what can be computed at once.
+
+## Limits
+A loop over a parameter or buffer has one length for good and is not reported; nor are loops over lists of
+tensors (their number is part of the program) and unpacking (`a, b = x`).
+"""
+
+from tcready.static.facts import Loop
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import tensor_of
+
+
+def check(fact: Loop) -> Claim | None:
+    walked = tensor_of(fact.value)
+    if walked is None or walked.leaf:
+        return None
+    return Claim("loop over a tensor: unrolled row by row, and compiled again for each new length")
+
+
+RULE = Rule(
+    code="TCR111",
+    name="tensor-iteration",
+    effect="recompile",
+    level="warning",
+    gb_ids=(),
+    facts=(Loop,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        out = []
+        for row in x:  # BAD
+            out.append(row * 2)
+        return torch.stack(out)
+""",
+            again="(torch.randn(6, 8),)",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.stack([row * i for i, row in enumerate(x)])  # BAD
+""",
+            again="(torch.randn(6, 8),)",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        total = 0
+        for a, b in zip(x, x * 2):  # BAD
+            total = total + a * b
+        return total
+""",
+            again="(torch.randn(6, 8),)",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2
+""",
+            again="(torch.randn(6, 8),)",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        scale = torch.arange(x.shape[0]).unsqueeze(1)
+        a, b = x.chunk(2, dim=1)
+        return (a * b) * scale
+""",
+            again="(torch.randn(6, 8),)",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(2)])
+        self.register_buffer("table", torch.zeros(3, 8))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        for scale in (1.0, 2.0):
+            x = x * scale
+        for row in self.table:
+            x = x + row
+        return x
+"""
+        ),
+    ),
+)

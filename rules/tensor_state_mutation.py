@@ -1,0 +1,139 @@
+"""A tensor's own state is changed: `requires_grad`, `.data`, `resize_`, shared memory.
+
+## What it does
+Finds assignments to `requires_grad` and `.data`, `requires_grad_()`, `resize_`, `resize_as_`,
+`share_memory_`, `storage()` and `is_pinned()` on tensors.
+
+## Why it hurts torch.compile
+These change or read what a tensor is, not what it holds, and a graph of operations cannot express it: the
+graph ends there.
+
+## Use instead
+`x.detach()`, or a tensor made with the flag before the compiled region; `y = new` or `y.copy_(new)` for
+`.data`; `torch.empty` of the right size for `resize_`.
+
+## Limits
+Reading `.data`, in-place arithmetic, `set_` and assigning `.data` of a parameter are harmless.
+`requires_grad_()` of a tensor that already has the flag, or that does not leave the function, is harmless
+too and is not told apart.
+"""
+
+from tcready.rules._names import method_of_tensor, receiver_class
+from tcready.static.facts import Call, Store
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import Const, tensor_of
+
+
+def check(fact: Call | Store) -> Claim | None:
+    if isinstance(fact, Store):
+        owner = tensor_of(fact.owner) if fact.kind == "attribute" and fact.owner is not None else None
+        if owner and (fact.name == "requires_grad" or (fact.name == "data" and not owner.leaf)):
+            return Claim(f"`.{fact.name}` of a tensor is assigned: the graph ends here")
+        return None
+    if method_of_tensor(fact, "resize_", "resize_as_", "share_memory_", "storage", "is_pinned"):
+        return Claim(f"`{fact.method}` on a tensor: the graph ends here")
+    if fact.method == "requires_grad_":
+        if receiver_class(fact).startswith("torch.nn."):
+            return Claim("`requires_grad_` on a module: the graph ends here")
+        if method_of_tensor(fact, "requires_grad_") and not (fact.args and fact.args[0] == Const(False)):
+            return Claim("`requires_grad_` on a tensor: the graph ends here", "medium")
+    return None
+
+
+RULE = Rule(
+    code="TCR322",
+    name="tensor-state-mutation",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB8985", "GB0125", "GB0206", "GB0056", "GB0126", "GB0127", "GB0117", "GB0208"),
+    facts=(
+        Call,
+        Store,
+    ),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        y.requires_grad_()  # BAD
+        return y + 1
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        y.requires_grad = True  # BAD
+        return y + 1
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        y.data = x  # BAD
+        return y + 1
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        z = torch.ones(4)
+        z.resize_(2, 2)  # BAD
+        y.share_memory_()  # BAD
+        pinned = y.is_pinned()  # BAD
+        return y + z.sum() + pinned
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = x * 2
+        self.layer.requires_grad_(False)  # BAD
+        return self.layer(y)
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = (x * 2).detach()
+        return y + 1
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = x * 2
+        y.foo = 1
+        y.grad = None
+        z = y.detach().requires_grad_(False)
+        self.layer.weight.data.clamp_(-1, 1)
+        self.layer.weight.data = self.layer.weight.data * 0.5
+        leaf = y.is_leaf or y.requires_grad
+        y.add_(1)
+        y[:, 0] = 0
+        return self.layer(y).detach() * 0 + z + y.data.mean() + leaf
+"""
+        ),
+    ),
+)

@@ -1,0 +1,96 @@
+"""`int`, `float`, `bool`, `complex` or a `math` function is given a tensor.
+
+## What it does
+Finds `int(t)`, `float(t)`, `bool(t)`, `complex(t)` and functions of `math` called on a tensor.
+
+## Why it hurts torch.compile
+Each reads the tensor's value back to Python: the graph ends at the call, and the number becomes a guard on
+the graph behind it.
+
+## Use instead
+`t.long()`, `t.float()`, `t.bool()` to change the dtype; `torch.sqrt`, `torch.log` and their kin for `math`;
+a plain tensor where a number was not needed.
+
+## Limits
+Conversions of sizes and Python numbers are harmless, and so is `math.prod` over a tensor. A number that was
+already read by `.item()` is told there.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import tensor_of
+
+CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
+HARMLESS = frozenset({"math.prod"})
+
+
+def check(fact: Call) -> Claim | None:
+    name = constructed(fact)
+    if not (name in CONVERSIONS or (name.startswith("math.") and name not in HARMLESS)):
+        return None
+    if any(tensor_of(arg) for arg in fact.args):
+        return Claim(f"`{name}` reads a tensor's value back to Python: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR203",
+    name="tensor-to-number",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0124", "GB0059", "GB0033"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        scale = float(y.abs().max())  # BAD
+        return y / scale
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        root = math.sqrt(y.abs().sum())  # BAD
+        count = int(y.abs().sum())  # BAD
+        some = bool(y.any())  # BAD
+        wave = complex(y.sum())  # BAD
+        return y * root + count + some + wave
+""",
+            setup="""
+import math
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        scale = y.abs().max().float()
+        return y / scale
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows = float(x.shape[0]) + int(x.shape[1]) + bool(x.shape[0] > 1)
+        half = math.sqrt(x.shape[-1]) + math.ceil(x.shape[0] / 2) + math.prod([2, 3])
+        return y.float() * rows + torch.sqrt(y.abs().sum()) + float("1.5") + half + abs(y)
+""",
+            setup="""
+import math
+""",
+        ),
+    ),
+)

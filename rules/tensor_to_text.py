@@ -1,0 +1,74 @@
+"""`str` or `repr` of a tensor.
+
+## What it does
+Finds `str(t)` and `repr(t)` of a tensor.
+
+## Why it hurts torch.compile
+The text holds the values, which Dynamo does not have while tracing: the graph ends at the call.
+
+## Use instead
+Text of what is known while tracing (`t.shape`, `t.dtype`), or text made outside of the compiled region.
+
+## Limits
+An f-string of a tensor breaks only where the text is used (`len(text)`, `print`), and is not reported by
+itself.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import tensor_of
+
+
+def check(fact: Call) -> Claim | None:
+    name = constructed(fact)
+    if name in ("str", "repr") and fact.args and tensor_of(fact.args[0]):
+        return Claim(f"`{name}` of a tensor needs its values: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR304",
+    name="tensor-to-text",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0059", "GB0569"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        text = str(y)  # BAD
+        again = repr(y)  # BAD
+        return y + len(text) + len(again)
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        text = str(y.shape)
+        again = repr(y.dtype)
+        return y + len(text) + len(again)
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        unused = f"{y.mean():.3f}"
+        shape = f"{x.shape[0]} {x.dtype} {x.device}"
+        text = "{}".format(x.shape) + "%s" % x.dim() + ",".join(["a", "b"])
+        return y + len(shape) + len(text)
+"""
+        ),
+    ),
+)

@@ -1,0 +1,80 @@
+"""`.tolist()` turns a tensor into Python numbers.
+
+## What it does
+Finds `.tolist()` on a tensor, whatever is done with the list.
+
+## Why it hurts torch.compile
+All values have to reach Python before the next line can be traced: the graph ends here, and each number
+becomes a guard on the next one.
+
+## Use instead
+Keep the tensor: index with it, `torch.split` by sizes known beforehand, or pass the list as an argument
+next to the tensor.
+
+## Limits
+A float tensor breaks under every setting, an integer one passes with `capture_scalar_outputs` (so under
+`fullgraph=True` too).
+"""
+
+from tcready.rules._names import method_of_tensor
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Call) -> Claim | None:
+    if method_of_tensor(fact, "tolist"):
+        return Claim("`.tolist()` reads a tensor back to Python: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR202",
+    name="tensor-tolist",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0109", "GB0033"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows = y.sum(1).tolist()  # BAD
+        return y + rows[0]
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, lengths):
+        y = x * 2
+        parts = y.split(lengths.tolist())  # BAD
+        return torch.cat([part.mean(0) for part in parts])
+""",
+            inputs="(torch.randn(4, 8), torch.tensor([1, 3]))",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows = y.sum(1)
+        return y + rows[0]
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        shape = list(x.shape)
+        parts = x.split([1, 3])
+        return torch.cat([part.mean(0) for part in parts]) + torch.tensor([1.0, 2.0]).sum() + shape[0]
+"""
+        ),
+    ),
+)

@@ -1,0 +1,143 @@
+"""A `with` block enters a context manager that Dynamo does not trace.
+
+## What it does
+Finds `with` over `torch.device`, locks, `fork_rng`, `set_detect_anomaly`, `saved_tensors_hooks` and
+redirected output.
+
+## Why it hurts torch.compile
+Dynamo cannot end a graph inside a `with`, so the whole function around the block runs eagerly.
+
+## Use instead
+`device=` arguments instead of `with torch.device(...)`; enter the context outside of the compiled region.
+
+## Limits
+`torch.no_grad`, `inference_mode`, `autocast`, `nullcontext`, `suppress`, `catch_warnings` and profiler
+ranges are traced. `with open(...)` is told as the system call it is.
+"""
+
+from tcready.static.facts import With
+from tcready.static.rule import Claim, Rule, Sample
+
+NAMES = frozenset(
+    [
+        "torch.device",
+        "threading.Lock",
+        "threading.RLock",
+        "torch.random.fork_rng",
+        "torch.autograd.set_detect_anomaly",
+        "torch.autograd.detect_anomaly",
+        "torch.autograd.graph.saved_tensors_hooks",
+        "torch.autograd.graph.save_on_cpu",
+        "contextlib.redirect_stdout",
+        "contextlib.redirect_stderr",
+        "tempfile.TemporaryDirectory",
+    ]
+)
+
+
+def check(fact: With) -> Claim | None:
+    if fact.name in NAMES:
+        return Claim(f"`with {fact.name}` is not traced: the frame around it goes eager")
+    return None
+
+
+RULE = Rule(
+    code="TCR407",
+    name="untraceable-context-manager",
+    effect="frame_skip",
+    level="error",
+    gb_ids=("GB0142", "GB0208", "GB0008", "GB0262", "GB0007"),
+    facts=(With,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        with torch.device("cpu"):  # BAD
+            bias = torch.ones(8)
+        return y + bias
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lock = threading.Lock()
+
+    def forward(self, x):
+        y = x * 2
+        with self.lock:  # BAD
+            y = y + 1
+        return y
+""",
+            setup="""
+import threading
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        with torch.random.fork_rng():  # BAD
+            y = y + 1
+        return y
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        with torch.autograd.set_detect_anomaly(True):  # BAD
+            y = y + 1
+        return y
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        with torch.autograd.graph.save_on_cpu():  # BAD
+            y = y + 1
+        return y
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        bias = torch.ones(8, device="cpu")
+        return y + bias
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        with contextlib.nullcontext(), torch.no_grad(), contextlib.suppress(ValueError), torch.enable_grad():
+            y = y + 1
+        with torch.inference_mode(), torch.profiler.record_function("block"), warnings.catch_warnings():
+            y = y.float() * 2
+        with torch.set_grad_enabled(False), torch.enable_grad():
+            y = y + 1
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+            y = y + 1
+        return y
+""",
+            setup="""
+import contextlib
+import warnings
+""",
+        ),
+    ),
+)

@@ -1,0 +1,91 @@
+"""`warnings.warn` is called in compiled code.
+
+## What it does
+Finds `warnings.warn`, `warnings.warn_explicit` and `warnings.simplefilter` reachable from the compiled
+forward.
+
+## Why it hurts torch.compile
+Dynamo skips the functions of `warnings`: the graph ends at the call, on every path that reaches it.
+
+## Use instead
+Warn when the module is built, or guard by `if not torch.compiler.is_compiling():`.
+`torch._dynamo.config.reorderable_logging_functions.add(warnings.warn)` warns behind the graph.
+
+## Limits
+A warning on a path that sizes and flags rule out is harmless. `with warnings.catch_warnings():` and
+`filterwarnings` are harmless.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Call) -> Claim | None:
+    name = constructed(fact)
+    if name in ("warnings.warn", "warnings.warn_explicit", "warnings.simplefilter"):
+        return Claim(f"`{name}` in compiled code: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR303",
+    name="warnings-call",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0007",),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        warnings.warn("old path", stacklevel=2)  # BAD
+        return y + 1
+""",
+            setup="""
+import warnings
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        warnings.warn("old path", stacklevel=2)
+
+    def forward(self, x):
+        return x * 2 + 1
+""",
+            setup="""
+import warnings
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.old = False
+
+    def forward(self, x):
+        y = x * 2
+        if self.old:
+            warnings.warn("old path", stacklevel=2)
+        if not torch.compiler.is_compiling():
+            warnings.warn("eager", stacklevel=2)
+        with warnings.catch_warnings():
+            y = y + 1
+        return y
+""",
+            setup="""
+import warnings
+""",
+        ),
+    ),
+)

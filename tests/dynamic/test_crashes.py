@@ -1,0 +1,163 @@
+"""Whatever a target does, the answer is an Observation with one clear line at the stage that failed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tcready.dynamic import RunRequest, observe
+from tcready.schema import STAGES, Observation, Stage
+
+HEAD = "import torch\nfrom torch import nn\n\ndef get_inputs():\n    return [torch.ones(2)]\n\n"
+
+
+def run(root: Path, source: str | None, target: str = "model.py", **options: object) -> Observation:
+    if source is not None:
+        (root / "model.py").write_text(source)
+    return observe(RunRequest(target, root=str(root), **options))  # type: ignore[arg-type]
+
+
+def failed(seen: Observation) -> Stage:
+    """The one failed stage; all before it passed, all after it did not run."""
+    assert [stage.stage for stage in seen.stages] == list(STAGES)
+    states = [stage.state for stage in seen.stages]
+    index = states.index("fail")
+    assert states == ["pass"] * index + ["fail"] + ["not_run"] * (len(STAGES) - index - 1)
+    assert all(stage.detail == "an earlier stage failed" for stage in seen.stages[index + 1 :])
+    assert "\n" not in seen.stages[index].detail
+    return seen.stages[index]
+
+
+def forward(*body: str) -> str:
+    lines = "".join(f"        {line}\n" for line in body)
+    return f"{HEAD}class Model(nn.Module):\n    def forward(self, x):\n{lines}"
+
+
+def test_a_target_that_hangs(tmp_path: Path) -> None:
+    seen = run(tmp_path, forward("while True:", "    x = x + 1"), timeout=8)
+    stage = failed(seen)
+    assert stage.stage == "eager"
+    assert stage.detail.startswith("no answer within 8 s, while in stage eager")
+    assert "model.py:" in stage.detail, "where it hangs is told"
+    assert seen.environment is not None, "what was established is kept"
+
+
+def test_a_target_that_dies_by_a_signal(tmp_path: Path) -> None:
+    seen = run(tmp_path, forward("import ctypes", "ctypes.string_at(0)", "return x"))
+    assert failed(seen).stage == "eager"
+    assert failed(seen).detail == "the process died by SIGSEGV (at model.py:10)"
+
+
+def test_exit_without_a_word(tmp_path: Path) -> None:
+    seen = run(tmp_path, forward("import os", "print('the last words', flush=True)", "os._exit(3)"))
+    assert failed(seen).detail == "the process exited with code 3: the last words"
+
+
+def test_sys_exit_at_import(tmp_path: Path) -> None:
+    stage = failed(run(tmp_path, "import sys\nsys.exit(4)\ndef get_inputs(): ...\nclass Model: ...\n"))
+    assert (stage.stage, stage.detail) == ("import", "the code called sys.exit(4) (model.py:2)")
+
+
+def test_import_error(tmp_path: Path) -> None:
+    stage = failed(run(tmp_path, "import no_such_thing\n", "model.py::Model", inputs="model.py::x"))
+    assert stage.stage == "import"
+    assert stage.detail == "ModuleNotFoundError: No module named 'no_such_thing' (model.py:1)"
+
+
+def test_syntax_error(tmp_path: Path) -> None:
+    stage = failed(run(tmp_path, "import torch\ndef f(:\n", "model.py::f", inputs="model.py::x"))
+    assert stage.stage == "parse"
+    assert stage.detail.endswith("(model.py:2)")
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    stage = failed(run(tmp_path, None, "absent.py::Model", inputs="absent.py::x"))
+    assert (stage.stage, stage.detail) == ("parse", "absent.py: no such file")
+
+
+def test_missing_class_names_those_there_are(tmp_path: Path) -> None:
+    stage = failed(run(tmp_path, forward("return x"), "model.py::Modle", inputs="model.py::get_inputs"))
+    assert stage.stage == "import"
+    assert stage.detail == "model.py has no 'Modle'; it defines get_inputs, Model"
+
+
+def test_build_error_and_eager_error_say_where(tmp_path: Path) -> None:
+    source = forward("return x") + "    def __init__(self, width):\n        super().__init__()\n"
+    stage = failed(run(tmp_path, source))
+    assert stage.stage == "build"
+    assert stage.detail.startswith("TypeError: ")
+    assert "width" in stage.detail
+    stage = failed(run(tmp_path, forward("return x @ torch.ones(3)")))
+    assert stage.stage == "eager"
+    assert stage.detail.startswith("RuntimeError: ")
+    assert stage.detail.endswith("(model.py:9)")
+
+
+def test_megabytes_of_prints_and_warnings_disturb_nothing(tmp_path: Path) -> None:
+    body = (
+        "import sys, warnings",
+        "if not torch.compiler.is_compiling():",
+        "    sys.stdout.write('x' * 3_000_000)",
+        "    sys.stderr.write('y' * 3_000_000)",
+        "warnings.warn('careful')",
+        "return x + 1",
+    )
+    seen = run(tmp_path, forward(*body))
+    assert not [stage for stage in seen.stages if stage.state == "fail"], seen.stages
+    assert seen.coverage is not None
+
+
+def test_a_sleeping_child_does_not_survive(tmp_path: Path) -> None:
+    body = (
+        "import os, subprocess",
+        "if not os.path.exists('child'):",
+        "    child = subprocess.Popen(['sleep', '300'], start_new_session=True)",
+        "    open('child', 'w').write(str(child.pid))",
+        "return x",
+    )
+    start = time.monotonic()
+    run(tmp_path, forward(*body))
+    assert time.monotonic() - start < 120, "the child's open pipe is not waited for"
+    pid = int((tmp_path / "child").read_text())
+    status = Path(f"/proc/{pid}/status")
+    assert not status.exists() or "Z (zombie)" in status.read_text()
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is watched through /proc")
+def test_memory_limit_counts_children(tmp_path: Path) -> None:
+    body = (
+        "import subprocess, sys",
+        "hog = 'import time; x = bytearray(1_500_000_000); time.sleep(60)'",
+        "subprocess.run([sys.executable, '-c', hog])",
+        "return x",
+    )
+    stage = failed(run(tmp_path, forward(*body), memory_gb=1.5))
+    assert stage.stage == "eager"
+    assert stage.detail.startswith("memory: ")
+    assert "1.5 GB allowed, while in stage eager" in stage.detail
+
+
+def test_interpreter_without_torch(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    seen = run(tmp_path, forward("return x"), python=str(tmp_path / "bare" / "bin" / "python"))
+    assert seen.stages[0].state == "pass"
+    assert {stage.state for stage in seen.stages[1:]} == {"not_run"}
+    assert seen.stages[1].detail == "torch is not installed in python"
+    assert seen.environment is None
+    assert seen.convention == "get_inputs() with Model"
+
+
+def test_interpreter_that_is_not_there(tmp_path: Path) -> None:
+    stage = failed(run(tmp_path, forward("return x"), python=str(tmp_path / "nowhere")))
+    assert "nowhere cannot be started: No such file" in stage.detail
+
+
+def test_device_that_is_not_there_is_not_run(tmp_path: Path) -> None:
+    seen = run(tmp_path, forward("return x"), device="cuda:7")
+    assert seen.stages[0].state == "pass"
+    assert {stage.state for stage in seen.stages[1:]} == {"not_run"}
+    assert seen.stages[1].detail.startswith("device cuda:7 is not available here: ")
+    assert "\n" not in seen.stages[1].detail

@@ -1,0 +1,231 @@
+"""The page in a real browser: quiet, contained, readable without JavaScript, in both schemes and at any width.
+
+Needs Chromium (Debian's `chromium`, or `google-chrome`). Without one the tests are skipped on a
+contributor's machine and fail where CI is set.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+from report_samples import HOSTILE_STRINGS, SAMPLES, sample
+from tcready.reports import render
+from tcready.reports.json_ import render as render_json
+from tcready.reports.paths import without_absolute_paths
+from tcready.reports.view import visible
+
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+SCHEMES = ("light", "dark")
+PAPER = {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 28)"}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        missing = "no Chromium: install one of " + ", ".join(names)
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Name of a sample -> the file:// address of its page."""
+    folder = tmp_path_factory.mktemp("pages")
+    addresses = {}
+    for name in SAMPLES:
+        path: Path = folder / f"{name}.html"
+        path.write_text(render(sample(name), "html"), encoding="utf-8")
+        addresses[name] = path.as_uri()
+    return addresses
+
+
+@dataclass
+class Seen:
+    """What a page did that it should not."""
+
+    requests: list[str] = field(default_factory=list)
+    trouble: list[str] = field(default_factory=list)
+
+
+Opener = Callable[..., tuple[Page, Seen]]
+
+
+@pytest.fixture
+def visit(browser: Browser, pages: dict[str, str]) -> Iterator[Opener]:
+    """Opens a sample's page; whatever it did is checked when the test ends."""
+    opened: list[tuple[str, Seen, Any]] = []
+
+    def open_page(
+        name: str, *, scheme: Any = "light", width: int = 1280, script: bool = True
+    ) -> tuple[Page, Seen]:
+        context = browser.new_context(
+            color_scheme=scheme, viewport={"width": width, "height": 900}, java_script_enabled=script
+        )
+        seen = Seen()
+        page = context.new_page()
+        page.route("**/*", lambda route: (seen.requests.append(route.request.url), route.continue_()))
+        page.on("console", lambda message: seen.trouble.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: seen.trouble.append(str(error)))
+        page.on("dialog", lambda dialog: (seen.trouble.append("a dialog"), dialog.dismiss()))
+        page.goto(pages[name], wait_until="load")
+        opened.append((pages[name], seen, context))
+        return page, seen
+
+    yield open_page
+    for address, seen, context in opened:
+        context.close()
+        assert seen.trouble == []
+        assert {request.partition("#")[0] for request in seen.requests} == {address}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_each_page_is_quiet_and_fits_the_window(visit: Opener, name: str, scheme: str) -> None:
+    page, _ = visit(name, scheme=scheme)
+    page.click("#expand")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == PAPER[scheme]
+    for width in (1280, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == PAPER["light"]
+
+
+CONTRAST = """() => {
+  const luminance = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
+  const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
+  const paper = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const color = numbers(getComputedStyle(at).backgroundColor);
+      if (color.length < 4 || color[3] === 1) return color;
+    }
+    return [255, 255, 255];
+  };
+  const poor = new Set();
+  let measured = 0;
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!own || ["SCRIPT", "OPTION"].includes(element.tagName) || !element.checkVisibility()) continue;
+    const [a, b] = [numbers(getComputedStyle(element).color), paper(element)].map(luminance);
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    measured += 1;
+    if (ratio < 4.5) poor.add(`${element.tagName}.${element.className} ${ratio.toFixed(2)}`);
+  }
+  return [measured, [...poor]];
+}"""
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", ["broken", "third_party"])
+def test_all_text_has_the_contrast_of_wcag_aa(visit: Opener, name: str, scheme: str) -> None:
+    page, _ = visit(name, scheme=scheme)
+    page.click("#expand")
+    measured, poor = page.evaluate(CONTRAST)
+    assert measured > 100
+    assert poor == []
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_hostile_text_is_shown_as_text(visit: Opener, script: bool) -> None:
+    page, _ = visit("hostile", script=script)
+    if script:
+        page.click("#expand")
+    main = page.locator("main").inner_text()
+    for value in HOSTILE_STRINGS:
+        assert visible(value) in main
+    assert page.locator("#injected, img, [onload], [onerror], iframe").count() == 0
+    assert page.locator("script").count() == 2
+    data = page.locator("#tcready-report").text_content() or ""
+    assert json.loads(data) == json.loads(render_json(without_absolute_paths(sample("hostile"))))
+
+
+def test_it_reads_without_javascript(visit: Opener) -> None:
+    page, _ = visit("broken", script=False)
+    assert page.locator("h1").inner_text() == "model.py::Net: ready by region"
+    main = page.locator("main").inner_text()
+    for words in (
+        "What to do first",
+        "for layer in model.layers:",
+        "x.sum() > 0",
+        "Broke at line 15",
+        "82 of 100 ops",
+    ):
+        assert words in main
+    assert not page.locator("#controls").is_visible()
+    assert not page.locator("#filters").is_visible()
+    folded = page.locator("details.more").first
+    folded.locator("> summary").click()
+    assert folded.locator("article").first.is_visible()
+    page.click("text=model.py:15:12")
+    assert page.evaluate("location.hash") == "#src-1-L15"
+
+
+def test_the_theme_switches_by_keyboard(visit: Opener) -> None:
+    page, _ = visit("clean", scheme="light")
+    for _ in range(5):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "theme":
+            break
+    assert page.evaluate("document.activeElement.id") == "theme"
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    for key, scheme in (("End", "dark"), ("ArrowUp", "light"), ("Home", "light")):
+        page.keyboard.press(key)
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == PAPER[scheme]
+    assert page.locator("#theme").input_value() == "auto"
+
+
+def test_findings_filter_by_words_level_and_status(visit: Opener) -> None:
+    page, _ = visit("broken")
+    shown = page.locator("article.finding:not([hidden])")
+    total = shown.count()
+    page.get_by_label("Find", exact=True).fill("gb0170")
+    assert shown.count() == 1
+    page.get_by_label("Find", exact=True).fill("")
+    page.get_by_label("Level").select_option("note")
+    assert shown.count() == 2
+    assert shown.first.is_visible()
+    assert page.locator("#shown").inner_text() == f"2 of {total} shown"
+    page.get_by_label("Level").select_option("all")
+    page.get_by_label("Status").select_option("not traced")
+    assert shown.count() == 1
+
+
+def test_controls_and_regions_have_names_and_every_link_can_be_reached(visit: Opener) -> None:
+    page, _ = visit("broken")
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll('a, button, select, input, [role=region], summary, section, article, nav')]
+          .filter((e) => !(e.getAttribute('aria-label') || e.labels?.length || e.textContent.trim()
+                           || document.getElementById(e.getAttribute('aria-labelledby'))))
+          .map((e) => e.outerHTML.slice(0, 80))"""
+    )
+    assert unnamed == []
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    assert page.locator(".skip").bounding_box()["x"] >= 0  # type: ignore[index]
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == "#main"

@@ -1,0 +1,291 @@
+"""The page as text: what it holds and what it must not. How it behaves is tested in a browser."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from report_samples import (
+    HOSTILE_STRINGS,
+    NET,
+    SAMPLES,
+    broken,
+    finding,
+    hostile,
+    report,
+    sample,
+    source,
+    static,
+    target,
+)
+from tcready.reports import render
+from tcready.reports.html import embedded
+from tcready.reports.paths import without_absolute_paths
+from tcready.reports.view import visible
+from tcready.schema import LineSet, ModuleShare, Report, from_json
+
+VOID = frozenset({"br", "meta", "link", "input", "rect", "circle", "path", "hr", "img"})
+
+
+class Page(HTMLParser):
+    """Every element with its attributes and its own text, and whether every element was closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[tuple[str, list[str]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.comments: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        assert len(dict(attrs)) == len(attrs)
+        if tag not in VOID:
+            self.open.append((tag, []))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in VOID:
+            return
+        name, text = self.open.pop()
+        assert name == tag
+        self.texts.append((tag, "".join(text)))
+        if self.open:
+            self.open[-1][1].extend(text)
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.open[-1][1].append(data)
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)
+
+    def all(self, tag: str) -> Iterator[dict[str, str | None]]:
+        return (attributes for name, attributes in self.elements if name == tag)
+
+    def text_of(self, tag: str) -> list[str]:
+        return [text for name, text in self.texts if name == tag]
+
+
+def page_of(made: Report) -> Page:
+    return Page(render(made, "html"))
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_the_page_is_well_formed_and_its_links_lead_somewhere(name: str) -> None:
+    page = page_of(sample(name))
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for attributes in page.all("a"):
+        href = attributes["href"] or ""
+        if href.startswith("#"):
+            assert href[1:] in ids
+        else:
+            assert re.fullmatch(
+                r"https://meta-pytorch\.github\.io/compile-graph-break-site/gb/gb\d{4}\.html", href
+            )
+    for _, attributes in page.elements:
+        for key in ("aria-labelledby", "for"):
+            assert key not in attributes or attributes[key] in ids
+    assert page.comments == []
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_headings_descend_one_step_at_a_time_and_tables_have_headers(name: str) -> None:
+    page = page_of(sample(name))
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert all(attributes.get("scope") in ("col", "row") for attributes in page.all("th"))
+    assert sum(1 for _ in page.all("main")) == 1
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_the_report_can_be_read_back_from_the_page(name: str) -> None:
+    text = render(sample(name), "html")
+    data = re.search(r'<script type="application/json" id="tcready-report">(.*?)</script>', text, re.DOTALL)
+    assert data
+    back = from_json(Report, json.loads(data[1]))
+    shown = without_absolute_paths(sample(name))
+    if name == "hostile":  # its one NaN has become null
+        shown = dataclasses.replace(
+            shown, targets=(dataclasses.replace(shown.targets[0], bench=back.targets[0].bench),)
+        )
+    assert back == shown
+
+
+def test_embedded_json_holds_nothing_that_html_reads() -> None:
+    assert not set("<>&") & set(embedded(hostile()))
+
+
+def test_hostile_text_makes_no_element_and_no_attribute() -> None:
+    page = page_of(hostile())
+    assert sum(1 for _ in page.all("script")) == 2
+    assert not {"img", "b[id]", "iframe", "object", "form"} & {tag for tag, _ in page.elements}
+    for _, attributes in page.elements:
+        assert not any(key.startswith("on") for key in attributes)
+        assert "javascript:" not in (attributes.get("href") or "")
+        assert attributes.get("id") != "injected"
+    body = page.text_of("main")[0]
+    for value in HOSTILE_STRINGS:
+        assert visible(value) in body
+
+
+def test_no_address_is_fetched() -> None:
+    page = page_of(broken())
+    for tag, attributes in page.elements:
+        for key in ("src", "srcset", "data", "action", "poster"):
+            assert key not in attributes
+        if tag == "link":
+            assert attributes["href"] == "data:,"
+    folder = Path(__file__).parents[2] / "reports"
+    for name in ("page.css", "page.js"):
+        assert not re.search(r"https?:|@import|url\(|</", (folder / name).read_text())
+
+
+def test_absolute_paths_stay_out_of_the_page() -> None:
+    outside = "/home/ann/secret/outside.py"
+    made = report(
+        findings=(finding(NET, "x.sum() > 0", path=outside, origin="third_party"),),
+        targets=(target(f"{outside}::Net"),),
+        sources=(source(outside, NET),),
+        warnings=(f"{outside}: odd",),
+    )
+    text = render(made, "html")
+    assert "/home" not in text
+    assert "secret" not in text
+    assert "outside.py::Net: unknown" in text
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_signs_follow_the_stages(name: str) -> None:
+    made = sample(name)
+    text = render(made, "html")
+    for state, sign in (("pass", "✅"), ("fail", "❌"), ("not_run", "⚪")):
+        expected = sum(stage.state == state for t in made.targets for stage in t.stages)
+        assert text.count(sign) == expected
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_nothing_missing_is_spelled_none(name: str) -> None:
+    for tag, text in page_of(sample(name)).texts:
+        if tag in ("td", "th", "dd", "p", "h3", "summary"):
+            assert "None" not in text
+
+
+def test_a_finding_shows_both_sources_of_evidence_and_the_refactor() -> None:
+    page = page_of(broken())
+    card = next(text for text in page.text_of("article") if "TCR101" in text and "x.sum() > 0" in text)
+    for words in (
+        "confirmed by Dynamo: GB0170",
+        "x is a parameter of a forward without default",
+        "Broke at line 15, 3 events",
+        "Detected data-dependent branching",
+        "Stack, outermost first (2)",
+        "Before",
+        "x = torch.where(x.sum() > 0, x * 2, x)",
+        "changes behaviour: read it first; verified by a run",
+    ):
+        assert words in " ".join(card.split())
+    cards = " ".join(page.text_of("article"))
+    assert "a run refuted it" in cards
+    assert "remove it" not in cards  # no diff and no run: the rule's example says it
+    assert "x.sum() > 0" in page.text_of("mark")
+
+
+def test_without_a_run_the_page_says_so_and_claims_nothing_measured() -> None:
+    page = page_of(static())
+    text = " ".join(page.text_of("main")[0].split())
+    assert "Static only: nothing was run." in text
+    assert "Not asked: nothing was run." in text
+    assert "not measured" in text
+    assert "Module hierarchy" not in text
+    assert "Every" not in text
+
+
+def test_the_source_is_annotated_line_by_line() -> None:
+    text = render(broken(), "html")
+    line = re.search(r'<li id="src-1-L15" class="ran error">.*?</li>', text)
+    assert line
+    assert "TCR101 error</a>" in line[0]
+    assert 'href="#t-1-breaks">break GB0170 x3</a>' in line[0]
+    assert re.search(r'<li id="src-1-L28" class="frame">.*skipped frame</a></li>', text)
+    last = NET.count("\n")
+    assert f'id="src-1-L{last}"' in text
+    assert f'id="src-1-L{last + 1}"' not in text
+    assert len(re.findall(r'id="src-1-L\d+" class="ran ', text)) == 13
+    assert "src-2-" not in text  # the installed package's source is quoted in its finding, not shown whole
+
+
+def test_bars_are_shares_of_the_whole_call() -> None:
+    page = page_of(broken())
+    bars = [float(attributes["width"] or "") for attributes in page.all("rect")]
+    assert bars[:2] == [82.0, 18.0]
+    assert all(0 <= width <= 100 for width in bars)
+
+
+def sized(lines: int, layers: int, findings: int) -> Report:
+    code = "".join(
+        f"    value_{n} = layer_{n}(x)  # a line of ordinary length, as in a model\n" for n in range(lines)
+    )
+    modules = [ModuleShare("", "Net", 5000, 4000), ModuleShare("layers", "ModuleList", 5000, 4000)]
+    modules += [ModuleShare(f"layers.{n}.{part}", "Linear", 1, 1) for n in range(layers) for part in "abc"]
+    run = dataclasses.replace(
+        broken().targets[0], modules=tuple(modules), executed=(LineSet("big.py", ((1, lines),)),)
+    )
+    return dataclasses.replace(
+        broken(),
+        findings=tuple(
+            finding(code, f"layer_{n}(x)", rule="TCR101", path="big.py")
+            for n in range(0, lines, lines // findings)
+        ),
+        sources=(source("big.py", code),),
+        targets=(run,),
+    )
+
+
+def test_a_typical_page_is_small() -> None:
+    assert len(render(sized(lines=1000, layers=24, findings=20), "html").encode()) < 400_000
+
+
+def test_a_large_hierarchy_is_cut_where_it_is_deepest() -> None:
+    text = render(sized(lines=10, layers=500, findings=2), "html")
+    assert "1202 deeper modules are in the JSON" in text
+    assert text.count('<span class="mod">') == 300
+
+
+def test_actions_are_distinct_and_the_confirmed_come_first() -> None:
+    text = render(broken(), "html")
+    actions = text[
+        text.index('<ol class="actions">') : text.index("</ol>", text.index('<ol class="actions">'))
+    ]
+    assert re.findall(r"#rule-(TCR\d+)", actions) == ["TCR101", "TCR501", "TCR201", "TCR301"]
+    twice = report(
+        findings=(finding(NET, "x", nth=3, rule="TCR101"), finding(NET, "x.sum() > 0", rule="TCR101")),
+        rules=broken().rules,
+    )
+    assert render(twice, "html").count("2 places (2 predicted)") == 1
+    assert "Nothing in your own code" in render(sample("third_party"), "html")
+
+
+def test_code_in_prose_is_marked_across_the_line_ends_of_a_docstring() -> None:
+    rule = dataclasses.replace(broken().rules[0], instead="Use `f(x,\nsize=1)` <now>.\n\n- or `g`\n")
+    text = render(report(rules=(rule,)), "html")
+    assert "Use <code>f(x, size=1)</code> &lt;now&gt;.<br><br>- or <code>g</code></p>" in text
+
+
+def test_many_static_targets_are_listed_not_laddered() -> None:
+    many = report(targets=tuple(target(f"m.py::N{n}") for n in range(30)))
+    page = page_of(many)
+    assert sum(1 for attributes in page.all("ol") if attributes.get("class") == "ladder") == 0
+    assert "30 targets were read only; nothing was run for them" in page.text_of("summary")
+    assert page.text_of("h1") == ["30 targets: 30 unknown"]

@@ -1,0 +1,271 @@
+"""The terminal format: carets, what is shown when, and that nothing a model says can act on the terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+from report_samples import (
+    HOSTILE_STRINGS,
+    NET,
+    SAMPLES,
+    broken,
+    failed,
+    finding,
+    report,
+    sample,
+    source,
+    static,
+    target,
+)
+from rich.cells import cell_len
+from tcready.reports import render
+from tcready.reports.text import source_window
+from tcready.reports.view import kind_of, lines_of, number, percent, reflowed, visible
+from tcready.schema import Finding, FindingTarget
+
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def under_caret(text: str, caret: int, length: int) -> str:
+    """The characters of `text` in the terminal cells [caret, caret + length)."""
+    taken, at = "", 0
+    for character in text:
+        if caret <= at < caret + length:
+            taken += character
+        at += cell_len(character)
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("line", "span", "shown"),
+    [
+        ("    if x.sum() > 0:", "x.sum() > 0", "x.sum() > 0"),
+        ("\t\ty = x.item()", "x.item()", "x.item()"),
+        ("y = '保持 正' + x.item()  # 値", "x.item()", "x.item()"),
+        ("名前 = 値.item()", "値.item()", "値.item()"),
+        ("a\x1b[0m = x.item()", "x.item()", "x.item()"),
+        ("e\u0301 = x.item()", "x.item()", "x.item()"),
+        ("y = f(\tx)", "f(\tx)", "f(  x)"),
+        ("y = '" + "ab " * 900 + "' + x.item() + '" + "宽" * 500 + "'", "x.item()", "x.item()"),
+        ("宽" * 500 + " + x.item()", "x.item()", "x.item()"),
+        ("x.item()" + "宽" * 500, "x.item()", "x.item()"),
+    ],
+)
+@pytest.mark.parametrize("room", [40, 72, 120])
+def test_the_caret_stands_under_the_span(line: str, span: str, shown: str, room: int) -> None:
+    column = line.index(span) + 1
+    window = source_window(line, column, column + len(span), room)
+    assert under_caret(window.text, window.caret, window.length) == shown
+    assert cell_len(window.text) <= room
+
+
+def test_a_span_longer_than_the_room_is_marked_as_far_as_it_is_seen() -> None:
+    line = "    y = " + "+".join(["value"] * 100)
+    window = source_window(line, 9, len(line) + 1, 60)
+    assert cell_len(window.text) <= 60
+    assert window.caret + window.length <= 60
+    assert set(under_caret(window.text, window.caret, window.length)) <= set("value+")
+
+
+@pytest.mark.parametrize(("column", "end"), [(1, 1), (5, 5), (50, 60), (3, 2)])
+def test_a_span_outside_the_line_still_has_a_caret(column: int, end: int) -> None:
+    assert source_window("abcd", column, end, 40).length == 1
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+@pytest.mark.parametrize("width", [80, 100])
+def test_colour_adds_colour_alone(name: str, width: int) -> None:
+    plain = render(sample(name), "text", width=width)
+    coloured = render(sample(name), "text", width=width, color=True)
+    assert SGR.sub("", coloured) == plain
+    assert coloured != plain
+    assert plain.endswith("\n")
+
+
+def test_nothing_a_model_says_reaches_the_terminal_raw() -> None:
+    text = render(sample("hostile"), "text", width=100)
+    controls = {
+        c
+        for c in text
+        if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u200f\u2028\ufeff")
+    }
+    assert controls == set()
+    for value in HOSTILE_STRINGS:
+        assert visible(value) in text
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_prose_keeps_the_width(name: str) -> None:
+    for line in render(sample(name), "text", width=80).splitlines():
+        whole = re.match(r"\S|  \S+\.py: |      > ", line)
+        assert whole or cell_len(line) <= 80, line
+        assert line == line.rstrip()
+
+
+def test_a_finding_says_what_where_why_and_what_instead() -> None:
+    text = render(broken(), "text", width=100)
+    block = (
+        text[text.index("model.py:15:12: TCR101 error [data-dependent-if]") :].split("\n\n")[0].splitlines()
+    )
+    assert block[1] == "   15 |         if x.sum() > 0:"
+    assert block[2] == "      |            ^^^^^^^^^^^"
+    body = "\n".join(block[3:])
+    for words in (
+        "why:         Dynamo traces without values",
+        "use instead: Compute both sides",
+        "status:      confirmed by Dynamo: GB0170 (high confidence, graph break)",
+        "evidence:    `x` is a parameter",
+        "reached by:  Net.forward > Gate.forward",
+        "verified",
+    ):
+        assert words in body
+
+
+def test_own_errors_come_before_notes_and_installed_packages_and_the_verdict_last() -> None:
+    lines = render(broken(), "text", width=100).splitlines()
+    error = next(i for i, line in enumerate(lines) if " error [" in line)
+    note = next(i for i, line in enumerate(lines) if " note [" in line)
+    installed = next(i for i, line in enumerate(lines) if line.startswith("In installed packages"))
+    verdict = next(i for i, line in enumerate(lines) if line.startswith("VERDICT"))
+    assert error < note < installed < verdict
+    assert "".join(lines[verdict:]).startswith("VERDICT model.py::Net: READY BY REGION")
+    assert all(line.startswith("        ") for line in lines[verdict + 1 :])
+
+
+def test_installed_packages_are_one_line_a_file_and_rule_unless_asked_for() -> None:
+    made = sample("third_party")
+    folded = render(made, "text", width=100)
+    assert folded.count("modeling_bert.py: TCR201") == 1
+    assert not re.search(r"modeling_bert\.py:\d+:\d+: ", folded)
+    shown = render(made, "text", width=100, third_party=True)
+    assert len(re.findall(r"modeling_bert\.py:\d+:\d+: TCR201 error", shown)) == 30
+    assert "In installed packages" not in shown
+
+
+def test_without_a_run_one_line_stands_for_the_stages() -> None:
+    text = render(static(), "text", width=88)
+    assert text.count("static only: nothing was run") == 1
+    assert not set("✅❌⚪") & set(text)
+    assert "for layer in model.layers:" in text
+    assert "UNKNOWN" in text.splitlines()[-1]
+
+
+def test_a_hook_over_many_modules_stays_short() -> None:
+    many = report(
+        targets=tuple(dataclasses.replace(static().targets[0], target=f"m.py::N{i}") for i in range(40))
+    )
+    assert render(many, "text").splitlines() == [
+        "static only: nothing was run",
+        "",
+        "No findings in your code.",
+        "VERDICT unknown for 40 targets: nothing was run",
+    ]
+
+
+@pytest.mark.parametrize("name", ["broken", "clean", "failed", "third_party"])
+def test_only_a_stage_that_passed_has_the_sign_of_passing(name: str) -> None:
+    made = sample(name)
+    passed = sum(stage.state == "pass" for t in made.targets for stage in t.stages)
+    refused = sum(stage.state == "fail" for t in made.targets for stage in t.stages)
+    text = render(made, "text")
+    assert text.count("✅") == passed
+    assert text.count("❌") == refused
+
+
+def test_a_stage_the_report_leaves_out_did_not_run() -> None:
+    run = failed().targets[0]
+    cut = dataclasses.replace(run, stages=run.stages[:2])
+    text = render(report(targets=(cut,)), "text")
+    assert "⚪ not run   build, eager, capture, fullgraph, backend, parity, speed" in text
+
+
+def test_explain_is_shown_where_it_disagrees() -> None:
+    assert "explain said 3 graphs, 2 breaks, 1 reason" in " ".join(render(broken(), "text").split())
+    assert "explain" not in render(sample("clean"), "text")
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("predicted", "predicted; this run could not show it"),
+        ("not_reached", "predicted; the line did not run for these inputs"),
+        ("not_observed", "predicted; the line was traced and it did not show"),
+        ("not_traced", "predicted; the line ran inside a frame that Dynamo had given up on"),
+        ("confirmed", "confirmed by Dynamo: GB0170"),
+        ("runtime_only", "seen only in the run: GB0170; no rule predicts it"),
+    ],
+)
+def test_each_status_says_how_it_is_known(status: str, words: str) -> None:
+    one = finding(NET, "x.sum() > 0", rule="TCR101", status=status, gb_ids=("GB0170",))
+    text = render(report(findings=(one,), targets=broken().targets), "text", width=120)
+    assert words in text
+
+
+def test_cases_that_differ_are_told_apart() -> None:
+    one: Finding = finding(
+        NET,
+        "x.sum() > 0",
+        status="confirmed",
+        targets=(
+            FindingTarget("model.py::Net", "prefill", "not_reached"),
+            FindingTarget("model.py::Net", "decode", "confirmed"),
+        ),
+    )
+    text = render(report(findings=(one,)), "text")
+    assert "prefill: not reached" in text
+    assert "decode: confirmed" in text
+
+
+def test_a_finding_whose_source_is_not_in_the_report_still_shows() -> None:
+    text = render(report(findings=(finding(NET, "x.sum() > 0", rule="TCR101"),)), "text")
+    assert text.startswith("model.py:15:12: TCR101 error")
+
+
+def test_a_span_over_lines_is_marked_on_its_first() -> None:
+    code = "y = torch.where(\n    mask,\n    x,\n)\n"
+    one = finding(code, "torch.where(\n    mask,\n    x,\n)")
+    text = render(report(findings=(one,), sources=(source("model.py", code),)), "text")
+    assert "    1 | y = torch.where(\n      |     ^^^^^^^^^^^^\n" in text
+
+
+def test_static_targets_beside_a_run_are_named() -> None:
+    both = report(targets=(*sample("clean").targets, target("other.py::Other")))
+    assert "static only, not run: other.py::Other" in render(both, "text")
+
+
+def test_words_for_numbers() -> None:
+    assert [percent(share) for share in (0, 0.0001, 0.5, 0.82, 0.9999, 1)] == [
+        "0 %",
+        "0.1 %",
+        "50 %",
+        "82 %",
+        "99.9 %",
+        "100 %",
+    ]
+    assert [number(count, "match", "matches") for count in (0, 1, -1)] == [
+        "0 matches",
+        "1 match",
+        "-1 matches",
+    ]
+
+
+def test_prose_is_reflowed_and_lists_are_kept() -> None:
+    assert reflowed("One\nparagraph.\n\nTwo:\n- a\n  b\n- c\n") == "One paragraph.\n\nTwo:\n- a b\n- c"
+
+
+def test_a_fix_without_a_change_adds_no_line() -> None:
+    text = render(broken(), "text", width=100)
+    assert "remove it" not in text
+    assert "keep the value a tensor (safe; a run refuted it)" in text
+
+
+def test_a_break_site_is_told_by_its_kind() -> None:
+    assert kind_of("Data-dependent branching: Detected a branch.\nmore") == "Data-dependent branching"
+    assert kind_of("x" * 70 + ": y") == "x" * 70 + ": y"
+    assert re.search(r"x3: GB0170 Data-dependent branching$", render(broken(), "text"), re.MULTILINE)
+
+
+def test_lines_are_those_that_python_counts() -> None:
+    assert lines_of("a\x0cb\u2028c\r\nd\re\nf") == ["a\x0cb\u2028c", "d", "e", "f"]

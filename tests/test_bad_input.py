@@ -1,0 +1,247 @@
+"""What the tool says when it cannot do what was asked: one clear line, the failed stage, exit 2."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fixture_markers
+import pytest
+from fixture_markers import BROKEN, MODELS, ROOT
+from packaging.requirements import Requirement
+
+SECONDS = 40
+"""Time limit of a run that hangs: enough to import torch on a busy machine of two cores."""
+
+
+@dataclass(frozen=True)
+class Result:
+    exit_code: int
+    stdout: str
+    stderr: str
+    report: dict[str, Any] | None
+
+    @property
+    def target(self) -> dict[str, Any]:
+        assert self.report is not None, self.stderr
+        (target,) = self.report["targets"]
+        return target
+
+
+def _check(
+    *arguments: str, python: str = sys.executable, cwd: Path = ROOT, out: Path | None = None
+) -> Result:
+    """`python -m tcready check`; with `out` the report is written there as JSON."""
+    report = ["--output-format", "json", "-o", str(out)] if out else []
+    done = subprocess.run(
+        [python, "-m", "tcready", "check", *arguments, *report],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+    written = json.loads(out.read_text(encoding="utf-8")) if out and out.exists() else None
+    return Result(done.returncode, done.stdout, done.stderr, written)
+
+
+def _shown(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize(
+    ("name", "stage", "words"),
+    [
+        ("exits_at_import", "import", ["exit", "3"]),
+        ("missing_import", "import", ["tcready_no_such_package"]),
+        ("raises_in_forward", "eager", ["shapes cannot be multiplied"]),
+        ("hangs", "eager", ["40"]),
+        ("segfaults", "eager", ["SIGSEGV"]),
+    ],
+)
+def test_a_failed_run_names_its_stage_and_reason(
+    name: str, stage: str, words: list[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    file = _shown(BROKEN / f"{name}.py")
+    result = _check(file, "--timeout", str(SECONDS), out=tmp_path / "report.json")
+    assert result.exit_code == 2
+    assert result.target["verdict"] == "unknown"
+    stages = {each["stage"]: each for each in result.target["stages"]}
+    assert [each["stage"] for each in stages.values() if each["state"] == "fail"] == [stage]
+    detail = stages[stage]["detail"]
+    assert "\n" not in detail
+    for word in words:
+        assert word in detail
+    for earlier in ("parse", "import", "build"):
+        if earlier == stage:
+            break
+        assert stages[earlier]["state"] == "pass"
+    assert stages["capture"]["state"] == "not_run"
+
+
+def test_static_findings_of_a_file_whose_run_fails_are_reported(tmp_path: Path) -> None:
+    result = _check(_shown(BROKEN / "exits_at_import.py"), out=tmp_path / "report.json")
+    assert result.report is not None
+    assert [(finding["rule"], finding["line"]) for finding in result.report["findings"]] == [("TCR201", 14)]
+
+
+def test_the_failed_stage_is_told_on_the_terminal() -> None:
+    pytest.importorskip("torch")
+    result = _check(_shown(BROKEN / "raises_in_forward.py"))
+    assert result.exit_code == 2
+    (line,) = [each for each in result.stdout.splitlines() if "shapes cannot be multiplied" in each]
+    assert "eager" in line
+
+
+def test_a_model_that_prints_megabytes_is_judged_like_any_other(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    result = _check(_shown(BROKEN / "prints_megabytes.py"), out=tmp_path / "report.json")
+    assert result.exit_code == 1
+    assert result.target["verdict"] == "not_ready"
+    assert {each["state"] for each in result.target["stages"]} <= {"pass", "not_run"}
+    assert {site["line"] for site in result.target["break_sites"]} <= {12, 13}
+    assert result.target["break_sites"]
+
+
+def test_a_syntax_error_does_not_hide_the_other_files(tmp_path: Path) -> None:
+    bad, good = _shown(BROKEN / "syntax_error.py"), _shown(MODELS / "super_chain.py")
+    result = _check(bad, good, "--no-run", out=tmp_path / "report.json")
+    assert result.exit_code == 2
+    assert result.report is not None
+    ((path, reason),) = [(each["path"], each["reason"]) for each in result.report["skipped"]]
+    assert path == bad
+    assert "line 5" in reason
+    assert "\n" not in reason
+    assert {finding["path"] for finding in result.report["findings"]} == {good}
+
+
+def test_a_syntax_error_is_one_line_on_the_terminal() -> None:
+    bad = _shown(BROKEN / "syntax_error.py")
+    result = _check(bad)
+    assert result.exit_code == 2
+    lines = [each for each in (result.stdout + result.stderr).splitlines() if bad in each]
+    assert len(lines) == 1
+    assert "5" in lines[0]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--no-run"]])
+def test_a_missing_file_is_one_line(arguments: list[str]) -> None:
+    result = _check("fixtures/models/no_such_model.py", *arguments)
+    assert result.exit_code == 2
+    (line,) = [each for each in result.stderr.splitlines() if each.strip()]
+    assert "fixtures/models/no_such_model.py" in line
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--inputs", "fixtures/broken/no_such_class.py::example"], ["--no-run"]]
+)
+def test_a_class_that_does_not_exist_is_one_line(arguments: list[str]) -> None:
+    result = _check("fixtures/broken/no_such_class.py::Absent", *arguments)
+    assert result.exit_code == 2
+    lines = [each for each in (result.stdout + result.stderr).splitlines() if "Absent" in each]
+    assert len(lines) == 1
+    assert "no_such_class.py" in lines[0]
+
+
+def test_a_module_that_is_not_installed_is_one_line() -> None:
+    result = _check("tcready_no_such_package.models::Net", "--no-run")
+    assert result.exit_code == 2
+    (line,) = [each for each in result.stderr.splitlines() if each.strip()]
+    assert "tcready_no_such_package" in line
+
+
+@pytest.fixture(scope="module")
+def torchless(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter that has tcready and what it needs, linked from this one, and no torch."""
+    folder = tmp_path_factory.mktemp("torchless") / "env"
+    venv.create(folder, with_pip=False, symlinks=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    wanted, seen = ["tcready"], set()
+    while wanted:
+        name = wanted.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        # Not by name alone: the tree holds an egg-info that does not list what is installed.
+        (distribution,) = importlib.metadata.distributions(name=name, path=[sysconfig.get_path("purelib")])
+        needed = map(Requirement, distribution.requires or ())
+        wanted += [each.name for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
+        tops = {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}
+        for top in tops:
+            (site / top).symlink_to(str(distribution.locate_file(top)))
+    python = str(folder / "bin" / "python")
+    probe = "import importlib.util as u, tcready, libcst; print(u.find_spec('torch'))"
+    assert (
+        subprocess.run([python, "-c", probe], capture_output=True, text=True, check=True).stdout == "None\n"
+    )
+    return python
+
+
+def test_without_torch_a_file_with_inputs_is_checked_statically(torchless: str, tmp_path: Path) -> None:
+    result = _check(_shown(MODELS / "super_chain.py"), python=torchless, out=tmp_path / "report.json")
+    assert result.exit_code == 1
+    assert result.report is not None
+    assert {(finding["rule"], finding["status"]) for finding in result.report["findings"]} == {
+        ("TCR101", "predicted")
+    }
+    (line,) = [each for each in result.stderr.splitlines() if each.strip()]
+    assert "torch is not installed" in line
+
+
+def test_without_torch_a_clean_file_exits_0(torchless: str, tmp_path: Path) -> None:
+    result = _check(_shown(MODELS / "clean_vit.py"), python=torchless, out=tmp_path / "report.json")
+    assert result.exit_code == 0
+    assert result.target["verdict"] == "unknown"
+
+
+def test_without_torch_a_run_that_was_asked_for_is_exit_2(torchless: str) -> None:
+    model = _shown(MODELS / "clean_vit.py")
+    result = _check(f"{model}::Model", "--inputs", f"{model}::get_inputs", python=torchless)
+    assert result.exit_code == 2
+    assert any("torch is not installed" in each for each in (result.stdout + result.stderr).splitlines())
+
+
+def test_static_findings_do_not_depend_on_torch(torchless: str, tmp_path: Path) -> None:
+    result = _check(_shown(MODELS), "--no-run", python=torchless, out=tmp_path / "report.json")
+    assert result.report is not None
+    found = {
+        (finding["path"], finding["line"], finding["rule"])
+        for finding in result.report["findings"]
+        if finding["origin"] == "own" and finding["confidence"] != "low"
+    }
+    marked = {
+        (marker.path, marker.line, marker.code)
+        for model in fixture_markers.models()
+        for marker in fixture_markers.markers_of(model)
+        if marker.status != "runtime_only"
+    }
+    assert found == marked
+    assert result.exit_code == 1
+
+
+def test_no_run_never_loads_torch() -> None:
+    """A fresh interpreter that runs the whole command has neither torch nor numpy in its modules."""
+    script = (
+        "import sys\n"
+        "from tcready.cli import main\n"
+        "sys.argv = ['tcready', 'check', 'fixtures/models', '--no-run', '-o', sys.argv[1]]\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "print(sorted({'torch', 'numpy'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, os.devnull], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,543 @@
+"""Statuses, levels, run-only findings, verdicts and exits, on values built by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import pytest
+from tcready.merge import STRENGTH, exit_code, merge
+from tcready.schema import (
+    STAGES,
+    BreakSite,
+    Coverage,
+    Finding,
+    FindingTarget,
+    Frame,
+    LineSet,
+    ModuleShare,
+    Observation,
+    Recompile,
+    Report,
+    RuleText,
+    Skipped,
+    SkippedFrame,
+    SourceText,
+    Stage,
+    StaticModule,
+    StaticResult,
+    StaticTarget,
+    Tool,
+    as_json,
+    from_json,
+)
+
+TEXT = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            x = x + 1
+        self.step += 1
+        print(x.item())
+        return helper(x)
+
+
+def helper(x):
+    return x.tolist()
+"""
+PATH = "model.py"
+FORWARD = 6
+RULES = (
+    RuleText("TCR101", "data-dependent-if", "s", "w", "i", None, None),
+    RuleText("TCR401", "unused", "s", "w", "i", None, None),
+)
+
+
+def finding(line: int = 7, **change: Any) -> Finding:
+    base = Finding(
+        rule="TCR101",
+        name="data-dependent-if",
+        effect="graph_break",
+        level="error",
+        confidence="high",
+        message="branches on a tensor",
+        path=PATH,
+        line=line,
+        column=12,
+        end_line=line,
+        end_column=23,
+        symbol="Net.forward",
+        origin="own",
+        status="predicted",
+        gb_ids=("GB0170",),
+        targets=(),
+        fingerprint=f"static-{line}",
+        evidence=("x is a parameter of forward",),
+    )
+    return dataclasses.replace(base, **change)
+
+
+def site(line: int = 7, **change: Any) -> BreakSite:
+    base = BreakSite(
+        path=PATH,
+        line=line,
+        symbol="Net.forward",
+        reason="Data-dependent branching\nlong explanation",
+        gb_id="GB0170",
+        hits=3,
+        origin="own",
+        stack=(Frame(PATH, line, "Net.forward"),),
+    )
+    return dataclasses.replace(base, **change)
+
+
+def stages(**states: str) -> tuple[Stage, ...]:
+    """All passed up to capture unless told otherwise; a detail may follow the state after a colon."""
+    known = dict.fromkeys(STAGES[: STAGES.index("capture") + 1], "pass") | states
+    return tuple(
+        Stage(name, state.partition(":")[0], state.partition(":")[2])  # type: ignore[arg-type]
+        for name, state in known.items()
+    )
+
+
+def observation(**change: Any) -> Observation:
+    base = Observation(
+        target="model.py::Net",
+        convention=None,
+        mode="infer",
+        stages=stages(),
+        environment={"torch": "2.13.0"},
+        coverage=Coverage(4, 4, 1.0),
+        modules=(ModuleShare("", "Net", 4, 4, path=PATH, line=FORWARD),),
+        executed=(LineSet(PATH, ((7, 11), (15, 15))),),
+    )
+    return dataclasses.replace(base, **change)
+
+
+def static(*findings: Finding, **change: Any) -> StaticResult:
+    base = StaticResult(findings, (), (SourceText(PATH, "0" * 64, TEXT),), (), (), {})
+    return dataclasses.replace(base, **change)
+
+
+def merged(result: StaticResult, *observations: Observation) -> Report:
+    report = merge(result, observations, RULES, Tool("tcready", "0"))
+    assert from_json(Report, as_json(report)) == report
+    return report
+
+
+def only(report: Report) -> Finding:
+    assert len(report.findings) == 1, report.findings
+    return report.findings[0]
+
+
+# Statuses
+
+
+def test_a_break_on_the_line_confirms_and_brings_its_ids_and_evidence() -> None:
+    seen = observation(break_sites=(site(gb_id="GB0036", gb_ids=("GB0036", "GB0170")),))
+    found = only(merged(static(finding(confidence="low", level="note")), seen))
+    assert (found.status, found.level, found.confidence) == ("confirmed", "error", "high")
+    assert found.gb_ids == ("GB0036", "GB0170")
+    assert found.targets == (FindingTarget("model.py::Net", None, "confirmed"),)
+    assert found.evidence == (
+        "static: x is a parameter of forward",
+        "Dynamo: Data-dependent branching (GB0036, GB0170, 3 hits)",
+    )
+
+
+def test_a_break_anywhere_in_a_span_of_several_lines_confirms() -> None:
+    seen = observation(break_sites=(site(8),))
+    assert only(merged(static(finding(7, end_line=9)), seen)).status == "confirmed"
+
+
+def test_a_break_on_another_line_or_in_another_file_does_not() -> None:
+    seen = observation(break_sites=(site(8), site(7, path="other.py")))
+    report = merged(static(finding(7)), seen)
+    assert [f.status for f in report.findings] == ["not_observed", "runtime_only", "runtime_only"]
+
+
+def test_ids_tell_two_findings_on_one_line_apart() -> None:
+    item = finding(10, rule="TCR201", fingerprint="item", gb_ids=("GB0059",))
+    printed = finding(10, rule="TCR301", fingerprint="print", gb_ids=("GB0143",))
+    seen = observation(break_sites=(site(10, gb_id="GB0143"),))
+    report = merged(static(item, printed), seen)
+    assert {f.rule: f.status for f in report.findings} == {"TCR201": "not_observed", "TCR301": "confirmed"}
+
+
+def test_without_ids_every_break_claimed_on_the_line_is_confirmed() -> None:
+    both = (finding(7, rule="TCR101", fingerprint="a1"), finding(7, rule="TCR102", fingerprint="a2"))
+    report = merged(static(*both), observation(break_sites=(site(gb_id=None),)))
+    assert [f.status for f in report.findings] == ["confirmed", "confirmed"]
+
+
+def test_what_a_frame_skipping_break_left_behind_on_its_line_was_not_traced() -> None:
+    item = finding(10, rule="TCR201", fingerprint="item", gb_ids=("GB0059",))
+    printed = finding(10, rule="TCR301", fingerprint="print", gb_ids=("GB0143",))
+    seen = observation(
+        break_sites=(site(10, gb_id="GB0059", action="skip_frame"),),
+        traced=(LineSet(PATH, ((7, 10),)),),
+    )
+    report = merged(static(item, printed), seen)
+    assert {f.rule: f.status for f in report.findings} == {"TCR201": "confirmed", "TCR301": "not_traced"}
+
+
+LOST = SkippedFrame(PATH, FORWARD, "Net.forward", "loop", benign=False, end_line=11)
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "level"),
+    [
+        ({}, "not_observed", "note"),
+        ({"skipped_frames": (LOST,)}, "not_traced", "error"),
+        ({"skipped_frames": (dataclasses.replace(LOST, benign=True),)}, "not_observed", "note"),
+        ({"skipped_frames": (dataclasses.replace(LOST, end_line=None),)}, "not_traced", "error"),
+        ({"executed": (LineSet(PATH, ((8, 11),)),)}, "not_reached", "error"),
+        ({"traced": (LineSet(PATH, ((7, 7),)),), "skipped_frames": (LOST,)}, "not_observed", "note"),
+        ({"traced": (LineSet(PATH, ((9, 9),)),)}, "not_traced", "error"),
+        ({"traced": (LineSet(PATH, ((9, 9),)),), "executed": ()}, "not_reached", "error"),
+        ({"stages": stages(capture="not_run:no device")}, "predicted", "error"),
+        ({"stages": stages(eager="fail:ValueError", capture="not_run")}, "predicted", "error"),
+    ],
+)
+def test_a_line_without_a_break_is_judged_by_what_covered_it(
+    change: dict[str, Any], status: str, level: str
+) -> None:
+    report = merged(static(finding(7)), observation(**change))
+    found = next(f for f in report.findings if f.rule)
+    assert (found.status, found.level) == (status, level)
+
+
+@pytest.mark.parametrize("effect", ["sync", "cudagraph_skip", "slow", "intent", "wrong_result"])
+def test_an_effect_that_one_input_cannot_show_stays_predicted(effect: str) -> None:
+    found = only(merged(static(finding(effect=effect, level="warning")), observation()))
+    assert (found.status, found.level) == ("predicted", "warning")
+
+
+def test_a_recompile_of_new_lengths_stays_predicted_and_one_of_every_call_is_refuted() -> None:
+    per_length = finding(effect="recompile", level="warning")
+    every_call = finding(9, effect="recompile", level="error")
+    report = merged(static(per_length, every_call), observation())
+    assert [(f.status, f.level) for f in report.findings] == [
+        ("predicted", "warning"),
+        ("not_observed", "note"),
+    ]
+
+
+RECOMPILE = Recompile(
+    PATH, FORWARD, "Net.forward", ("L['self'].step == 1  # self.step += 1",), identical_call=True
+)
+
+
+@pytest.mark.parametrize(
+    ("recompile", "status"),
+    [
+        (dataclasses.replace(RECOMPILE, lines=(Frame(PATH, 9, "Net.forward"),)), "confirmed"),
+        (dataclasses.replace(RECOMPILE, reasons=("x  # model.py:9 in forward",)), "confirmed"),
+        (RECOMPILE, "confirmed"),
+        (dataclasses.replace(RECOMPILE, reasons=("L['self'].other == 1  # step",)), "not_observed"),
+        (dataclasses.replace(RECOMPILE, path="other.py"), "not_observed"),
+        (dataclasses.replace(RECOMPILE, identical_call=False), "not_observed"),
+    ],
+)
+def test_a_steady_recompile_confirms_what_its_guards_name(recompile: Recompile, status: str) -> None:
+    claim = finding(9, effect="recompile", gb_ids=())
+    report = merged(static(claim), observation(recompiles=(recompile,)))
+    found = next(f for f in report.findings if f.rule)
+    assert found.status == status
+    unpredicted = [f for f in report.findings if not f.rule]
+    assert len(unpredicted) == (status == "not_observed" and recompile.identical_call)
+
+
+def test_a_recompile_for_another_input_confirms_a_warning_and_leaves_its_level() -> None:
+    claim = finding(9, effect="recompile", level="warning", gb_ids=())
+    found = only(
+        merged(static(claim), observation(recompiles=(dataclasses.replace(RECOMPILE, identical_call=False),)))
+    )
+    assert (found.status, found.level) == ("confirmed", "warning")
+
+
+def test_recompiling_until_the_limit_proves_the_claim_of_every_call() -> None:
+    limit = dataclasses.replace(LOST, reason="Dynamo recompile limit exceeded")
+    growing = dataclasses.replace(RECOMPILE, identical_call=False)
+    claim = finding(9, effect="recompile", gb_ids=())
+    found = only(merged(static(claim), observation(recompiles=(growing,), skipped_frames=(limit,))))
+    assert (found.status, found.level) == ("confirmed", "error")
+
+
+def test_a_failed_capture_confirms_the_compile_error_at_the_place_it_names() -> None:
+    seen = observation(stages=stages(capture="fail:UserError at model.py:7: bad branch"))
+    at, elsewhere = finding(7, effect="compile_error"), finding(8, effect="compile_error")
+    report = merged(static(at, elsewhere), seen)
+    assert [f.status for f in report.findings] == ["confirmed", "predicted"]
+    assert (report.targets[0].verdict, exit_code(report)) == ("not_ready", 1)
+
+
+def test_a_frame_skip_is_confirmed_by_the_frame_only_where_no_break_explains_the_skip() -> None:
+    claim = finding(8, effect="frame_skip", gb_ids=())
+    assert only(merged(static(claim), observation(skipped_frames=(LOST,)))).status == "confirmed"
+    explained = observation(skipped_frames=(LOST,), break_sites=(site(7),))
+    by_line = {f.line: f.status for f in merged(static(claim), explained).findings}
+    assert by_line == {7: "runtime_only", 8: "not_traced"}
+
+
+def test_over_targets_and_cases_the_status_that_knows_most_stands_and_each_is_told() -> None:
+    cases = observation(break_sites=(site(case="decode"), site(case="prefill")))
+    other = observation(target="model.py::Other", executed=())
+    found = only(merged(static(finding()), other, cases))
+    assert found.status == "confirmed"
+    assert [(t.target, t.case, t.status) for t in found.targets] == [
+        ("model.py::Other", None, "not_reached"),
+        ("model.py::Net", "decode", "confirmed"),
+        ("model.py::Net", "prefill", "confirmed"),
+    ]
+
+
+def test_strength_orders_every_pair_of_targets() -> None:
+    """Whichever target comes first, the overall status is the stronger."""
+    runs = {
+        "predicted": observation(stages=stages(capture="not_run")),
+        "not_reached": observation(executed=()),
+        "not_traced": observation(traced=(LineSet(PATH, ((8, 8),)),)),
+        "not_observed": observation(),
+        "confirmed": observation(break_sites=(site(),)),
+    }
+    for one, two in itertools.permutations(runs, 2):
+        pair = (dataclasses.replace(runs[one], target="a"), dataclasses.replace(runs[two], target="b"))
+        assert only(merged(static(finding()), *pair)).status == max(one, two, key=STRENGTH.index)
+
+
+def test_what_only_the_source_says_of_a_target_that_did_not_run_is_kept() -> None:
+    claim = finding(targets=(FindingTarget("model.py::Other", None, "predicted"),))
+    found = only(merged(static(claim), observation()))
+    assert [(t.target, t.status) for t in found.targets] == [
+        ("model.py::Net", "not_observed"),
+        ("model.py::Other", "predicted"),
+    ]
+
+
+# What nobody predicted
+
+
+def test_an_unpredicted_break_becomes_one_finding_over_its_source_line() -> None:
+    seen = observation(
+        break_sites=(site(case="a"), site(case="b", gb_id="GB0036", action="skip_frame", reason="Other: x"))
+    )
+    found = only(merged(static(), seen))
+    assert (found.rule, found.status, found.effect, found.level) == (
+        None,
+        "runtime_only",
+        "frame_skip",
+        "error",
+    )
+    assert (found.line, found.column, found.end_column) == (7, 9, 9 + len("if x.sum() > 0:"))
+    assert found.gb_ids == ("GB0170", "GB0036")
+    assert [t.case for t in found.targets] == ["a", "b"]
+    assert len(found.evidence) == 2
+
+
+def test_a_fingerprint_of_a_run_survives_moved_lines_and_tells_equal_lines_apart() -> None:
+    text = TEXT.replace("import torch\n", "import torch\n\n\n", 1)
+    moved = static(sources=(SourceText(PATH, "1" * 64, text),))
+    before = only(merged(static(), observation(break_sites=(site(7),))))
+    after = only(merged(moved, observation(break_sites=(site(9),))))
+    assert before.fingerprint == after.fingerprint
+    twice = static(sources=(SourceText(PATH, "1" * 64, TEXT.replace("self.step += 1", "if x.sum() > 0:")),))
+    both = merged(twice, observation(break_sites=(site(7), site(9)))).findings
+    assert both[0].fingerprint == before.fingerprint != both[1].fingerprint
+
+
+def test_a_break_without_its_source_spans_one_character() -> None:
+    found = only(
+        merged(static(sources=()), observation(break_sites=(site(7, path="pkg/x.py", origin="third_party"),)))
+    )
+    assert (found.column, found.end_column, found.origin) == (1, 2, "third_party")
+
+
+def test_a_lost_frame_that_nothing_explains_becomes_a_finding_at_its_def() -> None:
+    generator = dataclasses.replace(LOST, reason="Attempt to trace generator")
+    found = only(merged(static(), observation(skipped_frames=(generator,))))
+    assert (found.effect, found.line, found.level) == ("frame_skip", FORWARD, "error")
+    assert "Attempt to trace generator" in found.message
+
+
+@pytest.mark.parametrize(
+    "explained_by",
+    [
+        site(8),
+        site(15, symbol="helper", stack=(Frame(PATH, 11, "Net.forward"), Frame(PATH, 15, "helper"))),
+    ],
+)
+def test_a_lost_frame_is_told_once_where_a_break_in_or_below_it_explains_it(explained_by: BreakSite) -> None:
+    found = only(merged(static(), observation(skipped_frames=(LOST,), break_sites=(explained_by,))))
+    assert found.line == explained_by.line
+
+
+def test_the_recompile_limit_is_one_finding_that_names_the_guards() -> None:
+    limit = dataclasses.replace(LOST, reason="recompile_limit reached")
+    found = only(merged(static(), observation(skipped_frames=(limit,), recompiles=(RECOMPILE,))))
+    assert (found.name, found.line) == ("recompile-limit", FORWARD)
+    assert "L['self'].step == 1" in found.evidence[0]
+
+
+def test_an_unpredicted_steady_recompile_is_an_error_where_its_guard_stands() -> None:
+    placed = dataclasses.replace(RECOMPILE, lines=(Frame(PATH, 9, "Net.forward"),))
+    found = only(merged(static(), observation(recompiles=(placed,))))
+    assert (found.effect, found.level, found.line, found.status) == ("recompile", "error", 9, "runtime_only")
+    other = dataclasses.replace(placed, identical_call=False)
+    assert merged(static(), observation(recompiles=(other,))).findings == ()
+
+
+def test_one_finding_for_each_place_and_rule_the_surest() -> None:
+    unsure = finding(column=3, confidence="low", fingerprint="other")
+    assert only(merged(static(unsure, finding()))).confidence == "high"
+
+
+def test_findings_come_in_order_and_only_their_rules_with_them() -> None:
+    report = merged(static(finding(9), finding(7)), observation(break_sites=(site(8),)))
+    assert [f.line for f in report.findings] == [7, 8, 9]
+    assert [rule.code for rule in report.rules] == ["TCR101"]
+
+
+# Targets and verdicts
+
+
+def verdict(**change: Any) -> tuple[str, str]:
+    target = merged(static(), observation(**change)).targets[0]
+    return target.verdict, target.verdict_reason
+
+
+LAYERS = (
+    ModuleShare("", "Net", 10, 4, path=PATH, line=FORWARD),
+    ModuleShare("good", "Block", 6, 4, path="blocks.py", line=3),
+    ModuleShare("good.fc", "Linear", 3, 3),
+)
+
+
+def test_captured_whole_is_ready_and_names_what_did_not_run() -> None:
+    assert verdict() == ("ready", "captured whole; fullgraph, backend, parity and speed not run")
+    assert (
+        verdict(stages=stages(fullgraph="pass", backend="pass"))[1]
+        == "captured whole; parity and speed not run"
+    )
+
+
+def test_benign_skips_and_recompiles_for_other_inputs_do_not_stand_in_the_way() -> None:
+    benign = dataclasses.replace(LOST, benign=True)
+    other = dataclasses.replace(RECOMPILE, identical_call=False)
+    assert verdict(skipped_frames=(benign,), recompiles=(other,))[0] == "ready"
+
+
+@pytest.mark.parametrize(
+    "trouble", [{"break_sites": (site(),)}, {"skipped_frames": (LOST,)}, {"recompiles": (RECOMPILE,)}]
+)
+def test_a_break_with_half_of_the_operations_in_free_regions_is_ready_by_region(
+    trouble: dict[str, Any],
+) -> None:
+    assert verdict(modules=LAYERS, **trouble)[0] == "ready_by_region"
+    few = (LAYERS[0], dataclasses.replace(LAYERS[1], ops=4))
+    found, reason = verdict(modules=few, **trouble)
+    assert found == "not_ready"
+    assert "40%" in reason
+
+
+def test_single_modules_of_torch_do_not_make_a_model_ready_by_region() -> None:
+    bare = (LAYERS[0], ModuleShare("fc", "Linear", 9, 9))
+    assert verdict(modules=bare, break_sites=(site(),))[0] == "not_ready"
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ({"import": "fail:No module named 'x'", "capture": "not_run"}, "unknown"),
+        ({"eager": "fail:ValueError: shapes", "capture": "not_run"}, "unknown"),
+        ({"capture": "fail:no answer within 600 s, while in stage capture"}, "unknown"),
+        ({"capture": "fail:the process died by SIGSEGV"}, "unknown"),
+        ({"capture": "not_run:no CUDA device"}, "unknown"),
+        ({"capture": "fail:InternalTorchDynamoError: x"}, "not_ready"),
+        ({"backend": "fail:InductorError: x"}, "not_ready"),
+        ({"backend": "fail:no answer within 600 s, while in stage capture"}, "unknown"),
+        ({"parity": "fail:differs by 3"}, "not_ready"),
+        ({"speed": "fail:no clock"}, "unknown"),
+    ],
+)
+def test_a_failure_to_compile_is_a_verdict_and_any_other_is_none(
+    states: dict[str, str], expected: str
+) -> None:
+    report = merged(static(), observation(stages=stages(**states)))
+    assert report.targets[0].verdict == expected
+    assert exit_code(report) == (2 if expected == "unknown" else 1)
+    detail = next(state.partition(":")[2] for state in states.values() if ":" in state)
+    assert detail in report.targets[0].verdict_reason
+
+
+def test_static_alone_every_target_is_unknown_with_its_predicted_regions() -> None:
+    claim = finding()
+    target = StaticTarget(
+        "model.py::Net",
+        (
+            StaticModule("", "Net", PATH, FORWARD, (claim.fingerprint,)),
+            StaticModule("body", "Body", PATH, 14, ()),
+        ),
+    )
+    report = merged(static(claim, targets=(target,)))
+    shown = report.targets[0]
+    assert (shown.verdict, [r.name for r in shown.regions]) == ("unknown", ["body"])
+    assert {s.stage: s.state for s in shown.stages} == dict.fromkeys(STAGES, "not_run") | {"parse": "pass"}
+    assert exit_code(report) == 1
+
+
+def test_a_run_speaks_for_the_static_targets_that_ran_inside_it() -> None:
+    targets = (
+        StaticTarget("model.py::Net", (StaticModule("", "Net", PATH, FORWARD, ()),)),
+        StaticTarget("model.py::Part", (StaticModule("", "Part", PATH, 14, ()),)),
+        StaticTarget("model.py::Apart", (StaticModule("", "Apart", PATH, 40, ()),)),
+    )
+    modules = (LAYERS[0], ModuleShare("part", "Part", 3, 3, path=PATH, line=14))
+    report = merged(static(targets=targets), observation(target="model.py", modules=modules))
+    assert [t.target for t in report.targets] == ["model.py", "model.py::Apart"]
+
+
+def test_a_refuted_or_unreached_prediction_takes_no_region_away() -> None:
+    claims = tuple(finding(line, fingerprint=f"f{line}") for line in (7, 8, 9))
+    module = StaticModule("", "Net", PATH, FORWARD, tuple(c.fingerprint for c in claims))
+    target = StaticTarget("model.py::Net", (module, StaticModule("good", "Block", "blocks.py", 3, ())))
+    result = static(*claims[:2], targets=(target,))
+    seen = observation(executed=(LineSet(PATH, ((7, 7),)),), modules=LAYERS)
+    assert [r.name for r in merged(result, seen).targets[0].regions] == [""]
+    broken = dataclasses.replace(seen, break_sites=(site(9),))
+    assert [r.name for r in merged(result, broken).targets[0].regions] == ["good"]
+
+
+# Exits
+
+
+@pytest.mark.parametrize(
+    ("level", "origin", "fail_on", "third_party", "code"),
+    [
+        ("error", "own", "error", False, 1),
+        ("warning", "own", "error", False, 0),
+        ("warning", "own", "warning", False, 1),
+        ("note", "own", "warning", False, 0),
+        ("note", "own", "note", False, 1),
+        ("error", "third_party", "warning", False, 0),
+        ("error", "third_party", "warning", True, 1),
+    ],
+)
+def test_exit_follows_levels_and_origins(
+    level: Any, origin: Any, fail_on: Any, third_party: bool, code: int
+) -> None:
+    report = merged(static(finding(level=level, origin=origin)))
+    assert exit_code(report, fail_on=fail_on, third_party=third_party) == code
+
+
+def test_what_could_not_be_established_beats_findings() -> None:
+    assert exit_code(merged(static(finding(), skipped=(Skipped("x.py", "syntax error"),)))) == 2
+    assert (
+        exit_code(merged(static(finding()), observation(stages=stages(build="fail:x", capture="not_run"))))
+        == 2
+    )

@@ -1,0 +1,138 @@
+"""The hook as a user's repository meets it: real pre-commit, a scratch repository, an environment of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from fixture_markers import ROOT
+
+pytest.importorskip("pre_commit")
+
+HIT = """\
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            x = x + 1
+        return x
+"""
+MENDED = HIT.replace("x.sum() > 0", "x.shape[0] > 1")
+NO_TORCH = "def double(x):\n    return 2 * x\n"
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """git in `folder`, untouched by the configuration of whoever runs the tests."""
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("GIT_")},
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+    }
+    identity = [
+        "-c",
+        "user.name=Tests",
+        "-c",
+        "user.email=tests@example.invalid",
+        "-c",
+        "init.defaultBranch=main",
+    ]
+    done = subprocess.run(
+        ["git", *identity, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A user's repository with the hook configured, and where pre-commit keeps what it installs."""
+
+    folder: Path
+    home: Path
+
+    def commit_ready(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text, encoding="utf-8")
+        _git(self.folder, "add", name)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PRE_COMMIT_HOME": str(self.home), "PRE_COMMIT_COLOR": "never"}
+        return subprocess.run(
+            [sys.executable, "-m", "pre_commit", "run", *arguments],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
+    """The tree as it stands, uncommitted edits included, committed to a repository that pre-commit can clone."""
+    base = tmp_path_factory.mktemp("precommit")
+    tool, user = base / "tool", base / "user"
+    for name in _git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"):
+        if name and (ROOT / name).is_file():
+            (tool / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tool / name)
+    _git(tool, "init", "--quiet")
+    _git(tool, "add", "--all")
+    _git(tool, "commit", "--quiet", "--message", "the tree under test")
+    user.mkdir()
+    _git(user, "init", "--quiet")
+    repository = Scratch(user, base / "home")
+    repository.commit_ready(
+        ".pre-commit-config.yaml",
+        f"""\
+repos:
+  - repo: {tool.as_uri()}
+    rev: {_git(tool, "rev-parse", "HEAD").strip()}
+    hooks:
+      - id: tcready
+""",
+    )
+    return repository
+
+
+def test_the_hook_in_a_repository(scratch: Scratch) -> None:
+    scratch.commit_ready("net.py", HIT)
+    hit = scratch.run()
+    output = hit.stdout + hit.stderr
+    assert hit.returncode == 1, output
+    assert "TCR101" in output
+    assert "net.py:6" in output
+    assert "exit code: 1" in output
+
+    scratch.commit_ready("net.py", MENDED)
+    clean = scratch.run()
+    assert clean.returncode == 0, clean.stdout + clean.stderr
+    assert "Passed" in clean.stdout
+
+    scratch.commit_ready("plain.py", NO_TORCH)
+    without_torch = scratch.run("--files", "plain.py")
+    assert without_torch.returncode == 0, without_torch.stdout + without_torch.stderr
+    assert "Passed" in without_torch.stdout
+
+    scratch.commit_ready("notes.txt", "no Python at all\n")
+    empty = scratch.run("--files", "notes.txt")
+    assert empty.returncode == 0
+    assert "Skipped" in empty.stdout
+
+    (python,) = scratch.home.glob("repo*/py_env-*/bin/python")
+    probe = "import importlib.util as u; print(u.find_spec('tcready') is not None, u.find_spec('torch'))"
+    found = subprocess.run(
+        [str(python), "-c", probe], cwd=scratch.home, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == ["True", "None"]

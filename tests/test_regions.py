@@ -1,0 +1,294 @@
+"""Regions over trees built by hand, and their code run on modules that torch would accept."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from tcready.regions import accessor, covers, predicted
+from tcready.schema import BreakSite, Frame, ModuleShare, Recompile, Region, SkippedFrame, StaticModule
+
+
+def share(name: str, kind: str, ops: int | None = 10, line: int | None = None, **more: Any) -> ModuleShare:
+    """A module whose forward stands at `line` of m.py, or is torch's own."""
+    return ModuleShare(name, kind, ops, ops, path="m.py" if line else None, line=line, **more)
+
+
+def site(*frames: tuple[str, int, str]) -> BreakSite:
+    stack = tuple(Frame(*frame) for frame in frames)
+    return BreakSite(stack[-1].path, stack[-1].line, stack[-1].symbol, "why", None, 1, "own", stack)
+
+
+def named(found: Sequence[Region]) -> list[tuple[str, int]]:
+    return [(region.name, region.instances) for region in found]
+
+
+def transformer(layers: int = 3) -> tuple[ModuleShare, ...]:
+    """Encoder of equal layers, each an attention and an MLP; forwards at lines 10, 30, 50, 70, 90."""
+    found = [share("", "Net", 100, 10), share("embed", "Embedding", 4), share("encoder", "Encoder", 90, 30)]
+    found.append(share("encoder.layer", "ModuleList", None))
+    for index in range(layers):
+        at = f"encoder.layer.{index}"
+        found += [
+            share(at, "Layer", 90 // layers, 50),
+            share(f"{at}.attn", "Attention", 60 // layers, 70),
+            share(f"{at}.attn.q", "Linear", 2),
+            share(f"{at}.mlp", "MLP", 30 // layers, 90),
+            share(f"{at}.mlp.fc", "Linear", 2),
+        ]
+    return tuple(found)
+
+
+ROOT_BREAK = site(("m.py", 12, "Net.forward"))
+ATTENTION_BREAK = site(
+    ("m.py", 12, "Net.forward"),
+    ("m.py", 33, "Encoder.forward"),
+    ("m.py", 51, "Layer.forward"),
+    ("m.py", 74, "Attention.forward"),
+    ("m.py", 5, "helper"),
+)
+
+
+def test_without_a_break_the_whole_model_is_one_region() -> None:
+    found = predicted(transformer(), (), ())
+    assert named(found) == [("", 1)]
+    assert (found[0].code, found[0].ops_share, found[0].ops_captured_share) == ("model.compile()", 1.0, 1.0)
+
+
+def test_a_break_belongs_to_the_innermost_module_and_its_ancestors_contain_it() -> None:
+    assert named(predicted(transformer(), (), (), sites=(ROOT_BREAK,))) == [("encoder", 1)]
+    found = predicted(transformer(), (), (), sites=(ATTENTION_BREAK,))
+    assert named(found) == [("encoder.layer.*.mlp", 3)]
+    assert found[0].ops_share == pytest.approx(0.3)
+    assert found[0].code == "for module in model.encoder.layer:\n    module.mlp.compile()"
+
+
+def test_equal_members_of_a_list_are_one_region_with_a_loop() -> None:
+    found = predicted(
+        transformer(4), (), (), sites=(site(("m.py", 11, "f.forward"), ("m.py", 31, "Encoder.forward")),)
+    )
+    assert named(found) == [("encoder.layer.*", 4)]
+    assert found[0].code == "for module in model.encoder.layer:\n    module.compile()"
+
+
+def test_a_break_in_a_helper_of_no_module_is_the_roots() -> None:
+    assert named(predicted(transformer(), (), (), sites=(site(("m.py", 95, "helper")),))) == [("encoder", 1)]
+
+
+def test_one_class_in_two_places_breaks_only_where_the_stack_went() -> None:
+    modules = (
+        share("", "Net", 20, 10),
+        share("left", "Left", 10, 20),
+        share("left.block", "Block", 5, 40),
+        share("right", "Right", 10, 30),
+        share("right.block", "Block", 5, 40),
+    )
+    stack = (("m.py", 11, "Net.forward"), ("m.py", 21, "Left.forward"), ("m.py", 41, "Block.forward"))
+    assert named(predicted(modules, (), (), sites=(site(*stack),))) == [("right", 1)]
+
+
+def test_the_end_of_a_forward_keeps_code_below_it_apart() -> None:
+    below = site(("m.py", 12, "Net.forward"), ("m.py", 45, "Unregistered.forward"))
+    modules = (share("", "Net", 20, 10), share("part", "Part", 18, 30))
+    assert named(predicted(modules, (), (), sites=(below,))) == []
+    ends = {("m.py", 10): 20, ("m.py", 30): 40}
+    assert named(predicted(modules, (), (), sites=(below,), code_ends=ends)) == [("part", 1)]
+
+
+def test_members_unlike_the_others_are_regions_of_their_own() -> None:
+    modules = (
+        share("", "Net", 60, 10),
+        share("blocks", "ModuleList", None),
+        *(share(f"blocks.{i}", "Block", 10, 20) for i in range(4)),
+        share("blocks.1.down", "Down", 4, 30),
+        share("blocks.4", "Last", 20, 40),
+    )
+    found = predicted(modules, (), (), sites=(ROOT_BREAK,))
+    assert sorted(named(found)) == [("blocks.1", 1), ("blocks.4", 1), ("blocks.{0,2,3}", 3)]
+    codes = {region.name: region.code for region in found}
+    assert codes["blocks.1"] == "model.blocks[1].compile()"
+    assert covers("blocks.{0,2,3}", "blocks.2")
+    assert not covers("blocks.{0,2,3}", "blocks.1")
+
+
+def test_a_list_is_never_a_region_since_it_has_no_forward() -> None:
+    modules = (
+        share("", "Net", 9, 10),
+        share("heads", "ModuleDict", None),
+        share("heads.a-b", "Head", 9, 20),
+    )
+    found = predicted(modules, (), (), sites=(ROOT_BREAK,))
+    assert [(r.name, r.code) for r in found] == [("heads.a-b", 'model.heads["a-b"].compile()')]
+    assert named(predicted((share("", "ModuleList", 9), *modules[1:]), (), ())) == [("heads.a-b", 1)]
+
+
+def test_small_regions_and_bare_modules_of_torch_are_left_out_where_there_is_more() -> None:
+    modules = (
+        share("", "Net", 1000, 10),
+        share("big", "Body", 500, 20),
+        share("tiny", "Tiny", 9, 30),
+        share("fc", "Linear", 300),
+        share("seq", "Sequential", 100),
+        share("seq.0", "Linear", 50),
+    )
+    assert named(predicted(modules, (), (), sites=(ROOT_BREAK,))) == [("big", 1), ("seq", 1)]
+    bare = (share("", "Net", 10, 10), share("fc", "Linear", 4), share("act", "ReLU", 6))
+    assert named(predicted(bare, (), (), sites=(ROOT_BREAK,))) == [("act", 1), ("fc", 1)]
+
+
+def test_shares_are_measured_over_all_instances() -> None:
+    modules = (
+        ModuleShare("", "Net", 100, 40, seconds=2.0, path="m.py", line=10),
+        ModuleShare("layers", "ModuleList"),
+        ModuleShare("layers.0", "Layer", 30, 30, seconds=0.5, path="m.py", line=20),
+        ModuleShare("layers.1", "Layer", 30, 0, seconds=0.5, path="m.py", line=20),
+    )
+    (found,) = predicted(modules, (), (), sites=(ROOT_BREAK,))
+    assert (found.name, found.ops_share, found.time_share, found.ops_captured_share) == (
+        "layers.*",
+        0.6,
+        0.5,
+        0.5,
+    )
+    assert "30 of their 60 operations" in found.reason
+
+
+def test_a_lost_frame_and_a_steady_recompile_count_and_benign_ones_do_not() -> None:
+    lost = SkippedFrame("m.py", 70, "Attention.forward", "loop", benign=False)
+    helper = SkippedFrame("m.py", 80, "Attention.split", "loop", benign=False)
+    steady = Recompile("m.py", 70, "Attention.forward", (), identical_call=True)
+    for event in ({"skipped": (lost,)}, {"skipped": (helper,)}, {"recompiles": (steady,)}):
+        assert named(predicted(transformer(), (), (), **event)) == [("encoder.layer.*.mlp", 3)]
+    benign = SkippedFrame("m.py", 70, "Attention.forward", "no tensors", benign=True)
+    other = Recompile("m.py", 70, "Attention.forward", ())
+    assert named(predicted(transformer(), (), (), skipped=(benign,), recompiles=(other,))) == [("", 1)]
+
+
+def static(name: str, kind: str, *breaks: str, line: int | None = 1, known: bool = True) -> StaticModule:
+    return StaticModule(name, kind, "m.py" if line else None, line, breaks, known)
+
+
+def test_static_breaks_reach_real_modules_by_name_pattern_or_by_code() -> None:
+    by_name = (static("encoder.layer.*.attn", "Attention", "f1", line=None),)
+    assert named(predicted(transformer(), by_name, {"f1"})) == [("encoder.layer.*.mlp", 3)]
+    assert named(predicted(transformer(), by_name, {"other"})) == [("", 1)]
+    by_code = {("m.py", 70): ("f1",)}
+    assert named(predicted(transformer(), (), {"f1"}, breaks_by_code=by_code)) == [("encoder.layer.*.mlp", 3)]
+    another_class = (static("encoder.layer.*.attn", "FlashAttention", "f1", line=None),)
+    assert named(predicted(transformer(), another_class, {"f1"})) == [("", 1)]
+    deeper = (static("encoder.*", "Layer", "f1"),)
+    assert named(predicted(transformer(), deeper, {"f1"})) == [("", 1)]
+
+
+STATIC = (
+    static("", "Net", line=10),
+    static("embed", "Embedding", line=None),
+    static("encoder", "Encoder", line=30),
+    static("encoder.layer", "ModuleList", line=None),
+    static("encoder.layer.*", "Layer", line=50),
+    static("encoder.layer.*.attn", "Attention", "f1", line=70),
+    static("encoder.layer.*.mlp", "MLP", line=90),
+    static("encoder.layer.*.mlp.act", "?", line=None, known=False),
+)
+
+
+def test_from_the_source_alone_a_list_counts_once_and_bare_torch_is_left_out() -> None:
+    assert named(predicted((), STATIC, ())) == [("", 1)]
+    (found,) = predicted((), STATIC, {"f1"})
+    assert (found.name, found.instances, found.ops_share) == ("encoder.layer.*.mlp", 1, None)
+    assert found.code == "for module in model.encoder.layer:\n    module.mlp.compile()"
+    assert found.reason == "no break predicted in 2 modules, of which the source does not tell 1"
+
+
+def test_from_the_source_bare_torch_is_named_where_there_is_nothing_else() -> None:
+    modules = (static("", "Net", "f1"), static("fc", "Linear", line=None))
+    assert named(predicted((), modules, {"f1"})) == [("fc", 1)]
+    assert predicted((), (), ()) == ()
+
+
+class Fake:
+    """Enough of a module tree to run a region's code: attributes, indices, keys, get_submodule, compile."""
+
+    def __init__(self, tree: dict[str, str], at: str = "", compiled: list[str] | None = None) -> None:
+        self.tree, self.at = tree, at
+        self.compiled: list[str] = [] if compiled is None else compiled
+
+    def get_submodule(self, name: str) -> Fake:
+        full = f"{self.at}.{name}" if self.at else name
+        if full not in self.tree:
+            raise AttributeError(full)
+        return Fake(self.tree, full, self.compiled)
+
+    __getattr__ = get_submodule
+
+    def __getitem__(self, key: object) -> Fake:
+        assert self.tree[self.at] in ("ModuleList", "Sequential", "ModuleDict")
+        return self.get_submodule(str(key))
+
+    def values(self) -> Iterator[Fake]:
+        depth = self.at.count(".") + 1 if self.at else 0
+        below = [
+            n
+            for n in self.tree
+            if n and n.count(".") == depth and n.startswith(f"{self.at}." if self.at else "")
+        ]
+        return iter([Fake(self.tree, name, self.compiled) for name in below])
+
+    __iter__ = values
+
+    def compile(self) -> None:
+        self.compiled.append(self.at)
+
+
+ODD = (
+    share("", "Net", 100, 10),
+    share("stages", "ModuleList", None),
+    share("stages.0", "Stage", 20, 20),
+    share("stages.0.blocks", "Sequential", 20),
+    share("stages.0.blocks.0", "Block", 10, 30),
+    share("stages.0.blocks.1", "Block", 10, 30),
+    share("stages.1", "Stage", 20, 20),
+    share("stages.1.blocks", "Sequential", 20),
+    share("stages.1.blocks.0", "Block", 10, 30),
+    share("stages.1.blocks.1", "Block", 10, 30),
+    share("heads", "ModuleDict", None),
+    share("heads.class", "Head", 10, 40),
+    share("odd", "Odd", 30, 50),
+    share("odd.0", "Piece", 10, 60),
+    share("odd.import", "Piece", 10, 60),
+    share("odd.a-b", "Piece", 10, 60),
+)
+
+
+@pytest.mark.parametrize("broken", [{10}, {10, 20}, {10, 50}, {10, 20, 30}, {10, 20, 40, 50}, {10, 30}])
+def test_the_code_of_every_region_compiles_just_its_instances(broken: set[int]) -> None:
+    """The region's code is executed on a stand-in tree: names that are digits, keywords or no identifiers."""
+    lost = tuple(SkippedFrame("m.py", line, "x.forward", "r", benign=False) for line in broken)
+    found = predicted(ODD, (), (), skipped=lost)
+    compiled = []
+    for region in found:
+        model = Fake({module.name: module.type for module in ODD})
+        exec(compile(ast.parse(region.code), "<region>", "exec"), {"model": model})
+        assert len(model.compiled) == region.instances
+        assert all(covers(region.name, name) for name in model.compiled)
+        compiled += model.compiled
+    assert len(set(compiled)) == len(compiled)
+    lines = {module.name: module.line for module in ODD}
+    assert not {name for name in compiled if lines[name] in broken}
+    free = {name for name, line in lines.items() if line and line not in broken}
+    tops = {name for name in free if not any(lines[a] in broken for a in lines if a.startswith(f"{name}."))}
+    expected = {name for name in tops if not any(name.startswith(f"{top}.") for top in tops)}
+    sequences = {f"stages.{i}.blocks" for i in (0, 1)}
+    assert set(compiled) - sequences >= expected - {n for n in expected if n.rpartition(".")[0] in compiled}
+
+
+def test_accessors_are_python_for_any_name() -> None:
+    types = {"blocks": "ModuleList", "heads": "ModuleDict"}
+    assert accessor("", types) == "model"
+    assert accessor("blocks.0.fc", types) == "model.blocks[0].fc"
+    assert accessor('heads.a"b', types) == 'model.heads["a\\"b"]'
+    assert accessor("a.b-c", types) == 'model.get_submodule("a.b-c")'
+    assert accessor("class", types) == 'model.get_submodule("class")'
+    assert accessor("custom.0", types) == 'model.get_submodule("custom.0")'

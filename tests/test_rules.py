@@ -1,0 +1,168 @@
+"""Every rule's page, and its claim against the real Dynamo and against the static engine."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from tcready.rules import load
+from tcready.static.rule import Rule, Sample
+
+try:
+    import torch
+except ImportError:  # on CI torch must be there, or the proof of the rules would silently be missing
+    if os.environ.get("CI"):
+        raise
+    pytest.skip("torch is not installed", allow_module_level=True)
+
+from sample_runner import Run, bad_lines, eager, run, source_of
+
+RULES = load()
+PROVED = [rule for rule in RULES if rule.unproved is None]
+FAMILIES = {
+    "1": {"graph_break", "frame_skip", "recompile"},
+    "2": {"graph_break", "frame_skip"},
+    "3": {"graph_break", "frame_skip", "recompile"},
+    "4": {"graph_break", "frame_skip", "compile_error"},
+    "5": {"recompile"},
+    "6": {"sync", "cudagraph_skip", "slow"},
+}
+
+
+def cases(kind: str) -> list[object]:
+    return [
+        pytest.param(rule, sample, id=f"{rule.code}-{kind}{number}")
+        for rule in PROVED
+        for number, sample in enumerate(rule.bad if kind == "bad" else rule.good)
+    ]
+
+
+@pytest.fixture
+def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A file of its own for each sample: Dynamo, linecache and sys.modules all go by name."""
+    name = re.sub(r"\W", "_", request.node.callspec.id)
+    return tmp_path / f"sample_{name}.py"
+
+
+# pages
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_page(rule: Rule) -> None:
+    assert re.fullmatch(r"TCR[1-6]\d\d", rule.code)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
+    assert 20 <= len(rule.summary) <= 100
+    assert rule.summary.endswith(".")
+    headings = re.findall(r"^## (.*)$", rule.page, re.M)
+    assert headings == ["What it does", "Why it hurts torch.compile", "Use instead", "Limits"]
+    for heading in headings:
+        assert len(rule.section(heading)) > 40, f"{heading} says nothing"
+    assert rule.bad
+    assert rule.good
+    assert rule.after
+    assert "# BAD" not in rule.before + rule.after
+    assert rule.effect in FAMILIES[rule.code[3]]
+    if rule.effect in ("graph_break", "frame_skip"):
+        assert rule.gb_ids
+        assert rule.level != "note"
+    for sample in rule.bad:
+        assert bad_lines(sample)
+    for sample in rule.good:
+        assert not bad_lines(sample)
+
+
+def test_names_are_unique_and_files_are_named_after_them() -> None:
+    assert len({rule.name for rule in RULES}) == len(RULES)
+    files = {path.stem for path in (Path(__file__).parent.parent / "rules").glob("[!_]*.py")}
+    assert files == {rule.name.replace("-", "_") for rule in RULES}
+
+
+def test_gb_ids_exist() -> None:
+    """Every predicted id is one that this torch, or the page's own versions, can show."""
+    from torch._dynamo.exc import _load_gb_type_to_gb_id_map
+
+    known = set(_load_gb_type_to_gb_id_map().values())
+    for rule in RULES:
+        assert all(re.fullmatch(r"GB\d{4}", gb) for gb in rule.gb_ids), rule.code
+        assert not rule.gb_ids or known & set(rule.gb_ids), rule.code
+
+
+# the claim, under Dynamo
+
+
+@pytest.mark.parametrize(("rule", "sample"), cases("bad"))
+def test_bad_sample_shows_the_claim(rule: Rule, sample: Sample, path: Path) -> None:
+    if rule.effect == "recompile":
+        show_recompile(rule, sample, run(sample, path, dynamic=True if sample.again else None))
+    elif rule.effect == "compile_error":
+        eager(sample, path)
+        with pytest.raises(Exception, match=r"."):
+            run(sample, path)
+    else:
+        seen = run(sample, path, calls=1)
+        assert seen.lines == bad_lines(sample), [b.text[:400] for b in seen.breaks]
+        assert {b.gb_id for b in seen.breaks} <= set(rule.gb_ids)
+        if rule.effect == "frame_skip":
+            assert seen.skipped
+
+
+def show_recompile(rule: Rule, sample: Sample, seen: Run) -> None:
+    """An error recompiles at every identical call, a warning once or for other values; the guard names it."""
+    assert not seen.breaks
+    first, second = seen.recompiles[1], seen.recompiles[2]
+    if sample.again:
+        assert not first
+        told = seen.recompiles[-1]
+    else:
+        assert bool(second) == (rule.level == "error")
+        told = first
+    assert told
+    lines = source_of(sample).splitlines()
+    named = {
+        word for line in bad_lines(sample) for word in re.findall(r"[a-zA-Z]\w*", lines[(line or 0) - 1])
+    }
+    guards = {word for reason in told for word in re.findall(r"[a-zA-Z]\w*", reason.split("#")[0])}
+    assert (named & guards) - {"self", "len", "not"}, told
+
+
+@pytest.mark.parametrize(("rule", "sample"), cases("good"))
+def test_good_sample_is_harmless(rule: Rule, sample: Sample, path: Path) -> None:
+    expected = eager(sample, path)
+    seen = run(sample, path, dynamic=True if sample.again else None)
+    assert not seen.breaks, [b.text[:400] for b in seen.breaks]
+    assert not seen.skipped
+    assert not any(seen.recompiles), seen.recompiles
+    torch.testing.assert_close(seen.outputs, expected)
+    whole = run(sample, path, calls=1, fullgraph=True)
+    torch.testing.assert_close(whole.outputs[0], expected[0])
+
+
+# the claim, from the source alone
+
+
+@pytest.mark.parametrize(("rule", "sample"), cases("bad"))
+def test_lint_finds_the_bad_lines(rule: Rule, sample: Sample, path: Path) -> None:
+    found = lint_of(sample, path)
+    assert {line for code, line in found} == bad_lines(sample), found
+    assert {code for code, line in found} == {rule.code}, found
+
+
+@pytest.mark.parametrize(("rule", "sample"), cases("good"))
+def test_lint_is_silent_on_the_good(rule: Rule, sample: Sample, path: Path) -> None:
+    assert not lint_of(sample, path)
+
+
+def lint_of(sample: Sample, path: Path) -> set[tuple[str, int]]:
+    """(code, line) of every finding of level warning or above."""
+    from tcready.static.lint import LintOptions, lint
+
+    path.write_text(source_of(sample), encoding="utf-8")
+    result = lint(
+        [f"{path}::{'Model' if 'class Model' in sample.source else 'model'}"],
+        RULES,
+        LintOptions(root=path.parent),
+    )
+    assert not result.skipped
+    return {(f.rule, f.line) for f in result.findings if f.level != "note"}
