@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 """Told one line of what goes on."""
 
+
+def _say_nothing(_text: str) -> None: ...
+
+
 TIMEOUT = 600.0
 """Seconds for the whole dynamic pass of one target."""
 
@@ -51,8 +55,8 @@ def check(
     ignore: Sequence[str] = (),
     torch_version: str | None = None,
     root: str | os.PathLike[str] | None = None,
-    announce: Tell | None = None,
-    progress: Tell | None = None,
+    announce: Tell = _say_nothing,
+    progress: Tell = _say_nothing,
 ) -> Report:
     """The report on `targets`: `path.py`, a folder, `path.py::Name` or `pkg.mod::Name`.
 
@@ -62,7 +66,7 @@ def check(
     `cuda:1`), `dtype` likewise (`float16`). `timeout` is in seconds and `memory_gb` in GB, for each target's
     run, which happens in a process of its own in the interpreter `python` (this one by default). `select`
     and `ignore` hold rule codes or prefixes of them. Paths are told relative to `root` (the working folder).
-    `announce` is told what is about to be executed, `progress` how it goes.
+    `announce` is told what is about to be executed, or why it is not; `progress` how it goes.
 
     A run that fails is part of the report. Raises TcreadyError for what the caller can mend: a file or a
     class that does not exist, options that contradict each other.
@@ -86,9 +90,9 @@ def check(
             continue
         if not due.asked and python is None and importlib.util.find_spec("torch") is None:
             warnings.append(f"not run: torch is not installed, so {due.target} was read and not executed")
+            announce(warnings[-1])
             continue
-        if announce:
-            announce(f"running {due.target} with {due.label}")
+        announce(f"running {due.target} with {due.label}")
         seen = _launch(
             due.target,
             inputs=inputs,
@@ -108,6 +112,7 @@ def check(
             observations.append(_failed_import(seen))
         else:
             warnings.append(f"not run: torch is not installed in {python}, so {due.target} was not executed")
+            announce(warnings[-1])
     static = dataclasses.replace(
         static,
         sources=(*static.sources, *_sources_of(observations, static)),
@@ -128,7 +133,7 @@ def observe(
     memory_gb: float | None = None,
     allow_downloads: bool = False,
     root: str | os.PathLike[str] | None = None,
-    progress: Tell | None = None,
+    progress: Tell = _say_nothing,
 ) -> Observation:
     """Runs one target and tells what was seen; arguments as in `check`. A run that fails is told, not raised.
 
@@ -282,7 +287,7 @@ def _launch(
     memory_gb: float | None,
     allow_downloads: bool,
     root: Path,
-    progress: Tell | None,
+    progress: Tell,
 ) -> Observation:
     from tcready import dynamic
 
@@ -299,7 +304,7 @@ def _launch(
         root=str(root),
         own_packages=_own_packages(target),
     )
-    return dynamic.observe(request, progress or (lambda _: None))
+    return dynamic.observe(request, progress)
 
 
 def _own_packages(target: str) -> tuple[str, ...]:

@@ -291,8 +291,11 @@ def _print(text: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    """The file as a whole or not at all."""
+    """The file as a whole or not at all; a device or a pipe is written to and never replaced."""
     target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        _write_through(path, text)
+        return
     try:
         handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
@@ -308,6 +311,14 @@ def _write(path: str, text: str) -> None:
         if isinstance(error, OSError):
             raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
         raise
+
+
+def _write_through(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            file.write(text)
+    except OSError as error:
+        raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _mode(target: Path) -> int:

@@ -778,7 +778,7 @@ def _verdict(run: _Run, found: Sequence[Region]) -> tuple[Verdict, str]:
     """The verdict and its reason in one sentence, which names the stages that did not run."""
     for stage in run.stages.values():
         if stage.state == "fail" and (stage.stage not in _COMPILE_STAGES or _cut_short(stage)):
-            return "unknown", f"{stage.stage} failed: {_first_line(stage.detail)}"
+            return "unknown", f"{stage.stage} failed, which says nothing of compiling"
     if run.state("capture") == "not_run":
         return "unknown", f"nothing was compiled: {_first_line(run.detail('capture'))}"
     troubles = ", ".join(_troubles(run))

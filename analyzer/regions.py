@@ -11,9 +11,12 @@ import keyword
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import networkx as nx
 from tcready.schema import BreakSite, Frame, ModuleShare, Recompile, Region, SkippedFrame, StaticModule
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Place = tuple[str, int]
 """A file as the report names it, and the first line of a function's code there."""
@@ -135,6 +138,8 @@ def _tree(nodes: Iterable[_Node]) -> nx.DiGraph[str]:
 
     A name whose parents are not listed gets them: they hold what is below and nothing is known of them.
     """
+    import networkx as nx  # 0.15 s, and a file that holds no module needs none of it
+
     tree: nx.DiGraph[str] = nx.DiGraph()
     tree.add_node("", module=_Node("", "", None))
     for node in nodes:
@@ -152,6 +157,13 @@ def _ancestry(name: str) -> Iterator[str]:
         yield name
         name = name.rpartition(".")[0]
     yield ""
+
+
+def _subtree(tree: nx.DiGraph[str], top: str) -> Iterator[str]:
+    """`top` and all below it, parents before their children."""
+    yield top
+    for child in tree.successors(top):
+        yield from _subtree(tree, child)
 
 
 def _module(tree: nx.DiGraph[str], name: str) -> _Node:
@@ -269,7 +281,7 @@ def _shapes(tree: nx.DiGraph[str]) -> dict[str, int]:
     """For each module the number of its shape: equal for one class over equal children, all the way down."""
     numbers: dict[tuple[str, tuple[tuple[str, int], ...]], int] = {}
     shapes: dict[str, int] = {}
-    for name in nx.dfs_postorder_nodes(tree, ""):
+    for name in reversed(list(_subtree(tree, ""))):
         children = tuple((child.rpartition(".")[2], shapes[child]) for child in tree.successors(name))
         shapes[name] = numbers.setdefault((_module(tree, name).type, children), len(numbers))
     return shapes
@@ -322,7 +334,7 @@ def _listed(pattern: str, names: Sequence[str]) -> str:
 
 
 def _reason(tree: nx.DiGraph[str], names: Sequence[str], *, captured: int | None, ops: int) -> str:
-    below = {name for top in names for name in (top, *nx.descendants(tree, top))}
+    below = {name for top in names for name in _subtree(tree, top)}
     running = [name for name in below if _module(tree, name).type not in _HOLDERS]
     unknown = sum(not _module(tree, name).known for name in below)
     count = f"{len(running)} module{'s' if len(running) != 1 else ''}"

@@ -423,7 +423,7 @@ def from_json(kind: type[T], data: Any) -> T:
 
 
 @functools.cache
-def _fields(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
+def _fields(kind: type) -> tuple[tuple[str, Any, bool], ...]:
     hints = typing.get_type_hints(kind, vars(sys.modules[__name__]))
     missing = dataclasses.MISSING
     return tuple(
@@ -438,7 +438,7 @@ def _read(hint: Any, data: Any, where: str) -> Any:
         if not isinstance(data, Mapping):
             raise TcreadyError(f"{where}: expected an object, found {type(data).__name__}")
         values = {}
-        for name, field_hint, required in _fields(hint):
+        for name, field_hint, required in _fields(typing.cast(type, hint)):
             if name in data:
                 values[name] = _read(field_hint, data[name], f"{where}.{name}")
             elif required:

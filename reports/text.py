@@ -128,13 +128,13 @@ class _Printer:
     def __init__(self, console: Console, report: Report, third_party: bool) -> None:
         self.third_party = third_party
         self.console = console
-        self.text = report
+        self.given = report
         self.rules = rules_by_code(report)
         self.lines = {source.path: lines_of(source.text) for source in report.sources}
         self.ran = any(was_run(target) for target in report.targets)
 
     def report(self) -> None:
-        report = self.text
+        report = self.given
         single = [f for f in report.findings if f.origin == "own" or self.third_party]
         explained: set[str] = set()
         for finding in in_order(f for f in single if f.level != "note"):
@@ -385,7 +385,7 @@ class _Printer:
             self.line()
 
     def counts(self) -> None:
-        findings = self.text.findings
+        findings = self.given.findings
         own = [finding for finding in findings if finding.origin == "own"]
         foreign = [finding for finding in findings if finding.origin == "third_party"]
         said = (
@@ -393,12 +393,12 @@ class _Printer:
         )
         if foreign:
             said += f"; {level_counts(foreign)} in installed packages"
-        if self.text.skipped:
-            said += f"; {number(len(self.text.skipped), 'file')} skipped"
+        if self.given.skipped:
+            said += f"; {number(len(self.given.skipped), 'file')} skipped"
         self.wrapped("", said[0].upper() + said[1:] + ".")
 
     def verdicts(self) -> None:
-        targets = self.text.targets
+        targets = self.given.targets
         if not targets:
             self.line(("VERDICT", "bold"), " unknown: no target")
         elif not self.ran and len(targets) > MANY_STATIC_TARGETS:

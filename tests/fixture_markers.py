@@ -2,7 +2,7 @@
 
 `# expect: TCR101` says that the static pass predicts TCR101 on this line and that a run confirms it;
 `# expect: TCR303 not_reached` names another status; `;` separates several. `# expect-run: GB0007` says that
-only a run shows something here. `# markers-also: parts/bases.py` in a model file says that markers of that
+only a run shows something here: the break's GB id, or the effect where it is no break (`recompile`). `# markers-also: parts/bases.py` in a model file says that markers of that
 file count for the model too. A line is the first line of the finding's span.
 """
 
@@ -32,7 +32,7 @@ class Marker:
     """Relative to the repository, with forward slashes: as reports name it when run from there."""
     line: int
     code: str
-    """A rule's code; a GB id where the status is `runtime_only`."""
+    """A rule's code; a GB id or an effect where the status is `runtime_only`."""
     status: str
 
 

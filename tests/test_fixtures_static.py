@@ -14,7 +14,7 @@ CONTROL_FLOW = frozenset({"TCR101", "TCR102", "TCR103", "TCR104", "TCR105", "TCR
 CARD = CONTROL_FLOW | {
     *("TCR201", "TCR202", "TCR203", "TCR204", "TCR205", "TCR206", "TCR207", "TCR208"),
     *("TCR301", "TCR302", "TCR303", "TCR311", "TCR312", "TCR313", "TCR321"),
-    *("TCR401", "TCR402", "TCR404"),
+    *("TCR401", "TCR402", "TCR403", "TCR404"),
 }
 """The hazards that the fixtures must show, each in at least one model."""
 

@@ -471,8 +471,9 @@ def test_a_failure_to_compile_is_a_verdict_and_any_other_is_none(
     report = merged(static(), observation(stages=stages(**states)))
     assert report.targets[0].verdict == expected
     assert exit_code(report) == (2 if expected == "unknown" else 1)
-    detail = next(state.partition(":")[2] for state in states.values() if ":" in state)
-    assert detail in report.targets[0].verdict_reason
+    stage, detail = next((name, state.partition(":")[2]) for name, state in states.items() if ":" in state)
+    reason = report.targets[0].verdict_reason
+    assert detail in reason or f"{stage} failed" in reason
 
 
 def test_static_alone_every_target_is_unknown_with_its_predicted_regions() -> None:

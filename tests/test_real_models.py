@@ -44,10 +44,11 @@ def test_bert_is_read_without_being_imported(tmp_path: Path) -> None:
 
     statistics = report["statistics"]
     assert statistics["calls_resolved"] > 50
-    assert statistics["calls_resolved"] + statistics["calls_unresolved"] > statistics["calls_resolved"]
+    assert statistics["calls_resolved"] + statistics["calls_unresolved"] == statistics["calls"]
+    assert statistics["calls_resolved"] > statistics["calls"] / 2
     reached = set(statistics["reached"])
     for part in ("BertEmbeddings", "BertLayer", "BertSelfAttention", "BertIntermediate", "BertOutput"):
-        assert f"transformers.models.bert.modeling_bert.{part}.forward" in reached
+        assert f"transformers/models/bert/modeling_bert.py::{part}.forward" in reached
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from typing import IO
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.worker.convention import find_convention
 from tcready.dynamic.worker.request import State, Work, read_state, stages_after, write_json
-from tcready.schema import Mode, Observation, Stage, display_path
+from tcready.schema import STAGES, Mode, Observation, Stage, display_path
 
 POLL = 0.1
 """Seconds between two looks at the worker."""
@@ -260,17 +260,20 @@ def _fault_place(faults: str, root: str) -> str | None:
 
 
 def _observation(request: RunRequest, state: State | None, ending: Ending, where: str | None) -> Observation:
+    """What the worker left behind; a stage it was in, or never came to, fails with the reason for its end."""
     found = _blank(request) if state is None else state.observation
-    if ending.warnings:
-        found = replace(found, warnings=(*found.warnings, *ending.warnings))
-    doing = "parse" if state is None else state.doing
-    if doing is None and ending.limit is None and state is not None:
-        return found
+    found = replace(found, warnings=(*found.warnings, *ending.warnings))
     done = {
-        stage.stage: stage for stage in found.stages if stage.detail != EARLIER or stage.state != "not_run"
+        stage.stage: stage for stage in found.stages if (stage.state, stage.detail) != ("not_run", EARLIER)
     }
+    doing = state.doing if state is not None else "parse"
     if doing is None:
-        return found
+        ended_well = ending.limit is None and ending.code == 0
+        if ended_well or any(stage.state == "fail" for stage in done.values()):
+            return found
+        doing = next((name for name in STAGES if name not in done), None)
+        if doing is None:
+            return found
     reason = _reason(ending)
     if ending.limit is not None and state is not None:
         reason += f", while in stage {doing}"

@@ -87,7 +87,12 @@ class Evaluator:
     # to be given by the interpreter
 
     def invoke(
-        self, function: Function, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame, chance: F.Chance
+        self,
+        function: Function,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        chance: F.Chance,
     ) -> Value:
         raise NotImplementedError
 
@@ -224,11 +229,9 @@ class Evaluator:
     def eval(self, node: ast.expr, frame: Frame) -> Value:
         """The value of an expression; every fact inside it is told."""
         kind = type(node)
-        method = self._expressions.get(kind)
-        if method is None:
-            method = getattr(self, f"_{kind.__name__.lower()}", self._other)
-            self._expressions[kind] = method
-        return method(node, frame)
+        if kind not in self._expressions:
+            self._expressions[kind] = getattr(self, f"_{kind.__name__.lower()}", self._other)
+        return self._expressions[kind](node, frame)
 
     def _other(self, node: ast.expr, frame: Frame) -> Value:
         for child in ast.iter_child_nodes(node):
@@ -274,7 +277,11 @@ class Evaluator:
             if name == "shape":
                 return K.SHAPE
             if name in K.TENSOR_ATTRIBUTES:
-                return Tensor(owner.dtype, owner.sure) if name not in ("real", "imag") else Tensor("float", owner.sure)
+                return (
+                    Tensor(owner.dtype, owner.sure)
+                    if name not in ("real", "imag")
+                    else Tensor("float", owner.sure)
+                )
             if name == "grad":
                 return join(NONE, Tensor("float", owner.sure))
             if name == "ndim":
@@ -306,13 +313,26 @@ class Evaluator:
         if isinstance(owner, Plain):
             return Plain(None, owner.origin) if owner.origin != "shape" else Method(owner, name)
         if isinstance(owner, Sequence):
-            if name in ("values", "indices") and owner.kind == "tuple" and owner.items and len(owner.items) == 2:
+            if (
+                name in ("values", "indices")
+                and owner.kind == "tuple"
+                and owner.items
+                and len(owner.items) == 2
+            ):
                 return owner.items[0 if name == "values" else 1]
             return Method(owner, name)
         if isinstance(owner, (Mapping, Const)):
             if isinstance(owner, Mapping):
                 for key, value in owner.entries:
-                    if key == name and name not in ("keys", "values", "items", "get", "pop", "update", "copy"):
+                    if key == name and name not in (
+                        "keys",
+                        "values",
+                        "items",
+                        "get",
+                        "pop",
+                        "update",
+                        "copy",
+                    ):
                         return value  # attribute access of ModelOutput-like dicts
             return Method(owner, name)
         if isinstance(owner, Function):
@@ -352,7 +372,11 @@ class Evaluator:
         if lineage.is_module:
             if name in K.MODULE_TENSORS and lineage.external:
                 return Tensor("float", leaf=True)
-            if K.module_method(name, owner) is not None or name in ("register_buffer", "add_module", "register_module"):
+            if K.module_method(name, owner) is not None or name in (
+                "register_buffer",
+                "add_module",
+                "register_module",
+            ):
                 return Method(owner, name)
         if after is not None or name in ("__init__", "forward", "__call__"):
             return Method(owner, name)
@@ -420,7 +444,7 @@ class Evaluator:
     # annotations
 
     def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value:
-        """What a parameter or attribute annotated with `node` holds. Nothing is executed; unknown stays unknown."""
+        """What a parameter or attribute annotated with `node` holds; unknown stays unknown."""
         self.quiet += 1
         try:
             return self._annotation(node, module, sure, 0)
@@ -442,7 +466,8 @@ class Evaluator:
             return UNKNOWN
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             return join(
-                self._annotation(node.left, module, sure, depth + 1), self._annotation(node.right, module, sure, depth + 1)
+                self._annotation(node.left, module, sure, depth + 1),
+                self._annotation(node.right, module, sure, depth + 1),
             )
         if isinstance(node, ast.Subscript):
             outer = ast.unparse(node.value).rpartition(".")[2]
@@ -469,7 +494,11 @@ class Evaluator:
             if outer in ("Literal", "Callable", "Type", "type"):
                 return UNKNOWN if outer == "Callable" else Plain()
             return self._annotation(node.value, module, sure, depth + 1)
-        value = self.eval(node, self.module_frame(module)) if isinstance(node, (ast.Name, ast.Attribute)) else UNKNOWN
+        value = (
+            self.eval(node, self.module_frame(module))
+            if isinstance(node, (ast.Name, ast.Attribute))
+            else UNKNOWN
+        )
         return self._annotated_by(value, sure)
 
     def _annotated_by(self, value: Value, sure: bool) -> Value:
@@ -478,7 +507,7 @@ class Evaluator:
             last = name.rpartition(".")[2]
             if name.startswith("torch."):
                 if last.endswith("Tensor") or last == "Parameter":
-                    return Tensor({"LongTensor": "int", "IntTensor": "int", "BoolTensor": "bool"}.get(last), sure)  # type: ignore[arg-type]
+                    return Tensor(K.TENSOR_CLASSES.get(last), sure)
                 if last in ("Size",):
                     return K.SHAPE
                 if last in ("device", "dtype", "Generator"):
@@ -513,7 +542,11 @@ class Evaluator:
         if isinstance(left, Const) and isinstance(left.value, str) and op == "Mod":
             return Plain("str")
         if isinstance(left, Sequence) and isinstance(right, Sequence) and op == "Add":
-            if left.items is not None and right.items is not None and len(left.items + right.items) <= MAX_ITEMS:
+            if (
+                left.items is not None
+                and right.items is not None
+                and len(left.items + right.items) <= MAX_ITEMS
+            ):
                 return Sequence(left.kind, left.items + right.items, UNKNOWN)
             members = (*members_of(left), *members_of(right))
             return Sequence(left.kind, None, join(*members) if members else UNKNOWN)
@@ -528,7 +561,11 @@ class Evaluator:
             answer = self.test(node.operand, "not", frame)
             return Plain("bool") if answer is None else Const(not answer)
         value = self.eval(node.operand, frame)
-        if isinstance(value, Const) and isinstance(value.value, (int, float)) and isinstance(node.op, ast.USub):
+        if (
+            isinstance(value, Const)
+            and isinstance(value.value, (int, float))
+            and isinstance(node.op, ast.USub)
+        ):
             return Const(-value.value)
         tensor = tensor_of(value)
         if tensor:
@@ -554,7 +591,9 @@ class Evaluator:
 
     def _truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
         """The value of an operand whose truth is asked; the test inside it is told."""
-        if isinstance(node, (ast.BoolOp, ast.UnaryOp)) and (isinstance(node, ast.BoolOp) or isinstance(node.op, ast.Not)):
+        if isinstance(node, (ast.BoolOp, ast.UnaryOp)) and (
+            isinstance(node, ast.BoolOp) or isinstance(node.op, ast.Not)
+        ):
             answer = self.test(node, kind, frame)
             return Plain("bool") if answer is None else Const(answer)
         value = self.eval(node, frame)
@@ -569,12 +608,16 @@ class Evaluator:
         answer = truth(value)
         if answer is None and isinstance(value, Instance):
             lineage = self.lineage(value.cls)
-            if not lineage.functions("__bool__") and not lineage.functions("__len__") and not lineage.external:
+            if (
+                not lineage.functions("__bool__")
+                and not lineage.functions("__len__")
+                and not lineage.external
+            ):
                 return True
         return answer
 
     def test(self, node: ast.expr, kind: str, frame: Frame) -> bool | None:
-        """Whether `node` is true where the source decides it; Python's question is told as a fact of `kind`."""
+        """Whether `node` is true, where the source decides it; the question is told as a fact of `kind`."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             answer = self.test(node.operand, kind, frame)
             return None if answer is None else not answer
@@ -618,7 +661,7 @@ class Evaluator:
                 subject = node.left.target if isinstance(node.left, ast.NamedExpr) else node.left
                 key = narrowing_key(subject)
                 same = isinstance(node.ops[0], (ast.Is, ast.Eq)) == assume
-                change = (lambda v: NONE) if same else without_none_known
+                change = (lambda _: NONE) if same else without_none_known
         elif isinstance(node, ast.Call) and node.args:
             asked = ast.unparse(node.func)
             subject = node.args[0]
@@ -701,15 +744,19 @@ class Evaluator:
         lt, rt = tensor_of(left), tensor_of(right)
         if lt or rt:
             sure = all(t.sure for t in (lt, rt) if t)
-            whole = all(isinstance(v, (Tensor, type(NONE))) for v in (*options(left), *options(right)) if v != NONE)
-            other_plain = not any(isinstance(v, (Plain, Unknown)) and not isinstance(v, Const) for v in options(left))
+            whole = all(
+                isinstance(v, (Tensor, type(NONE))) for v in (*options(left), *options(right)) if v != NONE
+            )
+            other_plain = not any(
+                isinstance(v, (Plain, Unknown)) and not isinstance(v, Const) for v in options(left)
+            )
             return Tensor("bool", sure and (whole or other_plain or (lt is not None and rt is None)))
         values = (*options(left), *options(right))
         if any(isinstance(v, Unknown) for v in values):
             return TAINTED if any(v == TAINTED for v in values) else UNKNOWN
         for origin in ("tensor", "random", "shape"):
             if any(isinstance(v, Plain) and v.origin == origin for v in values):
-                return Plain("bool", origin)  # type: ignore[arg-type]
+                return Plain("bool", origin)
         return Plain("bool")
 
     # containers
@@ -793,7 +840,9 @@ class Evaluator:
         """The key by which functions made in `frame` remember it. The interpreter's."""
         raise NotImplementedError
 
-    def function_info(self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame) -> FunctionInfo:
+    def function_info(
+        self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame
+    ) -> FunctionInfo:
         """The one FunctionInfo of a function that is defined inside another."""
         if id(node) not in self._functions:
             prefix = f"{frame.symbol}.<locals>." if frame.function else ""
@@ -816,7 +865,9 @@ class Evaluator:
     def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
         return Mapping((), self._comprehension(node.generators, [node.key, node.value], frame)[1])
 
-    def _comprehension(self, generators: list[ast.comprehension], parts: list[ast.expr], frame: Frame) -> list[Value]:
+    def _comprehension(
+        self, generators: list[ast.comprehension], parts: list[ast.expr], frame: Frame
+    ) -> list[Value]:
         before, enclosing = frame.env, frame.enclosing
         frame.env = dict(before)
         try:
@@ -839,10 +890,16 @@ class Evaluator:
 
     def tell_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
         """Tells the iteration; `enumerate`, `zip` and `reversed` are looked through to what they walk."""
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("enumerate", "zip", "reversed"):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("enumerate", "zip", "reversed")
+        ):
             quiet, self.quiet = self.quiet, 1
             try:
-                walked = [(arg, self.eval(arg, frame)) for arg in node.args if not isinstance(arg, ast.Starred)]
+                walked = [
+                    (arg, self.eval(arg, frame)) for arg in node.args if not isinstance(arg, ast.Starred)
+                ]
             finally:
                 self.quiet = quiet
             for arg, inner in walked:
@@ -862,7 +919,10 @@ class Evaluator:
                 found.extend(Const(cast(Any, key)) for key, _ in option.entries)
                 if option.element is not None or not option.entries:
                     found.append(Plain("str"))
-            elif isinstance(option, (ExternalInstance, Instance)) and self.container_members(option) is not None:
+            elif (
+                isinstance(option, (ExternalInstance, Instance))
+                and self.container_members(option) is not None
+            ):
                 found.append(self.element(cast(Value, self.container_members(option))))
             elif isinstance(option, Plain):
                 found.append(Plain(None, option.origin))
@@ -893,7 +953,9 @@ class Evaluator:
         bounds: list[Value] = []
         for item in items:
             if isinstance(item, ast.Slice):
-                bounds.extend(self.eval(b, frame) for b in (item.lower, item.upper, item.step) if b is not None)
+                bounds.extend(
+                    self.eval(b, frame) for b in (item.lower, item.upper, item.step) if b is not None
+                )
                 values.append(Plain("slice"))
             elif isinstance(item, ast.Starred):
                 values.append(self.element(self.eval(item.value, frame)))
@@ -905,7 +967,13 @@ class Evaluator:
 
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:
         """`base[index]`."""
-        return join(*(self._item_of(option, index, node) for option in options(base) if option != NONE or base == NONE))
+        return join(
+            *(
+                self._item_of(option, index, node)
+                for option in options(base)
+                if option != NONE or base == NONE
+            )
+        )
 
     def _item_of(self, base: Value, index: Value, node: ast.expr) -> Value:
         if isinstance(base, Tensor):
@@ -977,7 +1045,11 @@ class Evaluator:
         inner: Frame | None = frame
         while inner is not None:
             function = inner.function
-            if function is not None and function.owner is not None and not isinstance(function.node, ast.Lambda):
+            if (
+                function is not None
+                and function.owner is not None
+                and not isinstance(function.node, ast.Lambda)
+            ):
                 names = [a.arg for a in (*function.node.args.posonlyargs, *function.node.args.args)]
                 if names and names[0] in inner.env:
                     return Super(inner.env[names[0]], function.owner)
@@ -985,7 +1057,12 @@ class Evaluator:
         return UNKNOWN
 
     def call(
-        self, function: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame, node: ast.Call
+        self,
+        function: Value,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        node: ast.Call,
     ) -> Value:
         """The value of a call; a choice of callees is followed one by one, with less chance each."""
         candidates = [c for c in options(function) if c != NONE] or [function]
@@ -1036,7 +1113,9 @@ def _held(value: Value) -> Value:
 
 def _method_kind(info: FunctionInfo) -> str:
     for decorator in info.decorators:
-        name = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[2]
+        name = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[
+            2
+        ]
         if name in ("property", "cached_property", "getter"):
             return "property"
         if name == "staticmethod":
@@ -1079,11 +1158,26 @@ def _narrow_to(value: Value, wanted: Value | None, assume: bool) -> Value:
 def _identity(left: Value, right: Value) -> bool | None:
     """`left is right` where the source decides it."""
     if isinstance(left, Const) and isinstance(right, Const):
-        return left.value is right.value or (left.value == right.value and type(left.value) is type(right.value))
+        return left.value is right.value or (
+            left.value == right.value and type(left.value) is type(right.value)
+        )
     for one, other in ((left, right), (right, left)):
         if one == NONE:
-            known = (Tensor, Sequence, Mapping, Instance, External, ExternalInstance, Class, Function, Method, Module)
-            if all(isinstance(v, known) or (isinstance(v, Const) and v.value is not None) for v in options(other)):
+            known = (
+                Tensor,
+                Sequence,
+                Mapping,
+                Instance,
+                External,
+                ExternalInstance,
+                Class,
+                Function,
+                Method,
+                Module,
+            )
+            if all(
+                isinstance(v, known) or (isinstance(v, Const) and v.value is not None) for v in options(other)
+            ):
                 return False
     return None
 

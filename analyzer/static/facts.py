@@ -42,7 +42,9 @@ class Test:
 
     where: Where
     node: ast.expr
-    kind: Literal["if", "while", "ifexp", "assert", "comprehension", "and", "or", "not", "compare", "match", "filter"]
+    kind: Literal[
+        "if", "while", "ifexp", "assert", "comprehension", "and", "or", "not", "compare", "match", "filter"
+    ]
     value: Value
 
 

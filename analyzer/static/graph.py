@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import networkx as nx
-
 from tcready.static.interp import Interpreter
 from tcready.static.knowledge import CONTAINERS, is_module_class
 from tcready.static.values import ExternalInstance, Instance, Mapping, Sequence, Value, options
@@ -108,7 +107,8 @@ def _children(
 
 def _modules(interpreter: Interpreter, value: Value) -> Iterable[Instance | ExternalInstance]:
     for option in options(value):
-        if isinstance(option, Instance) and interpreter.is_module(option):
-            yield option
-        elif isinstance(option, ExternalInstance) and (is_module_class(option.name) or option.name in CONTAINERS):
+        if (isinstance(option, Instance) and interpreter.is_module(option)) or (
+            isinstance(option, ExternalInstance)
+            and (is_module_class(option.name) or option.name in CONTAINERS)
+        ):
             yield option

@@ -122,7 +122,10 @@ def _bind_block(module: ModuleInfo, body: list[ast.stmt]) -> None:
             module.annotations[node.target.id] = node.annotation
             if node.value is not None:
                 bind(node.target.id, node.value)
-        elif isinstance(node, (ast.If, ast.For, ast.While, ast.With, ast.Try)) or type(node).__name__ == "TryStar":
+        elif (
+            isinstance(node, (ast.If, ast.For, ast.While, ast.With, ast.Try))
+            or type(node).__name__ == "TryStar"
+        ):
             for block in ("body", "orelse", "finalbody"):
                 _bind_block(module, getattr(node, block, []))
             for handler in getattr(node, "handlers", []):
@@ -187,7 +190,12 @@ class Program:
     """
 
     def __init__(
-        self, root: Path, search_path: tuple[Path, ...], own_packages: tuple[str, ...] = (), *, third_party: bool
+        self,
+        root: Path,
+        search_path: tuple[Path, ...],
+        own_packages: tuple[str, ...] = (),
+        *,
+        third_party: bool,
     ) -> None:
         self.root = root
         self.search_path = search_path

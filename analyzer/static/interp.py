@@ -24,6 +24,7 @@ from tcready.static.values import (
     ExternalInstance,
     Function,
     Instance,
+    Kind,
     Mapping,
     Method,
     Plain,
@@ -105,7 +106,9 @@ class Interpreter(Evaluator):
         node = info.node
         frame = self.module_frame(info.module)
         named = [*node.args.posonlyargs, *node.args.args][1:]
-        defaults: list[ast.expr | None] = [None] * (len(named) - len(node.args.defaults)) + list(node.args.defaults)
+        defaults: list[ast.expr | None] = [None] * (len(named) - len(node.args.defaults)) + list(
+            node.args.defaults
+        )
         defaults = defaults[-len(named) :] if named else []
 
         def unknown(arg: ast.arg, default: ast.expr | None) -> Value:
@@ -155,9 +158,12 @@ class Interpreter(Evaluator):
     def _entry_arguments(self, info: FunctionInfo, skip: int) -> tuple[tuple[Value, ...], dict[str, Value]]:
         node = info.node
         named = [*node.args.posonlyargs, *node.args.args]
-        defaults: list[ast.expr | None] = [None] * (len(named) - len(node.args.defaults)) + list(node.args.defaults)
+        defaults: list[ast.expr | None] = [None] * (len(named) - len(node.args.defaults)) + list(
+            node.args.defaults
+        )
         args = tuple(
-            self._entry_parameter(arg, default, info) for arg, default in list(zip(named, defaults, strict=True))[skip:]
+            self._entry_parameter(arg, default, info)
+            for arg, default in list(zip(named, defaults, strict=True))[skip:]
         )
         if node.args.vararg is not None:
             args = (*args, Tensor(sure=False))
@@ -168,7 +174,7 @@ class Interpreter(Evaluator):
         return args, keywords
 
     def _entry_parameter(self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo) -> Value:
-        """DESIGN section 6: without default and non-tensor annotation a tensor, medium until its use says so."""
+        """Without default and non-tensor annotation a tensor: with medium confidence until its use says so."""
         said = self.annotation(arg.annotation, info.module, sure=True)
         if default is None:
             if arg.annotation is None:
@@ -222,7 +228,12 @@ class Interpreter(Evaluator):
         return frame.key
 
     def invoke(
-        self, function: Function, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame, chance: F.Chance
+        self,
+        function: Function,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        chance: F.Chance,
     ) -> Value:
         """Interprets a call of a function with source; a situation already seen is looked up."""
         info = function.info
@@ -255,7 +266,15 @@ class Interpreter(Evaluator):
         )
         self.edges[frame.context, context] = None
         self._memo[key] = (context, None)
-        inner = Frame(info.module, info, context, chance, env, self._closures.get(function.closure), depth=frame.depth + 1)
+        inner = Frame(
+            info.module,
+            info,
+            context,
+            chance,
+            env,
+            self._closures.get(function.closure),
+            depth=frame.depth + 1,
+        )
         result = self._body(info, inner)
         self._memo[key] = (context, result)
         return result
@@ -278,11 +297,15 @@ class Interpreter(Evaluator):
         wide = {name: _widen(value) for name, value in env.items()}
         known = self._generic.get(info)
         if known is not None:
-            wide = {name: join(known[name], value) if name in known else value for name, value in wide.items()}
+            wide = {
+                name: join(known[name], value) if name in known else value for name, value in wide.items()
+            }
         self._generic[info] = wide
         return wide
 
-    def _parameters(self, info: FunctionInfo, args: tuple[Value, ...], keywords: dict[str, Value], closure: int) -> Env:
+    def _parameters(
+        self, info: FunctionInfo, args: tuple[Value, ...], keywords: dict[str, Value], closure: int
+    ) -> Env:
         """Binds arguments to names; what is not given takes its default, else what its annotation says."""
         spec = info.node.args
         env: Env = {}
@@ -306,14 +329,18 @@ class Interpreter(Evaluator):
         if spec.vararg is not None:
             extra = args[len(named) :]
             said = self.annotation(spec.vararg.annotation, info.module, sure=True)
-            extra = tuple(said if isinstance(v, Unknown) and not isinstance(said, Unknown) else v for v in extra)
+            extra = tuple(
+                said if isinstance(v, Unknown) and not isinstance(said, Unknown) else v for v in extra
+            )
             env[spec.vararg.arg] = Sequence("tuple", extra, UNKNOWN)
         if spec.kwarg is not None:
             env[spec.kwarg.arg] = Mapping(tuple(rest.items()), UNKNOWN)
         return env
 
     def _argument(self, value: Value, arg: ast.arg, info: FunctionInfo) -> Value:
-        vague = isinstance(value, Unknown) or (isinstance(value, Plain) and value.kind is None and value.origin == "config")
+        vague = isinstance(value, Unknown) or (
+            isinstance(value, Plain) and value.kind is None and value.origin == "config"
+        )
         if vague and arg.annotation is not None:
             said = self.annotation(arg.annotation, info.module, sure=True)
             return value if isinstance(said, Unknown) else said
@@ -371,7 +398,17 @@ class Interpreter(Evaluator):
             return
         where = self.where(frame)
         self.tell(
-            F.Call(where, node, function, name, receiver, method, args, tuple(keywords.items()), result or UNKNOWN)
+            F.Call(
+                where,
+                node,
+                function,
+                name,
+                receiver,
+                method,
+                args,
+                tuple(keywords.items()),
+                result or UNKNOWN,
+            )
         )
 
     def _instantiate(
@@ -446,7 +483,7 @@ class Interpreter(Evaluator):
         base = next((name for name in lineage.external if K.is_module_class(name)), None)
         if base is None or base == "torch.nn.Module":
             return None
-        result = K.module_call(base, args, keywords)
+        result = K.module_call(base, args)
         self._tell_call(frame, node, made, f"{base}.__call__", made, "__call__", args, keywords, result)
         return result
 
@@ -464,7 +501,9 @@ class Interpreter(Evaluator):
             steps = members_of(members) if isinstance(members, Sequence) else (members,)
         for step in steps:
             results = [self.call_one(option, (value,), {}, frame, node, chance) for option in options(step)]
-            value = join(*(r if r is not None else (TAINTED if holds_tensor(value) else UNKNOWN) for r in results))
+            value = join(
+                *(r if r is not None else (TAINTED if holds_tensor(value) else UNKNOWN) for r in results)
+            )
         return value
 
     def _call_external(
@@ -483,13 +522,19 @@ class Interpreter(Evaluator):
             self._fill_container(made, name, args)
             return made
         if name in CALLS_FIRST_ARGUMENT and args:
-            rest = {k: v for k, v in keywords.items() if k not in ("use_reentrant", "context_fn", "preserve_rng_state")}
+            rest = {
+                k: v
+                for k, v in keywords.items()
+                if k not in ("use_reentrant", "context_fn", "preserve_rng_state")
+            }
             return self._call_each(args[0], args[1:], rest, frame, node, chance)
         if name == "functools.partial" and args:
             return self._partial(args, keywords)
         if name in ("torch.cond", "torch.ops.higher_order.cond") and len(args) >= 3:
             operands = members_of(args[3]) if len(args) > 3 and isinstance(args[3], Sequence) else ()
-            return join(*(self._call_each(f, operands, {}, frame, node, chance) or UNKNOWN for f in args[1:3]))
+            return join(
+                *(self._call_each(f, operands, {}, frame, node, chance) or UNKNOWN for f in args[1:3])
+            )
         if name in ("torch.vmap", "torch.func.vmap", "torch.compile") and args:
             return args[0]
         if name == "functools.reduce" and args:
@@ -497,11 +542,13 @@ class Interpreter(Evaluator):
             return self._call_each(args[0], (element, element), {}, frame, node, chance)
         result = K.external_call(name, args, keywords)
         if isinstance(result, ExternalInstance) and K.is_module_class(result.name) and not result.ident:
-            return ExternalInstance(result.name, self.heap.ident(result.name, node, frame.context, outer=self.quiet > 0))
+            return ExternalInstance(
+                result.name, self.heap.ident(result.name, node, frame.context, outer=self.quiet > 0)
+            )
         return result
 
     def _partial(self, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
-        given = (*enumerate(args[1:]), *keywords.items())
+        given: tuple[tuple[str | int, Value], ...] = (*enumerate(args[1:]), *keywords.items())
         found: list[Value] = [
             Function(o.info, o.bound, o.closure, (*o.given, *given)) if isinstance(o, Function) else o
             for o in options(args[0])
@@ -540,7 +587,7 @@ class Interpreter(Evaluator):
         if made.name == "torch.nn.Sequential":
             result = self._chain(self.heap[made].members, args, frame, node, chance)
         elif K.is_module_class(made.name):
-            result = K.module_call(made.name, args, keywords)
+            result = K.module_call(made.name, args)
         elif made.name.startswith(("torch.no_grad", "torch.autocast", "torch.inference_mode")) and args:
             return args[0]  # a context manager used as a decorator
         self._tell_call(frame, node, made, f"{made.name}.__call__", made, "__call__", args, keywords, result)
@@ -568,7 +615,11 @@ class Interpreter(Evaluator):
             result = self._mapping_method(receiver, name, args, keywords, frame, node)
         elif isinstance(receiver, (Const, Plain)):
             result = Plain("str") if isinstance(receiver, Const) else Plain(None, receiver.origin)
-            if isinstance(receiver, Const) and isinstance(receiver.value, str) and name in ("startswith", "endswith"):
+            if (
+                isinstance(receiver, Const)
+                and isinstance(receiver.value, str)
+                and name in ("startswith", "endswith")
+            ):
                 result = Plain("bool")
         elif isinstance(receiver, ExternalInstance):
             dotted = f"{receiver.name}.{name}"
@@ -597,17 +648,23 @@ class Interpreter(Evaluator):
             return Tensor(None, sure=False)
         return None
 
-    def _container_method(self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]) -> Value | None:
+    def _container_method(
+        self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]
+    ) -> Value | None:
         thing = self.heap[made]
         held = thing.members
         if name in ("append", "extend", "insert", "add_module", "__setitem__", "update") and args:
             new = self.element(args[-1]) if name in ("extend", "update") else args[-1]
             if isinstance(held, Sequence):
-                known = held.items is not None and name == "append" and len(held.items) < UNROLL and self.quiet
+                known = (
+                    held.items is not None and name == "append" and len(held.items) < UNROLL and self.quiet
+                )
                 items = (*held.items, new) if known and held.items is not None else None
                 thing.members = Sequence("list", items, join(*members_of(held), new), True)
             elif isinstance(held, Mapping):
-                thing.members = Mapping(held.entries, join(*([held.element] if held.element else []), new), True)
+                thing.members = Mapping(
+                    held.entries, join(*([held.element] if held.element else []), new), True
+                )
             return NONE
         if isinstance(held, Mapping) and name in ("items", "values", "keys", "__getitem__", "get"):
             return _mapping_view(held, name, args)
@@ -630,12 +687,16 @@ class Interpreter(Evaluator):
             return NONE
         if name in ("forward", "__call__"):
             if name == "__call__" and lineage.functions("forward"):
-                return self._call_each(self.member(made, "forward", frame), args, keywords, frame, node, chance)
+                return self._call_each(
+                    self.member(made, "forward", frame), args, keywords, frame, node, chance
+                )
             return self._inherited_forward(made, args, keywords, frame, node, chance)
         if name == "register_buffer" and args and isinstance(args[0], Const):
             value = args[1] if len(args) > 1 else keywords.get("tensor", UNKNOWN)
             tensor = tensor_of(value)
-            self.heap[made].put(str(args[0].value), Tensor(tensor.dtype, leaf=True) if tensor else value, replace=True)
+            self.heap[made].put(
+                str(args[0].value), Tensor(tensor.dtype, leaf=True) if tensor else value, replace=True
+            )
             return NONE
         if name in ("add_module", "register_module") and len(args) > 1 and isinstance(args[0], Const):
             self.heap[made].put(str(args[0].value), args[1], replace=True)
@@ -686,26 +747,38 @@ class Interpreter(Evaluator):
                 return Sequence("iterator", None, Plain("int", "tensor"))
             for origin in ("tensor", "random", "shape"):
                 if any(isinstance(v, Plain) and v.origin == origin for a in args for v in options(a)):
-                    return Sequence("iterator", None, Plain("int", origin))  # type: ignore[arg-type]
-            if len(args) == 1 and isinstance(first, Const) and isinstance(first.value, int) and first.value <= 0:
+                    return Sequence("iterator", None, Plain("int", origin))
+            if (
+                len(args) == 1
+                and isinstance(first, Const)
+                and isinstance(first.value, int)
+                and first.value <= 0
+            ):
                 return Sequence("iterator", (), UNKNOWN)
             return Sequence("iterator", None, Plain("int"))
         if name in ("list", "tuple", "set", "sorted", "reversed", "iter", "frozenset"):
-            kind = name if name in ("list", "tuple", "set") else "list"
+            kinds: dict[str, Kind] = {"tuple": "tuple", "set": "set"}
+            kind = kinds.get(name, "list")
             if not args:
-                return Sequence(kind, (), UNKNOWN)  # type: ignore[arg-type]
+                return Sequence(kind, (), UNKNOWN)
             members = self.container_members(first)
             source = members if members is not None else first
-            if isinstance(source, Sequence) and source.items is not None and name in ("list", "tuple", "iter"):
-                return Sequence(kind, source.items, UNKNOWN)  # type: ignore[arg-type]
-            return Sequence(kind, None, self.element(first))  # type: ignore[arg-type]
+            if (
+                isinstance(source, Sequence)
+                and source.items is not None
+                and name in ("list", "tuple", "iter")
+            ):
+                return Sequence(kind, source.items, UNKNOWN)
+            return Sequence(kind, None, self.element(first))
         if name == "enumerate":
             return self._enumerate(first)
         if name == "zip":
             return self._zip(args)
         if name == "map" and len(args) > 1:
             inner = tuple(self.element(a) for a in args[1:])
-            return Sequence("iterator", None, self._call_each(first, inner, {}, frame, node, chance) or UNKNOWN)
+            return Sequence(
+                "iterator", None, self._call_each(first, inner, {}, frame, node, chance) or UNKNOWN
+            )
         if name == "filter" and len(args) > 1:
             if first != NONE:
                 kept = self._call_each(first, (self.element(args[1]),), {}, frame, node, chance) or UNKNOWN
@@ -718,14 +791,20 @@ class Interpreter(Evaluator):
             return self._reduce(name, args)
         if name in ("abs", "pow", "divmod"):
             tensor = tensor_of(first)
-            return Tensor(tensor.dtype, tensor.sure) if tensor else (first if isinstance(first, Plain) else Plain())
+            return (
+                Tensor(tensor.dtype, tensor.sure)
+                if tensor
+                else (first if isinstance(first, Plain) else Plain())
+            )
         if name == "dict":
             base = first if isinstance(first, Mapping) else Mapping((), self.element(first) if args else None)
             return Mapping((*base.entries, *keywords.items()), base.element)
         if name == "getattr" and len(args) >= 2:
             if isinstance(args[1], Const) and isinstance(args[1].value, str):
                 found = self.attribute(first, args[1].value, frame)
-                return join(found, args[2]) if len(args) > 2 and isinstance(found, (Unknown, Method)) else found
+                return (
+                    join(found, args[2]) if len(args) > 2 and isinstance(found, (Unknown, Method)) else found
+                )
             return self._some_attribute(first)
         if name == "setattr" and len(args) == 3 and isinstance(first, Instance):
             if isinstance(args[1], Const):
@@ -746,7 +825,18 @@ class Interpreter(Evaluator):
             return Plain()
         if name == "slice":
             return Plain("slice")
-        if name in ("super", "vars", "locals", "globals", "dir", "open", "eval", "compile", "__import__", "object"):
+        if name in (
+            "super",
+            "vars",
+            "locals",
+            "globals",
+            "dir",
+            "open",
+            "eval",
+            "compile",
+            "__import__",
+            "object",
+        ):
             return UNKNOWN
         if name.endswith(("Error", "Exception", "Warning")) or name in ("StopIteration", "property"):
             return ExternalInstance(name)
@@ -789,7 +879,9 @@ class Interpreter(Evaluator):
         for option in options(owner):
             if isinstance(option, Instance):
                 held.extend(
-                    v for v in self.heap[option].attributes.values() if any(self.is_module(o) for o in options(v))
+                    v
+                    for v in self.heap[option].attributes.values()
+                    if any(self.is_module(o) for o in options(v))
                 )
         return join(*held) if held else UNKNOWN
 
@@ -834,7 +926,12 @@ class Interpreter(Evaluator):
             items = None
             if receiver.items is not None and name == "append" and len(receiver.items) < 4 * UNROLL:
                 items = (*receiver.items, new)
-            elif receiver.items is not None and name == "extend" and isinstance(args[0], Sequence) and args[0].items:
+            elif (
+                receiver.items is not None
+                and name == "extend"
+                and isinstance(args[0], Sequence)
+                and args[0].items
+            ):
                 items = (*receiver.items, *args[0].items) if len(receiver.items) < UNROLL else None
             members = [m for m in members_of(receiver) if m != UNKNOWN or receiver.items is None]
             element = UNKNOWN if items is not None else join(*members, new)
@@ -864,8 +961,10 @@ class Interpreter(Evaluator):
         node: ast.Call,
     ) -> Value | None:
         if name == "update":
-            extra = args[0] if args and isinstance(args[0], Mapping) else Mapping((), UNKNOWN if args else None)
-            entries = {**dict(receiver.entries), **dict(extra.entries), **keywords}
+            extra = (
+                args[0] if args and isinstance(args[0], Mapping) else Mapping((), UNKNOWN if args else None)
+            )
+            entries: dict[object, Value] = dict((*receiver.entries, *extra.entries, *keywords.items()))
             rest = [e for e in (receiver.element, extra.element) if e is not None]
             merged = Mapping(tuple(entries.items()), join(*rest) if rest else None, receiver.outer)
             self._rebind(node.func, merged, frame)
@@ -897,7 +996,9 @@ class Interpreter(Evaluator):
                 self.quiet -= 1
             for option in options(owner):
                 if isinstance(option, Instance):
-                    self.heap[option].put(node.attr, value, replace=bool(self.quiet) and not frame.conditional)
+                    self.heap[option].put(
+                        node.attr, value, replace=bool(self.quiet) and not frame.conditional
+                    )
 
     # statements
 
@@ -954,7 +1055,7 @@ class Interpreter(Evaluator):
     def _load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
         """The read that `target += ...` starts with, one node for each target."""
         if id(target) not in self._loads:
-            self._loads[id(target)] = cast(ast.expr, ast.copy_location(_as_load(target), target))
+            self._loads[id(target)] = ast.copy_location(_as_load(target), target)
         return self._loads[id(target)]
 
     def assign(
@@ -980,7 +1081,13 @@ class Interpreter(Evaluator):
             self._assign_item(target, value, frame, augmented)
 
     def _assign_name(
-        self, target: ast.Name, value: Value, frame: Frame, source: ast.expr | None, augmented: bool, old: Value | None
+        self,
+        target: ast.Name,
+        value: Value,
+        frame: Frame,
+        source: ast.expr | None,
+        augmented: bool,
+        old: Value | None,
     ) -> None:
         scope = frame.outside.get(target.id)
         if scope is None:
@@ -998,7 +1105,16 @@ class Interpreter(Evaluator):
         while inner is not None:
             if target.id in inner.env:
                 self.tell(
-                    F.Store(self.where(frame), target, "nonlocal", None, target.id, value, inner.env[target.id], reads)
+                    F.Store(
+                        self.where(frame),
+                        target,
+                        "nonlocal",
+                        None,
+                        target.id,
+                        value,
+                        inner.env[target.id],
+                        reads,
+                    )
                 )
                 inner.env[target.id] = join(inner.env[target.id], value)
                 return
@@ -1020,7 +1136,9 @@ class Interpreter(Evaluator):
                     inner = element.value if isinstance(element, ast.Starred) else element
                     self.assign(inner, item, frame)
                 return
-        rows = [v for v in options(value) if isinstance(v, Sequence) and v.items and len(v.items) == len(elements)]
+        rows = [
+            v for v in options(value) if isinstance(v, Sequence) and v.items and len(v.items) == len(elements)
+        ]
         if rows and starred is None:
             for index, element in enumerate(elements):
                 self.assign(element, join(*(cast("tuple[Value, ...]", r.items)[index] for r in rows)), frame)
@@ -1063,9 +1181,23 @@ class Interpreter(Evaluator):
             elif isinstance(option, ExternalInstance):
                 if option.ident:
                     self.heap[option].put(target.attr, value, replace=False)
-                self.tell(F.Store(self.where(frame), target, "attribute", option, target.attr, value, before, reads, self.is_module(option)))
+                self.tell(
+                    F.Store(
+                        self.where(frame),
+                        target,
+                        "attribute",
+                        option,
+                        target.attr,
+                        value,
+                        before,
+                        reads,
+                        self.is_module(option),
+                    )
+                )
             elif isinstance(option, (Tensor, Class, Function, External)):
-                self.tell(F.Store(self.where(frame), target, "attribute", option, target.attr, value, before, reads))
+                self.tell(
+                    F.Store(self.where(frame), target, "attribute", option, target.attr, value, before, reads)
+                )
         if isinstance(target.value, ast.Name):
             frame.env[f"{target.value.id}.{target.attr}"] = value
 
@@ -1100,16 +1232,24 @@ class Interpreter(Evaluator):
                 if -len(base.items) <= index.value < len(base.items):
                     items = list(base.items)
                     items[index.value] = value
-                    self._put_back(target.value, Sequence(base.kind, tuple(items), UNKNOWN, base.outer), frame)
+                    self._put_back(
+                        target.value, Sequence(base.kind, tuple(items), UNKNOWN, base.outer), frame
+                    )
                 return
-            self._put_back(target.value, Sequence(base.kind, None, join(self.element(base), value), base.outer), frame)
+            self._put_back(
+                target.value, Sequence(base.kind, None, join(self.element(base), value), base.outer), frame
+            )
         elif self.container_members(base) is not None and isinstance(base, (Instance, ExternalInstance)):
             self._container_method(base, "__setitem__", (index, value))
 
     def do_if(self, node: ast.If, frame: Frame) -> bool:
         answer = self.test(node.test, "if", frame)
         return self._branches(
-            [(self._assumed(node.test, taken, frame), body) for taken, body in ((True, node.body), (False, node.orelse)) if answer in (None, taken)],
+            [
+                (self._assumed(node.test, taken, frame), body)
+                for taken, body in ((True, node.body), (False, node.orelse))
+                if answer in (None, taken)
+            ],
             frame,
             undecided=answer is None,
         )
@@ -1132,7 +1272,13 @@ class Interpreter(Evaluator):
         frame.env = merged
         return True
 
-    def _loop(self, frame: Frame, kind: F.Enclosing, rounds: list[Value | None], node: ast.For | ast.AsyncFor | ast.While) -> bool:
+    def _loop(
+        self,
+        frame: Frame,
+        kind: F.Enclosing,
+        rounds: list[Value | None],
+        node: ast.For | ast.AsyncFor | ast.While,
+    ) -> bool:
         """Interprets a loop's body for each round, until nothing new is learnt where members are not known."""
         outer_exits, outer_enclosing, outer_conditional = frame.exits, frame.enclosing, frame.conditional
         frame.enclosing = (*outer_enclosing, kind)
@@ -1164,7 +1310,11 @@ class Interpreter(Evaluator):
         self.tell_loop(node.iter, value, False, frame)
         members = self.container_members(value)
         source = members if members is not None else value
-        if isinstance(source, Sequence) and source.items is not None and not (source.outer and not source.items):
+        if (
+            isinstance(source, Sequence)
+            and source.items is not None
+            and not (source.outer and not source.items)
+        ):
             items: list[Value | None] = list(source.items)
             if not items:
                 return self.block(node.orelse, frame)
@@ -1276,16 +1426,26 @@ def _widen(value: Value) -> Value:
     if isinstance(value, Const) and value.value is not None:
         return Plain(type(value.value).__name__)
     if isinstance(value, Sequence):
-        return Sequence(value.kind, None, join(*(_widen(m) for m in members_of(value))) if members_of(value) else UNKNOWN, value.outer)
+        return Sequence(
+            value.kind,
+            None,
+            join(*(_widen(m) for m in members_of(value))) if members_of(value) else UNKNOWN,
+            value.outer,
+        )
     if isinstance(value, Mapping):
-        values = [_widen(v) for _, v in value.entries] + ([value.element] if value.element is not None else [])
+        values = [_widen(v) for _, v in value.entries] + (
+            [value.element] if value.element is not None else []
+        )
         return Mapping((), join(*values) if values else None, value.outer)
     return value
 
 
 def _reads(source: ast.expr, target: ast.Attribute) -> bool:
     wanted = ast.unparse(target)
-    return any(isinstance(n, ast.Attribute) and n.attr == target.attr and ast.unparse(n) == wanted for n in ast.walk(source))
+    return any(
+        isinstance(n, ast.Attribute) and n.attr == target.attr and ast.unparse(n) == wanted
+        for n in ast.walk(source)
+    )
 
 
 def _as_load(node: ast.expr) -> ast.expr:

@@ -15,6 +15,7 @@ from tcready.static.values import (
     External,
     ExternalInstance,
     Mapping,
+    Origin,
     Plain,
     Sequence,
     Tensor,
@@ -47,12 +48,16 @@ FLOAT_OPS = frozenset(
 )
 PAIRS = frozenset("max min sort topk median mode kthvalue cummax cummin aminmax".split())
 """Give (values, indices) where a dimension is given, or always."""
-ALWAYS_PAIRS = frozenset("sort topk kthvalue cummax cummin aminmax mode std_mean var_mean frexp slogdet".split())
+ALWAYS_PAIRS = frozenset(
+    "sort topk kthvalue cummax cummin aminmax mode std_mean var_mean frexp slogdet".split()
+)
 TUPLES = frozenset(
     "split chunk unbind tensor_split split_with_sizes hsplit vsplit dsplit meshgrid broadcast_tensors svd qr eigh eig "
     "lu unsafe_chunk unsafe_split triangular_solve lstsq atleast_1d_tuple".split()
 )
-SHAPE_READS = frozenset("size shape stride numel nelement dim ndimension storage_offset __len__ broadcast_shapes".split())
+SHAPE_READS = frozenset(
+    "size shape stride numel nelement dim ndimension storage_offset __len__ broadcast_shapes".split()
+)
 PLAIN_READS = frozenset(
     "is_floating_point is_complex is_contiguous is_signed element_size get_device data_ptr is_tensor is_storage "
     "is_pinned is_shared is_set_to is_conj is_neg is_same_size is_inference dtype device has_names itemsize "
@@ -194,9 +199,13 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
     if base in ("nonzero", "where") and keywords.get("as_tuple") == Const(True):
         return Sequence("tuple", None, Tensor("int", sure))
     if base in ("unique", "unique_consecutive"):
-        extra = [k for k in ("return_inverse", "return_counts") if keywords.get(k, Const(False)) != Const(False)]
+        extra = [
+            k for k in ("return_inverse", "return_counts") if keywords.get(k, Const(False)) != Const(False)
+        ]
         if extra:
-            return Sequence("tuple", (Tensor(subject.dtype, sure), *(Tensor("int", sure) for _ in extra)), UNKNOWN)
+            return Sequence(
+                "tuple", (Tensor(subject.dtype, sure), *(Tensor("int", sure) for _ in extra)), UNKNOWN
+            )
         return Tensor(subject.dtype, sure)
     if base in ALWAYS_PAIRS:
         return Sequence("tuple", (Tensor(None, sure), Tensor(None, sure)), UNKNOWN)
@@ -215,11 +224,17 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
             return Tensor(known[0], sure)
         return Tensor(subject.dtype if not any(isinstance(v, (Plain, Tensor)) for v in args) else None, sure)
     if base in ("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"):
-        return Tensor(dtype_of(keywords.get("dtype")) or (None if "dtype" in keywords else subject.dtype), sure)
+        return Tensor(
+            dtype_of(keywords.get("dtype")) or (None if "dtype" in keywords else subject.dtype), sure
+        )
     if base.endswith("_like"):
-        return Tensor(dtype_of(keywords.get("dtype")) or (None if "dtype" in keywords else subject.dtype), sure)
+        return Tensor(
+            dtype_of(keywords.get("dtype")) or (None if "dtype" in keywords else subject.dtype), sure
+        )
     if base in ("type_as", "view_as_complex", "view_as_real", "sum", "cumsum", "prod", "where", "abs"):
-        return Tensor(None if subject.dtype == "bool" or base in ("type_as", "where") else subject.dtype, sure)
+        return Tensor(
+            None if subject.dtype == "bool" or base in ("type_as", "where") else subject.dtype, sure
+        )
     asked = dtype_of(keywords.get("dtype"))
     return Tensor(asked or subject.dtype, sure)
 
@@ -231,7 +246,9 @@ def binary(op: str, left: Value, right: Value) -> Value:
         sure = (lt is None or lt.sure) and (rt is None or rt.sure)
         unsure = not ((lt and is_surely_tensor(left)) or (rt and is_surely_tensor(right)))
         if op in ("BitAnd", "BitOr", "BitXor"):
-            dtype: DType | None = "bool" if (lt and lt.dtype == "bool") or (rt and rt.dtype == "bool") else None
+            dtype: DType | None = (
+                "bool" if (lt and lt.dtype == "bool") or (rt and rt.dtype == "bool") else None
+            )
         elif op == "Div":
             dtype = "float"
         else:
@@ -274,10 +291,14 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
     if root == "numpy":
         return _numpy_call(name)
     if root == "math":
-        return Plain("int" if name in ("math.ceil", "math.floor", "math.trunc", "math.isqrt") else None, _origin(args))
+        return Plain(
+            "int" if name in ("math.ceil", "math.floor", "math.trunc", "math.isqrt") else None, _origin(args)
+        )
     if root == "random":
         return Plain(None, "random")
-    if name.startswith(("os.", "time.", "sys.", "platform.", "re.", "json.", "inspect.", "string.", "logging.")):
+    if name.startswith(
+        ("os.", "time.", "sys.", "platform.", "re.", "json.", "inspect.", "string.", "logging.")
+    ):
         if name == "logging.getLogger":
             return ExternalInstance("logging.Logger")
         return Plain()
@@ -292,15 +313,37 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
         return Mapping((), UNKNOWN)
     if root == "einops" and args:
         return Tensor(None)
-    if root in ("ctypes", "threading", "contextlib", "datetime", "pathlib", "uuid", "weakref", "io", "types", "string"):
+    if root in (
+        "ctypes",
+        "threading",
+        "contextlib",
+        "datetime",
+        "pathlib",
+        "uuid",
+        "weakref",
+        "io",
+        "types",
+        "string",
+    ):
         return ExternalInstance(name)
-    if root in ("collections", "itertools", "functools", "operator", "enum", "dataclasses", "abc", "copy", "typing"):
+    if root in (
+        "collections",
+        "itertools",
+        "functools",
+        "operator",
+        "enum",
+        "dataclasses",
+        "abc",
+        "copy",
+        "typing",
+    ):
         return TAINTED if any(holds_tensor(a) for a in args) else UNKNOWN
     return None
 
 
-def _origin(args: tuple[Value, ...]) -> str:
-    for origin in ("tensor", "random", "shape"):
+def _origin(args: tuple[Value, ...]) -> Origin:
+    origins: tuple[Origin, ...] = ("tensor", "random", "shape")
+    for origin in origins:
         if origin == "tensor" and any(tensor_of(a) or number_from_tensor(a) for a in args):
             return "tensor"
         if any(isinstance(v, Plain) and v.origin == origin for a in args for v in options(a)):
@@ -324,9 +367,16 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             return Tensor(None, leaf=True)
         return ExternalInstance("torch.nn." + last if short.startswith("nn.modules.") else name)
     if last[:1].isupper():
-        if last in ("Tensor", "FloatTensor", "LongTensor", "BoolTensor", "IntTensor", "HalfTensor", "DoubleTensor"):
-            kind: DType | None = {"LongTensor": "int", "IntTensor": "int", "BoolTensor": "bool"}.get(last, "float")  # type: ignore[assignment]
-            return Tensor(kind)
+        if last in (
+            "Tensor",
+            "FloatTensor",
+            "LongTensor",
+            "BoolTensor",
+            "IntTensor",
+            "HalfTensor",
+            "DoubleTensor",
+        ):
+            return Tensor(TENSOR_CLASSES.get(last, "float"))
         return Plain("Size") if last == "Size" else ExternalInstance(name)
     if name.startswith(TENSOR_NAMESPACES):
         subject = tensor_of(args[0]) if args else None
@@ -384,8 +434,12 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             ]
             merged = tensor_of(join(*inner)) if inner else None
             return Tensor(merged.dtype if merged else None)
-        return _operation(short, Tensor(subject.dtype) if subject else Tensor(), args[1:] if args else (), keywords)
-    if short.startswith(("cuda.", "backends.", "distributed.", "version.", "mps.", "xpu.", "cpu.", "accelerator.")):
+        return _operation(
+            short, Tensor(subject.dtype) if subject else Tensor(), args[1:] if args else (), keywords
+        )
+    if short.startswith(
+        ("cuda.", "backends.", "distributed.", "version.", "mps.", "xpu.", "cpu.", "accelerator.")
+    ):
         return Plain()
     if short.startswith(("autograd.grad",)):
         return Sequence("tuple", None, Tensor())
@@ -395,8 +449,14 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         return Sequence("tuple", (Tensor(), Tensor("int")), UNKNOWN)
     if short.startswith(("utils.cpp_extension.", "utils.data.", "classes.")):
         return ExternalInstance(name)
-    if short.startswith(("jit.", "compiler.", "library.", "_dynamo.", "fx.", "profiler.", "random.", "autograd.")):
-        return args[0] if short in ("jit.script", "jit.trace", "compiler.disable") and args else ExternalInstance(name)
+    if short.startswith(
+        ("jit.", "compiler.", "library.", "_dynamo.", "fx.", "profiler.", "random.", "autograd.")
+    ):
+        return (
+            args[0]
+            if short in ("jit.script", "jit.trace", "compiler.disable") and args
+            else ExternalInstance(name)
+        )
     return None
 
 
@@ -416,8 +476,12 @@ def _python_dtype(value: Value) -> DType | None:
     return kind if kind in ("bool", "int", "float") else None  # type: ignore[return-value]
 
 
+TENSOR_CLASSES: dict[str, DType] = {"LongTensor": "int", "IntTensor": "int", "BoolTensor": "bool"}
 RNN_MODULES = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
-CONTAINERS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict", "torch.nn.ParameterList", "torch.nn.ParameterDict"})
+CONTAINERS = frozenset(
+    f"torch.nn.{name}"
+    for name in ("ModuleList", "Sequential", "ModuleDict", "ParameterList", "ParameterDict")
+)
 CELLS = frozenset({"torch.nn.LSTMCell"})
 
 
@@ -427,7 +491,7 @@ def is_module_class(name: str) -> bool:
     return name.startswith("torch.nn.") and last[:1].isupper() and last not in ("Parameter", "Buffer")
 
 
-def module_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
+def module_call(name: str, args: tuple[Value, ...]) -> Value:
     """What calling an instance of the torch.nn class `name` gives."""
     out = Tensor("float")
     if name in RNN_MODULES:
@@ -460,7 +524,19 @@ def module_method(name: str, module: Value) -> Value | None:
         return Sequence("iterator", None, UNKNOWN)
     if name in ("named_children", "named_modules"):
         return Sequence("iterator", None, Sequence("tuple", (Plain("str"), UNKNOWN), UNKNOWN))
-    if name in ("train", "eval", "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "requires_grad_", "apply"):
+    if name in (
+        "train",
+        "eval",
+        "to",
+        "cuda",
+        "cpu",
+        "half",
+        "float",
+        "double",
+        "bfloat16",
+        "requires_grad_",
+        "apply",
+    ):
         return module
     if name == "state_dict":
         return Mapping((), Tensor(leaf=True))

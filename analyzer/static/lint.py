@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tcready.schema import (
     BREAKING,
@@ -27,11 +27,11 @@ from tcready.schema import (
     origin_of,
 )
 from tcready.static import locate
-from tcready.static.facts import Fact
+from tcready.static.facts import Fact, Loop, Test
 from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
 from tcready.static.interp import Interpreter
 from tcready.static.rule import Claim, Rule
-from tcready.static.source import Source, UnreadableError
+from tcready.static.source import UnreadableError
 from tcready.static.values import (
     Choice,
     Class,
@@ -43,6 +43,9 @@ from tcready.static.values import (
     options,
     tensor_of,
 )
+
+if TYPE_CHECKING:
+    from tcready.static.concrete import Concrete
 
 CHANCES: tuple[Confidence, ...] = ("low", "medium", "high")
 IGNORED_FOLDERS = frozenset(
@@ -120,7 +123,8 @@ def lint(targets: Sequence[str], rules: Sequence[Rule], options: LintOptions) ->
         targets=tuple(targets_found),
         sources=tuple(sources),
         skipped=tuple(
-            Skipped(display_path(str(path), str(options.root)), reason) for path, reason in sorted(unread.items())
+            Skipped(display_path(str(path), str(options.root)), reason)
+            for path, reason in sorted(unread.items())
         ),
         warnings=(),
         statistics=_statistics(passes[0].interpreter, last, options.root),
@@ -131,7 +135,8 @@ def _chosen(rules: Sequence[Rule], options: LintOptions) -> list[Rule]:
     return [
         rule
         for rule in rules
-        if (not options.select or rule.code.startswith(options.select)) and not (options.ignore and rule.code.startswith(options.ignore))
+        if (not options.select or rule.code.startswith(options.select))
+        and not (options.ignore and rule.code.startswith(options.ignore))
     ]
 
 
@@ -150,10 +155,12 @@ def _entries(target: str, program: Program, root: Path, skipped: dict[Path, str]
         module = program.module(place)
         if module is None:
             if locate.find_module(place, program.search_path) is None:
-                raise TcreadyError(f"{target}: no module {place!r} on the search path; is its package installed here?")
+                raise TcreadyError(
+                    f"{target}: no module {place!r} on the search path; is its package installed here?"
+                )
             reason = next(iter(program.skipped.values()), "its source is not read")
             raise TcreadyError(f"{target}: {reason}")
-        yield _named(target, module, name, program)
+        yield _named(target, module, name)
         return
     path = (root / place).resolve() if not Path(place).is_absolute() else Path(place)
     if path.is_dir():
@@ -170,9 +177,9 @@ def _entries(target: str, program: Program, root: Path, skipped: dict[Path, str]
 def _python_files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.iterdir()):
         if path.is_dir():
-            if path.name not in IGNORED_FOLDERS and not path.name.startswith(".") and not path.is_symlink():
-                if not path.name.endswith(".egg-info"):
-                    yield from _python_files(path)
+            hidden = path.name.startswith(".") or path.name.endswith(".egg-info")
+            if path.name not in IGNORED_FOLDERS and not hidden and not path.is_symlink():
+                yield from _python_files(path)
         elif path.suffix == ".py":
             yield path
 
@@ -188,14 +195,18 @@ def _file_entries(
     if name is None:
         yield Entry(target, module, None)
     else:
-        yield _named(target, module, name, program)
+        yield _named(target, module, name)
 
 
-def _named(target: str, module: ModuleInfo, name: str, program: Program) -> Entry:
+def _named(target: str, module: ModuleInfo, name: str) -> Entry:
     if name.split(".")[0] not in module.bindings and not module.stars:
-        known = [n for n, b in module.bindings.items() if any(isinstance(x, (ClassInfo, FunctionInfo)) for x in b)]
+        known = [
+            n for n, b in module.bindings.items() if any(isinstance(x, (ClassInfo, FunctionInfo)) for x in b)
+        ]
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
-        raise TcreadyError(f"{target}: no {name!r} in {module.path.name}" + (f"; it has {shown}" if shown else ""))
+        raise TcreadyError(
+            f"{target}: no {name!r} in {module.path.name}" + (f"; it has {shown}" if shown else "")
+        )
     return Entry(target, module, name)
 
 
@@ -224,6 +235,9 @@ class _Pass:
     def __init__(self, interpreter: Interpreter, entries: Sequence[Entry]) -> None:
         self.interpreter = interpreter
         self.analyses: list[Analysis] = []
+        self.places: dict[tuple[str, int, int, str], set[int]] = {}
+        """Where each claim was made: the contexts, by its key."""
+        self._read: dict[str, Concrete] = {}
         for entry in entries:
             self.analyses.extend(self._analyse(entry))
 
@@ -276,7 +290,7 @@ class _Pass:
             yield Analysis(target, interpreter.run_function(value, value.info) or 0, None)
 
     def _whole_file(self, entry: Entry) -> Iterator[Analysis]:
-        """Every nn.Module of a file: first those that no other class of it uses, then what was not reached."""
+        """Every nn.Module of a file: those that no other class uses first, then what was not reached."""
         interpreter = self.interpreter
         classes = [c for c in entry.module.classes() if interpreter.lineage(c).is_module]
         classes = [c for c in classes if interpreter.lineage(c).functions("forward")]
@@ -316,7 +330,6 @@ class _Pass:
                 listening.setdefault(kind, []).append(rule)
         claims: dict[tuple[str, int, int, str], tuple[Rule, Claim, Fact, Confidence]] = {}
         origins: dict[str, str] = {}
-        self.places: dict[tuple[str, int, int, str], set[int]] = {}
         for fact in self.interpreter.facts:
             path = fact.where.path
             if path not in origins:
@@ -342,6 +355,8 @@ class _Pass:
                 continue
             chain = next((chains[c] for c in sorted(self.places[key]) if c in chains), ())
             finding = self._finding(rule, claim, fact, confidence, chain, options, origins[key[0]])
+            if finding is None:
+                continue
             count = repeats.get(finding.fingerprint, 0)
             repeats[finding.fingerprint] = count + 1
             if count:
@@ -368,8 +383,10 @@ class _Pass:
         chain: tuple[str, ...],
         options: LintOptions,
         origin: str,
-    ) -> Finding:
-        source = self._source(fact.where.path)
+    ) -> Finding | None:
+        """The finding of a claim; None where a comment of the source silences it."""
+        concrete = self._concrete(fact.where.path)
+        source = concrete.source
         node = fact.node
         effect = claim.effect or rule.effect
         level: Level = claim.level or rule.level
@@ -382,6 +399,11 @@ class _Pass:
         end = node.end_col_offset or 0
         if isinstance(node, ast.ClassDef):  # the header alone, never a body
             last, end = node.lineno, node.col_offset + len(f"class {node.name}")
+        if concrete.silenced(rule.code, node.lineno, last):
+            return None
+        column, end_column = source.column(node.lineno, node.col_offset), source.column(last, end)
+        located = concrete.locate(node.lineno, column, last, end_column)
+        written = located.code if located else text
         return Finding(
             rule=rule.code,
             name=rule.name,
@@ -391,9 +413,9 @@ class _Pass:
             message=claim.message,
             path=shown,
             line=node.lineno,
-            column=source.column(node.lineno, node.col_offset),
+            column=column,
             end_line=last,
-            end_column=source.column(last, end),
+            end_column=end_column,
             symbol=fact.where.symbol,
             origin="own" if origin == "own" else "third_party",
             status="predicted",
@@ -401,15 +423,18 @@ class _Pass:
             targets=(),
             fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
             fix=Fix(title=_first_sentence(rule.instead), safe=False, diff=None, verified=None),
-            evidence=tuple(_evidence(fact, effect in BREAKING)),
+            evidence=tuple(_evidence(fact, written, confidence, effect in BREAKING)),
             reached_by=chain,
         )
 
-    def _source(self, path: str) -> Source:
-        for module in self.interpreter.program.modules():
-            if str(module.path) == path:
-                return module.source
-        raise KeyError(path)
+    def _concrete(self, path: str) -> Concrete:
+        """The concrete syntax of an analysed file; libcst is loaded once something is suspected."""
+        from tcready.static.concrete import Concrete
+
+        if path not in self._read:
+            sources = (m.source for m in self.interpreter.program.modules() if str(m.path) == path)
+            self._read[path] = Concrete(next(sources))
+        return self._read[path]
 
     # targets
 
@@ -429,7 +454,9 @@ class _Pass:
         for analysis in self.analyses:
             if analysis.root is None:
                 prints = sorted({p for found in breaking.values() for p in found})
-                made.append(StaticTarget(analysis.target, (StaticModule("", "function", None, None, tuple(prints)),)))
+                made.append(
+                    StaticTarget(analysis.target, (StaticModule("", "function", None, None, tuple(prints)),))
+                )
                 continue
             modules: list[StaticModule] = []
             for node in module_tree(self.interpreter, analysis.root):
@@ -443,7 +470,9 @@ class _Pass:
                     forward = self.interpreter.lineage(value.cls).functions("forward")
                     if forward and where is None:
                         where = (str(forward[0].module.path), forward[0].node.lineno)
-                names = [v.cls.name if isinstance(v, Instance) else v.name.rpartition(".")[2] for v in node.values]
+                names = [
+                    v.cls.name if isinstance(v, Instance) else v.name.rpartition(".")[2] for v in node.values
+                ]
                 modules.append(
                     StaticModule(
                         node.name,
@@ -459,7 +488,7 @@ class _Pass:
 
     @property
     def _codes(self) -> list[str]:
-        return sorted({key[3] for key in getattr(self, "places", {})})
+        return sorted({key[3] for key in self.places})
 
 
 def _claims(rule: Rule, fact: Fact) -> Iterable[Claim]:
@@ -495,7 +524,20 @@ def _sureness(value: Any) -> Iterator[Confidence]:
             yield "medium"
 
 
-def _evidence(fact: Fact, breaks: bool) -> Iterator[str]:
+def _evidence(fact: Fact, written: str, confidence: Confidence, breaks: bool) -> Iterator[str]:
+    """Why the static pass says so, in plain words."""
+    values = [getattr(fact, name, None) for name in ("value", "receiver", "base", "args")]
+    flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,)) if v is not None]
+    shown = written if len(written) <= 80 else written[:77] + "..."
+    tensors = [t for v in flat if (t := tensor_of(v))]
+    if isinstance(fact, (Test, Loop)) and tensors:
+        yield f"`{shown}` is a tensor" + ("" if confidence == "high" else ", as far as the source tells")
+    elif tensors:
+        yield f"`{shown}` is given a tensor" + (
+            "" if confidence == "high" else ", as far as the source tells"
+        )
+    else:
+        yield f"`{shown}` is reached by code that gets compiled"
     if breaks and fact.where.enclosing:
         inner = fact.where.enclosing[-1]
         yield f"stands in a `{inner}`: a break here makes Dynamo run the whole of `{fact.where.symbol}` eagerly"

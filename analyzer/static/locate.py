@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 OPAQUE = frozenset(
@@ -26,14 +26,11 @@ def is_opaque(name: str) -> bool:
 
 def default_search_path(root: Path) -> tuple[Path, ...]:
     """`root` first, then this interpreter's path with what its `.pth` files add, in order."""
-    found = [root]
-    for entry in sys.path:
-        if entry and (path := Path(entry)).is_dir():
-            found.append(path)
-    return tuple(dict.fromkeys(found))
+    found = (path for entry in sys.path if entry and (path := Path(entry)).is_dir())
+    return tuple(dict.fromkeys((root, *found)))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _additions(folder: Path) -> tuple[tuple[Path, ...], tuple[tuple[str, Path], ...]]:
     """Plain folders named by the `.pth` files of `folder`, and the packages its editable finders map."""
     folders: list[Path] = []
@@ -53,7 +50,11 @@ def _additions(folder: Path) -> tuple[tuple[Path, ...], tuple[tuple[str, Path], 
         except (OSError, SyntaxError, ValueError):
             continue
         for node in tree.body:
-            names = [t.id for t in getattr(node, "targets", [getattr(node, "target", None)]) if isinstance(t, ast.Name)]
+            names = [
+                t.id
+                for t in getattr(node, "targets", [getattr(node, "target", None)])
+                if isinstance(t, ast.Name)
+            ]
             value = getattr(node, "value", None)
             if "MAPPING" in names and isinstance(value, ast.Dict):
                 mapping.extend((key, Path(path)) for key, path in ast.literal_eval(value).items())

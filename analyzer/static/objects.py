@@ -1,4 +1,4 @@
-"""Objects and classes as inference sees them: attributes in a heap, method resolution order, what is a module."""
+"""Objects and classes as inference sees them: attributes in a heap, method resolution order."""
 
 from __future__ import annotations
 
@@ -21,10 +21,16 @@ class Lineage:
         """An nn.Module; where a base is out of sight, a class with its own `forward` is taken for one."""
         if any(is_module_class(name) for name in self.external):
             return True
-        unseen = [name for name in self.external if name not in ("object", "abc.ABC", "typing.Generic", "typing.Protocol")]
-        return bool(unseen) and any(
-            "forward" in c.functions for c in self.classes
-        ) and not any(name.startswith("torch.") for name in unseen)
+        unseen = [
+            name
+            for name in self.external
+            if name not in ("object", "abc.ABC", "typing.Generic", "typing.Protocol")
+        ]
+        return (
+            bool(unseen)
+            and any("forward" in c.functions for c in self.classes)
+            and not any(name.startswith("torch.") for name in unseen)
+        )
 
     @property
     def container(self) -> str | None:

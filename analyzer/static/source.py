@@ -59,7 +59,9 @@ def read(path: Path) -> Source:
     except (SyntaxError, LookupError) as error:
         raise UnreadableError(f"cannot be decoded: {error}") from None
     except UnicodeDecodeError as error:
-        raise UnreadableError(f"cannot be decoded: {error.encoding} does not fit at byte {error.start}") from None
+        raise UnreadableError(
+            f"cannot be decoded: {error.encoding} does not fit at byte {error.start}"
+        ) from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in somebody's source are not ours to tell

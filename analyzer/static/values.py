@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo
 
 DType = Literal["bool", "int", "float"]
+Kind = Literal["list", "tuple", "set", "iterator"]
 Origin = Literal["tensor", "shape", "config", "random"]
 
 
@@ -32,7 +33,7 @@ class Tensor:
 class Const:
     """A Python constant whose value the source decides."""
 
-    value: None | bool | int | float | complex | str | bytes | EllipsisType
+    value: bool | int | float | complex | str | bytes | EllipsisType | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Plain:
 class Sequence:
     """A list, tuple or set: `items` where the length is known, else None with `element` for every member."""
 
-    kind: Literal["list", "tuple", "set", "iterator"]
+    kind: Kind
     items: tuple[Value, ...] | None
     element: Value
     outer: bool = False
@@ -203,7 +204,9 @@ def _merge(a: Value, b: Value) -> Value | None:
     if isinstance(a, Unknown) and isinstance(b, Unknown):
         return Unknown(a.tainted or b.tainted)
     if isinstance(a, Plain) and isinstance(b, Plain):
-        origin = a.origin if a.origin == b.origin else ("tensor" if "tensor" in (a.origin, b.origin) else "config")
+        origin = (
+            a.origin if a.origin == b.origin else ("tensor" if "tensor" in (a.origin, b.origin) else "config")
+        )
         return Plain(a.kind if a.kind == b.kind else None, origin)
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Const) and one.value is not None:
@@ -214,7 +217,12 @@ def _merge(a: Value, b: Value) -> Value | None:
                 return Plain(type(one.value).__name__ if same else None, "config")
     if isinstance(a, Sequence) and isinstance(b, Sequence):
         kind = a.kind if a.kind == b.kind else "list"
-        if a.items is not None and b.items is not None and len(a.items) == len(b.items) and len(a.items) <= 16:
+        if (
+            a.items is not None
+            and b.items is not None
+            and len(a.items) == len(b.items)
+            and len(a.items) <= 16
+        ):
             items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=True))
             return Sequence(kind, items, UNKNOWN, a.outer or b.outer)
         members = (*members_of(a), *members_of(b))
@@ -256,7 +264,9 @@ def holds_tensor(value: Value, depth: int = 3) -> bool:
         if depth and isinstance(v, Sequence) and any(holds_tensor(m, depth - 1) for m in members_of(v)):
             return True
         if depth and isinstance(v, Mapping):
-            inner: Iterable[Value] = [e for _, e in v.entries] + ([v.element] if v.element is not None else [])
+            inner: Iterable[Value] = [e for _, e in v.entries] + (
+                [v.element] if v.element is not None else []
+            )
             if any(holds_tensor(m, depth - 1) for m in inner):
                 return True
     return False

@@ -59,4 +59,4 @@ def _traced(lines: set[tuple[str, int]]) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)

@@ -31,6 +31,7 @@ def main() -> int:
     )
     try:
         _parse(work, journal)
+        journal.begin("import", "import of torch")
         if not _torch_found(work):
             reason = f"torch is not installed in {os.path.basename(sys.executable)}"
             journal.skip("import", reason)

@@ -53,10 +53,11 @@ class Run:
 
 
 def run(work: Work, convention: Convention | None, journal: Journal) -> None:
-    """Climb from import to parity; the journal has every stage. Raises StageFailedError where one ended it."""
+    """Climb from import to parity; the journal has every stage. StageFailedError where one ended it."""
     journal.add(environment=environment(work))
     missing = missing_device(work.device)
     if missing:
+        journal.skip("import", missing)
         journal.close(missing)
         return
     names = Names(work.root, work.own_packages)
@@ -76,7 +77,8 @@ def run(work: Work, convention: Convention | None, journal: Journal) -> None:
 @contextlib.contextmanager
 def _stage(journal: Journal, stage: StageName, root: str, note: str = "") -> Iterator[None]:
     """Whatever is raised inside fails the stage in one line and ends the run."""
-    journal.begin(stage, note)
+    if journal.doing != stage:
+        journal.begin(stage, note)
     try:
         yield
     except StageFailedError:
