@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,7 @@ def check(
 
     base = Path(root or Path.cwd()).resolve()
     _refuse_contradictions(targets, inputs, run)
+    _refuse_missing_python(python)
     known = rules.load()
     options = LintOptions(
         root=base, mode=mode, select=tuple(select), ignore=tuple(ignore), torch_version=torch_version
@@ -84,6 +86,9 @@ def check(
     static = lint(targets, known, options)
     observations: list[Observation] = []
     warnings: list[str] = []
+    if not static.skipped and static.statistics.get("files") == 0:
+        warnings.append(f"no Python file in {', '.join(targets)}")
+        announce(warnings[-1])
     for due in _due(targets, inputs, run, base, static):
         if due.impossible:
             observations.append(_not_established(due, mode))
@@ -209,6 +214,11 @@ def _refuse_contradictions(targets: Sequence[str], inputs: str | None, run: bool
         raise TcreadyError("--inputs goes with one target: a file, path.py::Name or pkg.mod::Name")
 
 
+def _refuse_missing_python(python: str | None) -> None:
+    if python is not None and shutil.which(python) is None:
+        raise TcreadyError(f"--python {python}: no such program")
+
+
 def _due(
     targets: Sequence[str], inputs: str | None, run: bool | None, root: Path, static: StaticResult
 ) -> Iterator[_Due]:
@@ -291,6 +301,7 @@ def _launch(
 ) -> Observation:
     from tcready import dynamic
 
+    _refuse_missing_python(python)
     request = dynamic.RunRequest(
         target=target,
         inputs=inputs,

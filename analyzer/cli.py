@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
+import operator
 import os
 import shutil
 import sys
@@ -34,7 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for what the user can mend."""
     try:
         code = app.main(args=arguments, prog_name="tcready", standalone_mode=False)
-        sys.stdout.flush()
     except TcreadyError as error:
         code = _complain(str(error))
     except click.ClickException as error:
@@ -45,11 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("tcready: interrupted", err=True)
         code = INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone: point stdout elsewhere, or the interpreter complains again while it closes.
+    except _ReaderGoneError:
+        # Point stdout elsewhere, or the interpreter complains again while it closes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = BROKEN_PIPE
     sys.exit(code if isinstance(code, int) else 0)
+
+
+class _ReaderGoneError(Exception):
+    """Whoever read stdout closed it."""
 
 
 def _complain(message: str) -> int:
@@ -226,11 +231,15 @@ def _rule(code: str) -> Rule:
     by_name = {rule.name: rule for rule in known.values()}
     found = known.get(code.upper()) or by_name.get(code.lower())
     if found is None:
-        near = difflib.get_close_matches(code.upper(), known, n=1, cutoff=0.0)
-        near = difflib.get_close_matches(code.lower(), by_name, n=1) or near
-        hint = f": did you mean {near[0]}?" if near else ""
-        raise TcreadyError(f"there is no rule {code}{hint} (`tcready rules` lists them)")
+        names = difflib.get_close_matches(code.lower(), by_name, n=1)
+        near = names[0] if names else max(known, key=functools.partial(_alike, code.upper()))
+        raise TcreadyError(f"there is no rule {code}: did you mean {near}? (`tcready rules` lists them)")
     return found
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters stand at the same place in both."""
+    return sum(map(operator.eq, one, other))
 
 
 def _statistics(report: Report) -> str:
@@ -286,8 +295,11 @@ def _wants_color() -> bool:
 def _print(text: str) -> None:
     """To stdout, whatever its encoding: what it cannot spell is escaped."""
     encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise _ReaderGoneError from None
 
 
 def _write(path: str, text: str) -> None:

@@ -131,7 +131,7 @@ def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool =
 def was_run(target: TargetReport) -> bool:
     """Whether anything beyond reading the target's source was tried."""
     return target.environment is not None or any(
-        stage.stage != "parse" and stage.state != "not_run" for stage in target.stages
+        stage.state == "fail" or (stage.stage != "parse" and stage.state == "pass") for stage in target.stages
     )
 
 

@@ -2,7 +2,7 @@
 
 ## What it does
 Finds places that ask for the truth of a tensor without an `if` in sight: the `if` of a comprehension, a
-chain such as `0 < t < 1`, `match`, and Python's `any`, `all` and `sorted` over tensors.
+chain such as `0 < t < 1`, `match`, `value in tensor`, and Python's `any`, `all` and `sorted` over tensors.
 
 ## Why it hurts torch.compile
 Each of them branches on data that Dynamo does not have while tracing. It ends the graph there; behind a
@@ -18,7 +18,7 @@ the graph; the `if` that asks for its answer is told as such.
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call, Test
+from tcready.static.facts import Call, Contains, Test
 from tcready.static.rule import Claim, Rule, Sample
 from tcready.static.values import Sequence, Value, members_of, options, tensor_of
 
@@ -30,7 +30,14 @@ WORDS = {
 }
 
 
-def check(fact: Test | Call) -> Claim | None:
+def check(fact: Test | Call | Contains) -> Claim | None:
+    if isinstance(fact, Contains):
+        inside = tensor_of(fact.container)
+        return (
+            Claim("`in` asks a tensor for a Python bool: the frame goes eager", effect="frame_skip")
+            if inside
+            else None
+        )
     if isinstance(fact, Test):
         if fact.kind in WORDS and tensor_of(fact.value):
             return Claim(f"{WORDS[fact.kind]} needs the truth of a tensor, which Dynamo cannot decide")
@@ -53,10 +60,11 @@ RULE = Rule(
     name="data-dependent-choice",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0170", "GB8335", "GB0207", "GB0033"),
+    gb_ids=("GB0170", "GB8335", "GB0207", "GB0033", "GB0124"),
     facts=(
         Test,
         Call,
+        Contains,
     ),
     check=check,
     page=__doc__,
@@ -87,6 +95,15 @@ class Model(nn.Module):
         some = any(y.sum(1) > 0)  # BAD
         every = all([y.sum() > 0, y.mean() > 0])  # BAD
         return y + some + every
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        inside = 1.0 in y  # BAD
+        return y + inside
 """
         ),
         Sample(

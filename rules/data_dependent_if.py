@@ -128,7 +128,6 @@ class Model(nn.Module):
         assert x.shape[0] == 4, "four rows"
         if x is self.last or x.shape == (1, 8):
             return x
-        torch._assert(x.abs().sum() > 0, "empty")
         return x * 2
 """
         ),

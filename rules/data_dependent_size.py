@@ -1,8 +1,8 @@
 """`unique`, `bincount`, `one_hot`, `repeat_interleave` or `ctc_loss` sizes by value.
 
 ## What it does
-Finds `unique`, `unique_consecutive`, `bincount`, `repeat_interleave` by a tensor without `output_size`,
-`one_hot` without `num_classes`, and `ctc_loss`.
+Finds `unique`, `unique_consecutive`, `bincount`, `combinations`, `repeat_interleave` by a tensor without
+`output_size`, `one_hot` without `num_classes`, and `ctc_loss`.
 
 ## Why it hurts torch.compile
 The size of their result depends on the values in a tensor. Dynamo does not have them while tracing, and
@@ -26,7 +26,7 @@ MESSAGE = "the size of the result depends on the values of a tensor"
 
 
 def check(fact: Call) -> Claim | None:
-    if operands(fact, "unique", "unique_consecutive", "bincount", "ctc_loss") is not None:
+    if operands(fact, "unique", "unique_consecutive", "bincount", "combinations", "ctc_loss") is not None:
         return Claim(MESSAGE)
     repeated = operands(fact, "repeat_interleave")
     if repeated is not None and fact.keyword("output_size") is None:

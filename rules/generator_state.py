@@ -21,26 +21,13 @@ from tcready.static.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 NAMES = frozenset(
-    [
-        "torch.manual_seed",
-        "torch.random.manual_seed",
-        "torch.initial_seed",
-        "torch.random.initial_seed",
-        "torch.get_rng_state",
-        "torch.random.get_rng_state",
-        "torch.set_rng_state",
-        "torch.random.set_rng_state",
-        "torch.Generator",
-        "torch.cuda.manual_seed",
-        "torch.cuda.manual_seed_all",
-        "torch.set_num_threads",
-        "torch.get_num_threads",
-        "torch.get_num_interop_threads",
-        "torch.set_flush_denormal",
-        "torch.is_inference_mode_enabled",
-        "torch.get_float32_matmul_precision",
-        "torch.utils.data.get_worker_info",
-    ]
+    """
+    torch.manual_seed torch.random.manual_seed torch.initial_seed torch.random.initial_seed torch.get_rng_state
+    torch.random.get_rng_state torch.set_rng_state torch.random.set_rng_state torch.Generator torch.cuda.manual_seed
+    torch.cuda.manual_seed_all torch.set_num_threads torch.get_num_threads torch.get_num_interop_threads
+    torch.set_flush_denormal torch.is_inference_mode_enabled torch.get_float32_matmul_precision
+    torch.utils.data.get_worker_info
+    """.split()
 )
 
 

@@ -26,9 +26,19 @@ from tcready.static.rule import Claim, Rule, Sample
 from tcready.static.values import Unknown, options
 
 LEVELS = ("debug", "info", "warning", "warn", "error", "critical", "exception", "log")
-FUNCTIONS = frozenset(f"logging.{level}" for level in LEVELS)
+FUNCTIONS = frozenset({"logging.basicConfig", *(f"logging.{level}" for level in LEVELS)})
 METHODS = frozenset(
-    (*LEVELS, "fatal", "warning_once", "info_once", "isEnabledFor", "getEffectiveLevel", "setLevel")
+    (
+        *LEVELS,
+        "fatal",
+        "warning_once",
+        "info_once",
+        "isEnabledFor",
+        "getEffectiveLevel",
+        "setLevel",
+        "hasHandlers",
+        "getChild",
+    )
 )
 
 
@@ -62,7 +72,7 @@ RULE = Rule(
     name="logging-call",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0291", "GB4841", "GB6215"),
+    gb_ids=("GB0291", "GB4841", "GB6215", "GB0007", "GB0156"),
     facts=(Call,),
     check=check,
     page=__doc__,

@@ -100,6 +100,7 @@ class Model(nn.Module):
 """,
             setup="""
 import pathlib
+import sys
 import tempfile
 
 from torch.utils import cpp_extension
@@ -113,7 +114,8 @@ PyMODINIT_FUNC PyInit_tcready_other_cpp() { return PyModule_Create(&module); }
 '''
 folder = pathlib.Path(tempfile.mkdtemp())
 (folder / "twice.cpp").write_text(SOURCE)
-cpp_extension.load("tcready_other_cpp", [str(folder / "twice.cpp")], build_directory=str(folder))
+if "tcready_other_cpp" not in sys.modules:
+    cpp_extension.load("tcready_other_cpp", [str(folder / "twice.cpp")], build_directory=str(folder))
 
 import tcready_other_cpp
 """,

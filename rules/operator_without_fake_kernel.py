@@ -24,31 +24,10 @@ from tcready.static.rule import Claim, Rule, Sample
 from tcready.static.values import Tensor
 
 BUILT_IN = frozenset(
-    [
-        "aten",
-        "prim",
-        "prims",
-        "debugprims",
-        "quantized",
-        "quantized_decomposed",
-        "c10d",
-        "c10d_functional",
-        "inductor",
-        "higher_order",
-        "mkldnn",
-        "mkl",
-        "sparse",
-        "symm_mem",
-        "rngprims",
-        "onednn",
-        "profiler",
-        "cuda",
-        "xnnpack",
-        "prepacked",
-        "static_runtime",
-        "fsdp",
-        "mkldnn_prepacked",
-    ]
+    """
+    aten prim prims debugprims quantized quantized_decomposed c10d c10d_functional inductor higher_order mkldnn mkl
+    sparse symm_mem rngprims onednn profiler cuda xnnpack prepacked static_runtime fsdp mkldnn_prepacked
+    """.split()
 )
 
 

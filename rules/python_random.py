@@ -25,40 +25,14 @@ from tcready.static.rule import Claim, Rule, Sample
 from tcready.static.values import NONE, Plain, options
 
 PYTHON = frozenset(
-    [
-        "random",
-        "choice",
-        "shuffle",
-        "sample",
-        "seed",
-        "gauss",
-        "choices",
-        "getrandbits",
-        "getstate",
-        "setstate",
-        "normalvariate",
-        "betavariate",
-        "expovariate",
-        "triangular",
-    ]
+    "random choice shuffle sample seed gauss choices getrandbits getstate setstate normalvariate betavariate "
+    "expovariate triangular".split()
 )
 CAPTURED = ("random.randint", "random.uniform", "random.randrange")
-SCALAR = frozenset(["rand", "randn", "randint", "uniform", "normal", "random", "random_sample"])
+SCALAR = frozenset("rand randn randint uniform normal random random_sample".split())
 ALWAYS = frozenset(
-    [
-        "choice",
-        "permutation",
-        "default_rng",
-        "beta",
-        "RandomState",
-        "get_state",
-        "set_state",
-        "binomial",
-        "standard_normal",
-        "multinomial",
-        "poisson",
-        "exponential",
-    ]
+    "choice permutation default_rng beta RandomState get_state set_state binomial standard_normal multinomial "
+    "poisson exponential gamma laplace".split()
 )
 
 
@@ -160,7 +134,7 @@ class Model(nn.Module):
         c = np.random.randn(8)
         d = np.random.uniform(size=(8,))
         e = torch.randn_like(y) + torch.from_numpy(c) + torch.from_numpy(d)
-        return y + a * 0 + b * 0 + e * 0
+        return y + torch.zeros(8) * a + torch.zeros(8) * b + e * 0
 """,
             setup="""
 import random

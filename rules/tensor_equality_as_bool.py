@@ -1,7 +1,8 @@
 """`torch.equal`, `allclose` or `is_nonzero` gives a Python bool from tensor values.
 
 ## What it does
-Finds `torch.equal`, `torch.allclose` and `torch.is_nonzero`, as functions or methods.
+Finds `torch.equal`, `torch.allclose` and `torch.is_nonzero`, as functions or methods, and `torch._assert`
+of a tensor.
 
 ## Why it hurts torch.compile
 They answer with a Python bool that depends on data, so the graph ends at the call even where the answer is
@@ -18,11 +19,13 @@ Comparing shapes, dtypes and devices is harmless.
 from tcready.rules._names import operands
 from tcready.static.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import tensor_of
 
 
 def check(fact: Call) -> Claim | None:
-    if operands(fact, "equal", "allclose", "is_nonzero") is not None:
-        return Claim("gives a Python bool that depends on the values of a tensor: the graph ends here")
+    asserted = fact.name == "torch._assert" and bool(fact.args) and tensor_of(fact.args[0]) is not None
+    if asserted or operands(fact, "equal", "allclose", "is_nonzero") is not None:
+        return Claim("needs a Python bool from the values of a tensor: the graph ends here")
     return None
 
 
@@ -52,6 +55,7 @@ class Model(nn.Module):
         y = x * 2
         a = x.allclose(y)  # BAD
         b = torch.is_nonzero(y.sum())  # BAD
+        torch._assert(y.sum() != 0, "zero")  # BAD
         return y + a + b
 """
         ),

@@ -20,9 +20,7 @@ from tcready.static.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 from tcready.static.values import tensor_of
 
-BUILTINS = frozenset(
-    ["breakpoint", "exec", "compile", "globals", "dir", "bytes", "bytearray", "memoryview", "object"]
-)
+BUILTINS = frozenset("breakpoint exec compile globals dir bytes bytearray memoryview object".split())
 
 
 def check(fact: Call) -> Claim | None:

@@ -19,19 +19,11 @@ from tcready.static.facts import With
 from tcready.static.rule import Claim, Rule, Sample
 
 NAMES = frozenset(
-    [
-        "torch.device",
-        "threading.Lock",
-        "threading.RLock",
-        "torch.random.fork_rng",
-        "torch.autograd.set_detect_anomaly",
-        "torch.autograd.detect_anomaly",
-        "torch.autograd.graph.saved_tensors_hooks",
-        "torch.autograd.graph.save_on_cpu",
-        "contextlib.redirect_stdout",
-        "contextlib.redirect_stderr",
-        "tempfile.TemporaryDirectory",
-    ]
+    """
+    torch.device threading.Lock threading.RLock torch.random.fork_rng torch.autograd.set_detect_anomaly
+    torch.autograd.detect_anomaly torch.autograd.graph.saved_tensors_hooks torch.autograd.graph.save_on_cpu
+    contextlib.redirect_stdout contextlib.redirect_stderr tempfile.TemporaryDirectory
+    """.split()
 )
 
 

@@ -1,7 +1,7 @@
 """`warnings.warn` is called in compiled code.
 
 ## What it does
-Finds `warnings.warn`, `warnings.warn_explicit` and `warnings.simplefilter` reachable from the compiled
+Finds `warnings.warn`, `warn_explicit`, `simplefilter` and `filterwarnings` reachable from the compiled
 forward.
 
 ## Why it hurts torch.compile
@@ -12,8 +12,8 @@ Warn when the module is built, or guard by `if not torch.compiler.is_compiling()
 `torch._dynamo.config.reorderable_logging_functions.add(warnings.warn)` warns behind the graph.
 
 ## Limits
-A warning on a path that sizes and flags rule out is harmless. `with warnings.catch_warnings():` and
-`filterwarnings` are harmless.
+A warning on a path that sizes and flags rule out is harmless. `with warnings.catch_warnings():` alone is
+harmless.
 """
 
 from tcready.rules._names import constructed
@@ -23,7 +23,12 @@ from tcready.static.rule import Claim, Rule, Sample
 
 def check(fact: Call) -> Claim | None:
     name = constructed(fact)
-    if name in ("warnings.warn", "warnings.warn_explicit", "warnings.simplefilter"):
+    if name in (
+        "warnings.warn",
+        "warnings.warn_explicit",
+        "warnings.simplefilter",
+        "warnings.filterwarnings",
+    ):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     return None
 
@@ -44,6 +49,8 @@ class Model(nn.Module):
     def forward(self, x):
         y = x * 2
         warnings.warn("old path", stacklevel=2)  # BAD
+        y = y + 1
+        warnings.filterwarnings("ignore")  # BAD
         return y + 1
 """,
             setup="""

@@ -23,7 +23,7 @@ import torch
 from tcready.static.rule import PRELUDE, Sample
 from torch._logging._internal import trace_log
 
-BENIGN = ("no content in function call", "no tensor", "SkipFrame")
+BENIGN = ("no content in function call", "no tensor")
 """Words of a give-up that costs nothing: the frame held no tensor work."""
 
 
@@ -171,7 +171,7 @@ def run(sample: Sample, path: Path, calls: int = 3, **settings: Any) -> Run:
 
 def _benign(metric: Any) -> bool:
     reason = metric.fail_reason or ""
-    return any(word in reason for word in BENIGN[:2])
+    return any(word in reason for word in BENIGN)
 
 
 def eager(sample: Sample, path: Path, calls: int = 3) -> tuple[Any, ...]:

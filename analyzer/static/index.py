@@ -202,6 +202,8 @@ class Program:
         self.own_packages = own_packages
         self.third_party = third_party
         self.skipped: dict[Path, str] = {}
+        self.named: set[Path] = set()
+        """Files the user named: his own, wherever they lie."""
         self._by_name: dict[str, ModuleInfo | None] = {}
         self._by_path: dict[Path, ModuleInfo] = {}
         self._places: dict[str, Path | None] = {}
@@ -210,14 +212,16 @@ class Program:
     def share(self, other: Program) -> None:
         """Takes over what `other` has read, so that no file is parsed twice."""
         self._by_path.update(other._by_path)
+        self.named |= other.named
         self.search_path = other.search_path
 
     def is_own(self, path: Path) -> bool:
-        return origin_of(str(path), str(self.root), self.own_packages) == "own"
+        return path in self.named or origin_of(str(path), str(self.root), self.own_packages) == "own"
 
     def file(self, path: Path) -> ModuleInfo:
         """The module of a file the user named. Raises UnreadableError."""
         path = path.resolve()
+        self.named.add(path)
         if path not in self._by_path:
             name, folder = locate.module_name(path)
             if folder not in self.search_path:

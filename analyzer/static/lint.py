@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,6 @@ from tcready.schema import (
     StaticTarget,
     TcreadyError,
     display_path,
-    origin_of,
 )
 from tcready.static import locate
 from tcready.static.facts import Fact, Loop, Test
@@ -32,6 +32,7 @@ from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
 from tcready.static.interp import Interpreter
 from tcready.static.rule import Claim, Rule
 from tcready.static.source import UnreadableError
+from tcready.static.tree import module_tree
 from tcready.static.values import (
     Choice,
     Class,
@@ -46,6 +47,7 @@ from tcready.static.values import (
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Concrete
+    from tcready.static.graph import CallGraph
 
 CHANCES: tuple[Confidence, ...] = ("low", "medium", "high")
 IGNORED_FOLDERS = frozenset(
@@ -66,6 +68,8 @@ class LintOptions:
     """Where installed packages are looked for; None for this interpreter's path."""
     low: bool = False
     """Keep findings of low confidence."""
+    third_party: bool | None = None
+    """Follow calls into other people's packages; None: where a class or function was named, not for files."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,10 @@ def lint(targets: Sequence[str], rules: Sequence[Rule], options: LintOptions) ->
     entries = [entry for target in targets for entry in _entries(target, program, options.root, skipped)]
     training = None if options.mode is None else options.mode == "train"
     passes = [_Pass(Interpreter(program, training), entries)]
-    if _uses_third_party(program, search_path):
+    wanted = options.third_party
+    if wanted is None:
+        wanted = any(entry.name is not None for entry in entries)
+    if wanted and _uses_third_party(program, search_path):
         wide = Program(options.root, search_path, packages, third_party=True)
         wide.share(program)
         passes.append(_Pass(Interpreter(wide, training), entries))
@@ -109,7 +116,7 @@ def lint(targets: Sequence[str], rules: Sequence[Rule], options: LintOptions) ->
     targets_found: list[StaticTarget] = []
     for number, run in enumerate(passes):
         own = number == 0
-        made = run.findings(chosen, options, packages, own=own)
+        made = run.findings(chosen, options, own=own)
         findings.update({key: f for key, f in made.items() if key not in findings})
         if number == len(passes) - 1:
             targets_found = run.targets(findings)
@@ -321,7 +328,7 @@ class _Pass:
     # findings
 
     def findings(
-        self, rules: Sequence[Rule], options: LintOptions, packages: tuple[str, ...], *, own: bool
+        self, rules: Sequence[Rule], options: LintOptions, *, own: bool
     ) -> dict[tuple[str, int, int, str], Finding]:
         """Findings by (file, line, column, rule): of own code where `own`, else of the others."""
         listening: dict[type, list[Rule]] = {}
@@ -333,7 +340,7 @@ class _Pass:
         for fact in self.interpreter.facts:
             path = fact.where.path
             if path not in origins:
-                origins[path] = origin_of(path, str(options.root), packages)
+                origins[path] = "own" if self.interpreter.program.is_own(Path(path)) else "third_party"
             if (origins[path] == "own") != own:
                 continue
             for rule in listening.get(type(fact), ()):
@@ -364,13 +371,17 @@ class _Pass:
             made[key] = finding
         return made
 
-    def _chains(self) -> dict[int, tuple[str, ...]]:
-        from tcready.static.graph import CallGraph  # networkx costs 0.15 s: only where something was found
+    @cached_property
+    def graph(self) -> CallGraph:
+        """networkx costs 0.15 s to import: only where something was found."""
+        from tcready.static.graph import CallGraph
 
-        graph = CallGraph(self.interpreter)
+        return CallGraph(self.interpreter)
+
+    def _chains(self) -> dict[int, tuple[str, ...]]:
         chains: dict[int, tuple[str, ...]] = {}
         for analysis in self.analyses:
-            for context, chain in graph.chains(analysis.entry).items():
+            for context, chain in self.graph.chains(analysis.entry).items():
                 chains.setdefault(context, chain)
         return chains
 
@@ -440,9 +451,6 @@ class _Pass:
 
     def targets(self, findings: dict[tuple[str, int, int, str], Finding]) -> list[StaticTarget]:
         """The module hierarchy of every analysed root, with the breaking findings each module runs."""
-        from tcready.static.graph import CallGraph, module_tree
-
-        graph = CallGraph(self.interpreter)
         breaking: dict[int, list[str]] = {}
         for fact in self.interpreter.facts:
             start = (fact.where.path, fact.node.lineno, fact.node.col_offset)
@@ -465,7 +473,7 @@ class _Pass:
                 for value in node.values:
                     if not isinstance(value, Instance):
                         continue
-                    for context in graph.run_by(value.ident):
+                    for context in self.graph.run_by(value.ident) if breaking else ():
                         found.update(breaking.get(context, ()))
                     forward = self.interpreter.lineage(value.cls).functions("forward")
                     if forward and where is None:

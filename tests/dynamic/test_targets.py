@@ -121,7 +121,6 @@ def test_a_target_named_like_a_module_of_the_library(tmp_path: Path) -> None:
 def test_package_relative_and_sibling_imports_and_site_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path, src__pkg____init__="", src__pkg__sub____init__="")
     (tmp_path / "src/pkg/sub").mkdir(parents=True)
     (tmp_path / "src/pkg/__init__.py").write_text("")
     (tmp_path / "src/pkg/sub/__init__.py").write_text("")

@@ -6,7 +6,6 @@ import ast
 import functools
 import os
 import sysconfig
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -106,10 +105,6 @@ def _package_roots() -> tuple[str, ...]:
 
     folder = os.path.dirname(os.path.realpath(torch.__file__))
     return (folder + os.sep, os.path.join(os.path.dirname(folder), "torchgen") + os.sep)
-
-
-def is_generated(path: str) -> bool:
-    return path.startswith("<") or (path.startswith(tempfile.gettempdir()) and not os.path.isfile(path))
 
 
 @dataclass

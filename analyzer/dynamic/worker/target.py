@@ -52,24 +52,16 @@ def parse_spec(text: str) -> Spec:
     return Spec(module, name or None)
 
 
-def locate(spec: Spec, root: str) -> Path | None:
-    """The source file, found without importing; None for a module that only its import can find."""
-    if spec.is_path:
-        return Path(os.path.join(root, spec.module))
-    relative = Path(*spec.module.split("."))
-    for entry in [root, *sys.path]:
-        for candidate in (Path(entry) / relative.with_suffix(".py"), Path(entry) / relative / "__init__.py"):
-            if candidate.is_file():
-                return candidate
-    return None
+def source_path(spec: Spec, root: str) -> Path:
+    """The file of a `path.py::Name`."""
+    return Path(os.path.join(root, spec.module))
 
 
 def open_path(work: Work, spec: Spec) -> None:
     """Make importable what `python file.py`, run from the root, could import (and the root itself)."""
     entries = [work.root]
     if spec.is_path:
-        path = locate(spec, work.root)
-        assert path is not None
+        path = source_path(spec, work.root)
         top = package_of(path)[0]
         entries = [str(top), work.root, str(path.parent)] if top != path.parent else [str(top), work.root]
     fresh = dict.fromkeys(entries + list(work.python_path))
@@ -91,8 +83,7 @@ def import_spec(spec: Spec, root: str) -> ModuleType:
     """Import the module; a file under its package's name, or its own. Raises what the import does."""
     if not spec.is_path:
         return importlib.import_module(spec.module)
-    path = locate(spec, root)
-    assert path is not None
+    path = source_path(spec, root)
     real = os.path.realpath(path)
     name = package_of(path)[1]
     for module in list(sys.modules.values()):

@@ -1,0 +1,244 @@
+"""When `check` runs what, and what one real run through both halves gives.
+
+An interpreter that ends at once shows cheaply that a run was due: its target is `unknown` and the exit 2.
+"""
+
+from __future__ import annotations
+
+import json
+import venv
+from pathlib import Path
+
+import jsonschema
+import pytest
+import tcready
+from tcready.api import check, exit_code, observe, render
+from tcready.schema import Report, TcreadyError, as_json, from_json
+
+MODEL = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        return x + 1
+"""
+GIVES = MODEL + "\n\ndef get_inputs():\n    return []\n"
+SCHEMA = Path(__file__).parent.parent / "fixtures" / "report.schema.json"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "bare.py").write_text(MODEL)
+    (tmp_path / "gives.py").write_text(GIVES)
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").touch()
+    (tmp_path / "pkg" / "mod.py").write_text(GIVES)
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "bare.py").write_text(MODEL)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter that ends at once."""
+    path = tmp_path_factory.mktemp("ends") / "python"
+    path.write_text("#!/bin/sh\nexit 3\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "due"),
+    [
+        (["gives.py"], {}, ["gives.py::Net with get_inputs()"]),
+        (["gives.py::Net"], {}, ["gives.py::Net with get_inputs()"]),
+        (["pkg.mod::Net"], {}, ["pkg.mod::Net with get_inputs()"]),
+        (["bare.py"], {}, []),
+        (
+            ["bare.py::Net"],
+            {"inputs": "gives.py::get_inputs"},
+            ["bare.py::Net with inputs from gives.py::get_inputs"],
+        ),
+        (["gives.py", "bare.py"], {}, []),
+        (["."], {}, []),
+        (["gives.py"], {"run": False}, []),
+        (["."], {"run": True}, ["gives.py::Net with get_inputs()", "pkg/mod.py::Net with get_inputs()"]),
+        (
+            ["pkg", "gives.py"],
+            {"run": True},
+            ["pkg/mod.py::Net with get_inputs()", "gives.py::Net with get_inputs()"],
+        ),
+        (["bare.py"], {"run": True}, ["bare.py with the inputs it gives"]),
+    ],
+)
+def test_what_is_due_is_announced_and_run(
+    root: Path, ends: str, targets: list[str], options: dict[str, str], due: list[str]
+) -> None:
+    told: list[str] = []
+    report = check(targets, root=root, python=ends, announce=told.append, **options)  # type: ignore[arg-type]
+    assert told == [f"running {each}" for each in due]
+    assert exit_code(report) == (2 if due else 0)
+
+
+def test_a_folder_that_gives_no_inputs_cannot_establish_the_run_asked_for(root: Path) -> None:
+    report = check(["none"], root=root, run=True)
+    assert exit_code(report) == 2
+    target = next(target for target in report.targets if target.target == "none")
+    assert "get_inputs()" in next(stage.detail for stage in target.stages if stage.state == "fail")
+
+
+@pytest.fixture(scope="module")
+def torchless(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter without torch, or anything else."""
+    folder = tmp_path_factory.mktemp("torchless")
+    venv.create(folder, with_pip=False, symlinks=True)
+    return str(folder / "bin" / "python")
+
+
+def test_without_torch_an_inferred_run_is_a_warning_and_one_asked_for_a_failure(
+    root: Path, torchless: str
+) -> None:
+    told: list[str] = []
+    inferred = check(["gives.py"], root=root, python=torchless, announce=told.append)
+    assert exit_code(inferred) == 0
+    assert [w for w in inferred.warnings if "torch is not installed" in w] == told[1:] != []
+    asked = check(["gives.py"], root=root, python=torchless, run=True)
+    assert exit_code(asked) == 2
+    (target,) = asked.targets
+    failed = next(stage for stage in target.stages if stage.state == "fail")
+    assert (failed.stage, "torch is not installed" in failed.detail) == ("import", True)
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "words"),
+    [
+        (["absent.py"], {}, "absent.py"),
+        (["bare.py::Absent"], {}, "Absent"),
+        (["bare.py"], {"inputs": "gives.py::get_inputs", "run": False}, "--no-run"),
+        (["bare.py", "gives.py"], {"inputs": "gives.py::get_inputs"}, "one target"),
+        (["."], {"inputs": "gives.py::get_inputs"}, "one target"),
+        (["gives.py"], {"python": "no-such-python"}, "no-such-python"),
+    ],
+)
+def test_what_the_caller_can_mend_is_raised(
+    root: Path, targets: list[str], options: dict[str, str], words: str
+) -> None:
+    with pytest.raises(TcreadyError, match=words):
+        check(targets, root=root, **options)  # type: ignore[arg-type]
+
+
+def test_the_public_face_is_what_the_package_names() -> None:
+    assert tcready.check is check
+    assert tcready.observe is observe
+    assert tcready.Report is Report
+    assert set(tcready.__all__) <= set(dir(tcready))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = tcready.no_such_name
+
+
+BOTH_HALVES = """\
+import torch
+from torch import nn
+
+import dependency
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.relu(self.fc(x)) + torch.tanh(x)
+
+
+class Model(nn.Module):
+    def __init__(self, threshold=0.0):
+        super().__init__()
+        self.inner = Inner()
+        self.threshold = threshold
+
+    def forward(self, x):
+        x = self.inner(x)
+        if x.sum() > 1e9:
+            return x.item()
+        x = dependency.shown(x)
+        if x.mean() > self.threshold:
+            x = x + 1
+        return x
+
+
+def get_inputs():
+    return [torch.ones(2, 4)]
+"""
+DEPENDENCY = """\
+def shown(x):
+    getattr(__builtins__, "print", None) or __builtins__["print"]("shape", x.shape)
+    return x
+"""
+
+
+def test_one_run_through_both_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Own breaks predicted and confirmed, a third party's seen in the run alone, its source in the report."""
+    pytest.importorskip("torch")
+    packages = tmp_path / "elsewhere" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "dependency.py").write_text(DEPENDENCY)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "model.py").write_text(BOTH_HALVES)
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    notes: list[str] = []
+    report = check(["model.py"], root=tmp_path / "work", progress=notes.append)
+    assert notes
+    by_line = {(f.path, f.line): f for f in report.findings}
+    statuses = {place: (f.rule, f.status, f.level, f.origin) for place, f in by_line.items()}
+    assert statuses["model.py", 22] == ("TCR101", "confirmed", "error", "own")
+    assert statuses["model.py", 25] == ("TCR101", "confirmed", "error", "own")
+    assert by_line["model.py", 23].status == "not_reached"
+    assert statuses["dependency.py", 2] == (None, "runtime_only", "error", "third_party")
+    assert {source.path for source in report.sources} == {"model.py", "dependency.py"}
+    assert any(line.startswith("Dynamo: ") for line in by_line["model.py", 22].evidence)
+    (target,) = report.targets
+    assert (target.target, target.verdict) == ("model.py::Model", "ready_by_region")
+    assert [(r.name, r.code) for r in target.regions] == [("inner", "model.inner.compile()")]
+    assert exit_code(report) == 1
+    jsonschema.validate(as_json(report), json.loads(SCHEMA.read_text()))
+    assert from_json(Report, json.loads(render(report, "json"))) == report
+
+
+DIES = """\
+import os
+
+import torch
+from torch import nn
+
+CALLS = 0
+
+
+@torch.compiler.disable
+def die():
+    global CALLS
+    CALLS += 1
+    if CALLS > 2:
+        os._exit(7)
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        die()
+        return x + 1
+
+
+def get_inputs():
+    return [torch.ones(2)]
+"""
+
+
+def test_a_process_that_dies_while_it_is_captured_says_nothing_of_compiling(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "dies.py").write_text(DIES)
+    report = check(["dies.py"], root=tmp_path)
+    (target,) = report.targets
+    failed = next(stage for stage in target.stages if stage.state == "fail")
+    assert (failed.stage, target.verdict, exit_code(report)) == ("capture", "unknown", 2)

@@ -1,0 +1,259 @@
+"""The command line: exits, streams, files, and what it says of mistakes. In process where nothing is run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tcready.cli import main
+
+BREAKS = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x + 1
+        return x
+"""
+CLEAN = BREAKS.replace("if x.sum() > 0", "if self.training")
+NO_TORCH = "def f(x):\n    return x if x else None\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "breaks.py").write_text(BREAKS)
+    (tmp_path / "clean.py").write_text(CLEAN)
+    (tmp_path / "plain.py").write_text(NO_TORCH)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    return tmp_path
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["breaks.py"], 1),
+        (["breaks.py", "--exit-zero"], 0),
+        (["breaks.py", "--ignore", "TCR1,TCR2"], 0),
+        (["breaks.py", "--select", "TCR6"], 0),
+        (["breaks.py", "clean.py"], 1),
+        (["clean.py"], 0),
+        (["plain.py"], 0),
+        (["."], 1),
+        ([], 1),
+        (["absent.py"], 2),
+        (["breaks.py::Absent"], 2),
+    ],
+)
+def test_the_exit_says_what_was_found(project: Path, arguments: list[str], code: int) -> None:
+    assert run("check", "--no-run", *arguments) == code
+
+
+def test_a_file_that_cannot_be_parsed_beats_findings_and_hides_none(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "bad.py").write_text("def f(:\n")
+    assert run("check", "--no-run", "--exit-zero", ".") == 2
+    out = capsys.readouterr().out
+    assert "breaks.py:6" in out
+    assert "bad.py" in out
+
+
+def test_a_folder_without_python_is_clean(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "empty").mkdir()
+    assert run("check", "--no-run", "empty") == 0
+    assert "empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["check", "--nope"], "--nope"),
+        (["check", "--mode", "fast"], "infer"),
+        (["check", "absent.py"], "absent.py"),
+        (["check", "--no-run", "clean.py", "--inputs", "clean.py::x"], "--inputs asks for a run"),
+        (["check", "clean.py", "plain.py", "--inputs", "clean.py::x"], "one target"),
+        (["check", ".", "--inputs", "clean.py::x"], "one target"),
+        (["check", "clean.py", "--html", "no/such/folder.html"], "no/such"),
+        (["check", "clean.py", "-o", "."], "folder"),
+        (["check", "clean.py", "-o", "one", "--html", "./one"], "different files"),
+        (["check", "clean.py", "--timeout", "0"], "--timeout"),
+        (["check", "clean.py", "--python", "no-such-python"], "no-such-python"),
+        (["rule", "TCR1O1"], "TCR101"),
+        (["rule", "data-dependent-iff"], "data-dependent-if"),
+        (["chek"], "check"),
+    ],
+)
+def test_a_mistake_is_one_line_on_stderr_and_exit_2(
+    project: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert run(*arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert said.err.startswith("tcready: error: ")
+    assert words in said.err
+
+
+def test_json_is_all_there_is_on_stdout(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check", "--no-run", "--output-format", "json", "breaks.py") == 1
+    said = capsys.readouterr()
+    report = json.loads(said.out)
+    assert [(f["path"], f["line"], f["status"]) for f in report["findings"]] == [
+        ("breaks.py", 6, "predicted")
+    ]
+    assert [(t["target"], t["verdict"]) for t in report["targets"]] == [("breaks.py::Net", "unknown")]
+    assert said.err == ""
+
+
+def test_files_are_written_beside_each_other_and_stdout_stays_empty(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--output-format", "json", "-o", "out.json", "--html", "page.html")
+    assert run("check", "--no-run", "breaks.py", *arguments) == 1
+    assert capsys.readouterr().out == ""
+    assert json.loads((project / "out.json").read_text())["schema_version"] == 1
+    assert (project / "page.html").read_text().lower().startswith("<!doctype html>")
+    assert sorted(p.name for p in project.iterdir()) == [
+        "breaks.py",
+        "clean.py",
+        "out.json",
+        "page.html",
+        "plain.py",
+    ]
+
+
+def test_an_existing_file_keeps_its_permissions_and_a_link_its_target(project: Path) -> None:
+    kept = project / "kept.txt"
+    kept.write_text("before")
+    kept.chmod(0o640)
+    (project / "link.txt").symlink_to("kept.txt")
+    assert run("check", "--no-run", "clean.py", "-o", "link.txt") == 0
+    assert (project / "link.txt").is_symlink()
+    assert kept.read_text() != "before"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_or_device_is_written_to_and_not_replaced(project: Path) -> None:
+    """`-o /dev/null` once replaced the device by a file: a named pipe stands in for it here."""
+    os.mkfifo("pipe")
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(Path("pipe").read_text()))
+    reader.start()
+    assert run("check", "--no-run", "breaks.py", "-o", "pipe") == 1
+    reader.join(10)
+    assert "breaks.py:6" in read[0]
+    assert stat.S_ISFIFO(os.lstat("pipe").st_mode)
+
+
+def test_statistics_count_by_rule(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check", "--no-run", "--statistics", "breaks.py") == 1
+    assert capsys.readouterr().out.split() == ["1", "TCR101", "data-dependent-if"]
+
+
+def test_the_page_of_a_rule_by_code_or_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("rule", "TCR101") == 0
+    page = capsys.readouterr().out
+    for section in ("## What it does", "## Why it hurts torch.compile", "## Use instead"):
+        assert section in page
+    assert run("rule", "data-dependent-if") == 0
+    assert capsys.readouterr().out == page
+    assert run("rules") == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("TCR101 ") for line in listed)
+    assert listed == sorted(listed)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["check", "--help"], ["--version"]])
+def test_help_and_version_go_to_stdout(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*arguments) == 0
+    said = capsys.readouterr()
+    assert said.out.count("tcready") >= 1
+    assert said.err == ""
+
+
+def test_color_follows_the_environment(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    run("check", "--no-run", "breaks.py")
+    assert "\x1b[" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    run("check", "--no-run", "breaks.py")
+    assert "\x1b[" not in capsys.readouterr().out
+
+
+def test_what_is_executed_is_told_first_and_quiet_says_nothing(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An interpreter that ends at once: the run is due and cannot be established, exit 2."""
+    (project / "no-python").write_text("#!/bin/sh\nexit 3\n")
+    (project / "no-python").chmod(0o755)
+    (project / "runs.py").write_text(CLEAN + "\n\ndef get_inputs():\n    return []\n")
+    assert run("check", "runs.py", "--python", "./no-python") == 2
+    said = capsys.readouterr()
+    assert said.err == "running runs.py::Net with get_inputs()\n"
+    assert "UNKNOWN" in said.out
+    assert run("check", "runs.py", "--python", "./no-python", "-q") == 2
+    assert capsys.readouterr().err == ""
+
+
+def start(*arguments: str, cwd: Path, **more: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tcready", *arguments]
+    return subprocess.Popen(
+        command, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more
+    )
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback(project: Path) -> None:
+    with start("rules", cwd=project) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 141
+    assert said == ""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+def test_an_interrupt_leaves_no_process_and_no_traceback(project: Path) -> None:
+    """A stand-in interpreter that sleeps: what is interrupted is the launcher's wait."""
+    sleeper = project / "sleeping-python"
+    sleeper.write_text("#!/bin/sh\necho $$ > starting && mv starting started\nexec sleep 300\n")
+    sleeper.chmod(0o755)
+    (project / "runs.py").write_text(CLEAN + "\n\ndef get_inputs():\n    return []\n")
+    with start("check", "runs.py", "--python", str(sleeper), cwd=project) as process:
+        deadline = time.monotonic() + 60
+        while not (project / "started").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        pid = int((project / "started").read_text())
+        assert _alive(pid)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in out + err
+    assert not _alive(pid)

@@ -1,0 +1,224 @@
+"""Who may import whom (the design's section 2), and what a fresh interpreter loads."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = {"analyzer": "tcready", "rules": "tcready.rules", "reports": "tcready.reports"}
+
+ALLOWED: dict[str, frozenset[str]] = {
+    "schema": frozenset(),
+    "static": frozenset({"schema"}),
+    "dynamic": frozenset({"schema", "worker"}),
+    "worker": frozenset({"schema"}),
+    "regions": frozenset({"schema"}),
+    "merge": frozenset({"schema", "regions"}),
+    "rules": frozenset({"schema", "static"}),
+    "refactor": frozenset({"schema", "static"}),
+    "reports": frozenset({"schema"}),
+    "api": frozenset({"schema", "static", "dynamic", "merge", "rules", "reports", "refactor"}),
+    "cli": frozenset({"schema", "api"}),
+    "package": frozenset({"schema", "api"}),
+    "__main__": frozenset({"cli"}),
+}
+"""Room -> the rooms it may import besides itself."""
+TYPES_ONLY = {("cli", "static")}
+"""Imports that only a type checker follows."""
+LIBRARIES: dict[str, frozenset[str]] = {
+    "schema": frozenset(),
+    "static": frozenset({"networkx", "libcst"}),
+    "dynamic": frozenset(),
+    "worker": frozenset({"torch"}),
+    "regions": frozenset({"networkx"}),
+    "merge": frozenset(),
+    "rules": frozenset({"libcst"}),
+    "refactor": frozenset({"libcst"}),
+    "reports": frozenset({"rich", "jinja2", "markupsafe"}),
+    "api": frozenset(),
+    "cli": frozenset({"click", "rich"}),
+    "package": frozenset(),
+    "__main__": frozenset(),
+}
+"""Room -> what it may import that is neither the standard library nor tcready."""
+
+
+def sources() -> dict[str, Path]:
+    """Every module of the package by its dotted name."""
+    found = {}
+    for folder, package in FOLDERS.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            name = ".".join((package, *parts))
+            found[name.removesuffix(".__init__")] = path
+    return found
+
+
+SOURCES = sources()
+
+
+def room(module: str) -> str:
+    """The room a dotted name below tcready belongs to."""
+    parts = module.split(".")
+    if parts[:3] == ["tcready", "dynamic", "worker"]:
+        return "worker"
+    return parts[1] if len(parts) > 1 else "package"
+
+
+def imports(module: str) -> Iterator[tuple[str, bool]]:
+    """Every dotted name that a module imports, lazily too; and whether only a type checker sees it."""
+    path = SOURCES[module]
+    tree = ast.parse(path.read_bytes())
+    typed = {
+        id(below)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for statement in node.body
+        for below in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, id(node) in typed
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+                base = ".".join(
+                    (*package.split(".")[: len(package.split(".")) - node.level + 1], *filter(None, [base]))
+                )
+            for alias in node.names:
+                whole = f"{base}.{alias.name}"
+                yield (whole if whole in SOURCES else base), id(node) in typed
+
+
+def _crossings() -> list[tuple[str, str, bool]]:
+    return [
+        (module, name, typed)
+        for module in SOURCES
+        for name, typed in imports(module)
+        if name.partition(".")[0] == "tcready"
+    ]
+
+
+def test_every_room_is_known_and_imports_are_seen() -> None:
+    assert {room(module) for module in SOURCES} == set(ALLOWED) == set(LIBRARIES)
+    seen = {(module, name) for module, name, _ in _crossings()}
+    assert ("tcready.cli", "tcready.api") in seen
+    assert ("tcready.api", "tcready.static.lint") in seen, "lazy imports count"
+
+
+def test_imports_point_one_way() -> None:
+    wrong = [
+        f"{module} imports {name}"
+        for module, name, typed in _crossings()
+        if room(name) != room(module)
+        and room(name) not in ALLOWED[room(module)]
+        and not (typed and (room(module), room(name)) in TYPES_ONLY)
+        and not (room(name) == "package" and name == "tcready")
+    ]
+    assert wrong == []
+
+
+def test_rules_and_formats_do_not_import_each_other() -> None:
+    shared = {"tcready.rules", "tcready.reports", "tcready.reports.view"}
+    wrong = [
+        f"{module} imports {name}"
+        for module, name, _ in _crossings()
+        if room(module) == room(name) in ("rules", "reports")
+        and module not in shared
+        and name not in shared
+        and not name.rpartition(".")[2].startswith("_")
+        and name != module
+    ]
+    assert wrong == []
+
+
+def test_each_room_has_its_libraries_and_only_the_worker_torch() -> None:
+    wrong = [
+        f"{module} imports {name}"
+        for module in SOURCES
+        for name, typed in imports(module)
+        if (top := name.partition(".")[0]) != "tcready"
+        and top not in sys.stdlib_module_names
+        and top not in LIBRARIES[room(module)]
+        and not typed
+    ]
+    assert wrong == []
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    """A package's `__init__` may gather its modules, which never go through it in turn."""
+    edges = {
+        module: {name for name, typed in imports(module) if name in SOURCES and name != module and not typed}
+        for module in SOURCES
+    }
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join((*path, module))
+        if module not in done:
+            for name in sorted(edges[module]):
+                visit(name, (*path, module))
+            done.add(module)
+
+    for module in edges:
+        visit(module, ())
+
+
+HEAVY = ("torch", "numpy", "libcst", "networkx", "rich", "click", "jinja2", "tcready.api", "tcready.dynamic")
+
+
+def loaded(code: str, cwd: Path) -> set[str]:
+    """Which of HEAVY a fresh interpreter holds after `code`."""
+    script = f"""
+import sys
+try:
+    {code}
+except SystemExit:
+    pass
+print("loaded:", *[name for name in {HEAVY!r} if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script], cwd=cwd, capture_output=True, text=True, check=True, timeout=120
+    )
+    return set(done.stdout.splitlines()[-1].split()[1:])
+
+
+def command(*arguments: str) -> str:
+    return f"from tcready.cli import main; main({list(arguments)!r})"
+
+
+@pytest.mark.parametrize(
+    ("code", "may"),
+    [
+        ("import tcready", set()),
+        ("from tcready import Report, TcreadyError", set()),
+        ("from tcready import check, observe", {"tcready.api"}),
+        (command("--version"), {"tcready.api", "click"}),
+        (command("check", "--help"), {"tcready.api", "click"}),
+        (command("rules"), {"tcready.api", "click"}),
+        (command("check", "plain.py", "--no-run", "--output-format", "json"), {"tcready.api", "click"}),
+        (
+            command("check", "clean.py", "--no-run", "--output-format", "json"),
+            {"tcready.api", "click", "networkx"},
+        ),
+        (command("check", "clean.py", "--no-run"), {"tcready.api", "click", "networkx", "rich"}),
+        (
+            command("check", "clean.py", "--no-run", "--html", "page.html"),
+            {"tcready.api", "click", "networkx", "rich", "jinja2"},
+        ),
+    ],
+)
+def test_a_fresh_interpreter_loads_only_what_it_needs(code: str, may: set[str], tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("def f(x):\n    return x\n")
+    (tmp_path / "clean.py").write_text(
+        "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    )
+    assert loaded(code, tmp_path) <= may
