@@ -27,6 +27,7 @@ from tcready.schema import (
 )
 
 if TYPE_CHECKING:
+    from tcready.static.concrete import Located
     from tcready.static.rule import Rule
 
 Tell = Callable[[str], None]
@@ -34,6 +35,12 @@ Tell = Callable[[str], None]
 
 
 def _say_nothing(_text: str) -> None: ...
+
+
+def _suggest(path: str, rule: Rule, place: Located) -> str | None:
+    from tcready.refactor.suggest import suggest
+
+    return suggest(path, rule, place)
 
 
 TIMEOUT = 600.0
@@ -83,7 +90,7 @@ def check(
     options = LintOptions(
         root=base, mode=mode, select=tuple(select), ignore=tuple(ignore), torch_version=torch_version
     )
-    static = lint(targets, known, options)
+    static = lint(targets, known, options, _suggest)
     observations: list[Observation] = []
     warnings: list[str] = []
     if not static.skipped and static.statistics.get("files") == 0:

@@ -203,6 +203,8 @@ class _Printer:
             self.field("reached by", " > ".join(finding.reached_by))
         if finding.fix is not None and offers_change(finding.fix):
             self.field("fix", _fix_phrase(finding.fix))
+            for line in changed_lines(finding.fix):
+                self.line((f"      {visible(line)}", "green" if line.startswith("+") else "red"))
         self.line()
 
     def source(self, finding: Finding) -> None:
@@ -440,6 +442,12 @@ def _climbed(target: TargetReport) -> tuple[Sequence[Stage], Sequence[Stage]]:
     return stages[:end], stages[end:]
 
 
+def changed_lines(fix: Fix) -> list[str]:
+    """The lines that a fix takes away and adds, without the diff's headers and context."""
+    lines = (fix.diff or "").splitlines()[2:]
+    return [line for line in lines if line.startswith(("+", "-"))]
+
+
 def _fix_phrase(fix: Fix) -> str:
-    proof = {True: "verified by a run", False: "a run refuted it", None: "not verified"}[fix.verified]
-    return f"{fix.title} ({'safe' if fix.safe else 'changes behaviour: read it first'}; {proof})"
+    proof = {True: "verified by a run", False: "a run refuted it", None: "not verified by a run"}[fix.verified]
+    return f"suggested change ({'safe' if fix.safe else 'read it first'}; {proof})"

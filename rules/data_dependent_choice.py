@@ -2,7 +2,7 @@
 
 ## What it does
 Finds places that ask for the truth of a tensor without an `if` in sight: the `if` of a comprehension, a
-chain such as `0 < t < 1`, `match`, `value in tensor`, and Python's `any`, `all` and `sorted` over tensors.
+chain such as `0 < t < 1`, `value in tensor`, and Python's `any`, `all` and `sorted` over tensors.
 
 ## Why it hurts torch.compile
 Each of them branches on data that Dynamo does not have while tracing. It ends the graph there; behind a
@@ -14,7 +14,8 @@ generator expression the whole function runs eagerly.
 
 ## Limits
 Filters over Python values and `x in names` are decided while tracing. `tensor in [tensors]` alone stays in
-the graph; the `if` that asks for its answer is told as such.
+the graph; the `if` that asks for its answer is told as such. `filter` by a tensor and `match` on one are
+not recognised.
 """
 
 from tcready.rules._names import constructed
@@ -24,20 +25,15 @@ from tcready.static.values import Sequence, Value, members_of, options, tensor_o
 
 WORDS = {
     "comprehension": "the `if` of a comprehension",
-    "filter": "`filter`",
     "compare": "a comparison chain",
-    "match": "`match`",
 }
 
 
 def check(fact: Test | Call | Contains) -> Claim | None:
     if isinstance(fact, Contains):
-        inside = tensor_of(fact.container)
-        return (
-            Claim("`in` asks a tensor for a Python bool: the frame goes eager", effect="frame_skip")
-            if inside
-            else None
-        )
+        if tensor_of(fact.container):
+            return Claim("`in` asks a tensor for a Python bool: the frame goes eager", effect="frame_skip")
+        return None
     if isinstance(fact, Test):
         if fact.kind in WORDS and tensor_of(fact.value):
             return Claim(f"{WORDS[fact.kind]} needs the truth of a tensor, which Dynamo cannot decide")

@@ -14,15 +14,29 @@ one behind it.
 Tests on sizes, dtypes, None and configuration are decided while tracing and are not reported.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.facts import Test
 from tcready.static.rule import Claim, Rule, Sample
 from tcready.static.values import tensor_of
+
+if TYPE_CHECKING:
+    from libcst import CSTNode
+    from tcready.static.concrete import Located
 
 
 def check(fact: Test) -> Claim | None:
     if fact.kind == "ifexp" and tensor_of(fact.value):
         return Claim("conditional expression on the value of a tensor: Dynamo cannot know its side")
     return None
+
+
+def rewrite(place: Located) -> tuple[CSTNode, CSTNode] | None:
+    from tcready.rules._rewrites import choose_expression
+
+    return choose_expression(place)
 
 
 RULE = Rule(
@@ -33,6 +47,7 @@ RULE = Rule(
     gb_ids=("GB0170",),
     facts=(Test,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

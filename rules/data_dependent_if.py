@@ -17,15 +17,29 @@ A parameter without annotation is taken for a tensor with medium confidence. Tes
 devices, `None` and configuration are decided while tracing and are not reported.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.facts import Test
 from tcready.static.rule import Claim, Rule, Sample
 from tcready.static.values import tensor_of
+
+if TYPE_CHECKING:
+    from libcst import CSTNode
+    from tcready.static.concrete import Located
 
 
 def check(fact: Test) -> Claim | None:
     if fact.kind == "if" and tensor_of(fact.value):
         return Claim("`if` on the value of a tensor: Dynamo cannot know which way it goes")
     return None
+
+
+def rewrite(place: Located) -> tuple[CSTNode, CSTNode] | None:
+    from tcready.rules._rewrites import choose_statement
+
+    return choose_statement(place)
 
 
 RULE = Rule(
@@ -36,6 +50,7 @@ RULE = Rule(
     gb_ids=("GB0170",),
     facts=(Test,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -80,6 +80,31 @@ class Model(nn.Module):
         return x * 2
 """
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        global DECAY
+        DECAY *= 0.5  # BAD
+        return x * 2
+""",
+            setup="""
+DECAY = 1.0
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        helper.calls = 1  # BAD
+        return helper(y)
+""",
+            setup="""
+def helper(x):
+    return x + 1
+""",
+        ),
     ),
     good=(
         Sample(

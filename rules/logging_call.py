@@ -18,7 +18,10 @@ An object called `logger` whose class the source does not show is taken for a lo
 Run-time settings of Dynamo are not seen.
 """
 
+from __future__ import annotations
+
 import ast
+from typing import TYPE_CHECKING
 
 from tcready.rules._names import constructed, receiver_class
 from tcready.static.facts import Call
@@ -40,6 +43,10 @@ METHODS = frozenset(
         "getChild",
     )
 )
+
+if TYPE_CHECKING:
+    from libcst import CSTNode
+    from tcready.static.concrete import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -67,6 +74,12 @@ def named_logger(fact: Call) -> bool:
     )
 
 
+def rewrite(place: Located) -> tuple[CSTNode, CSTNode] | None:
+    from tcready.rules._rewrites import unless_compiling
+
+    return unless_compiling(place)
+
+
 RULE = Rule(
     code="TCR302",
     name="logging-call",
@@ -75,6 +88,7 @@ RULE = Rule(
     gb_ids=("GB0291", "GB4841", "GB6215", "GB0007", "GB0156"),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -110,6 +110,30 @@ class State:
         self.step = 0
 """,
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = 1.0
+
+    def forward(self, x):
+        self.scale *= 0.5  # BAD
+        return x * self.scale
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.odd = False
+
+    def forward(self, x):
+        self.odd = not self.odd  # BAD
+        return x * 2
+"""
+        ),
     ),
     good=(
         Sample(

@@ -16,15 +16,29 @@ A `print` behind a flag that is false, or guarded by `is_compiling()`, is harmle
 `reorderable_logging_functions` is a run-time setting this rule does not see.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.rules._names import constructed
 from tcready.static.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
+
+if TYPE_CHECKING:
+    from libcst import CSTNode
+    from tcready.static.concrete import Located
 
 
 def check(fact: Call) -> Claim | None:
     if constructed(fact) in ("print", "pprint.pprint"):
         return Claim("`print` in compiled code: the graph ends here")
     return None
+
+
+def rewrite(place: Located) -> tuple[CSTNode, CSTNode] | None:
+    from tcready.rules._rewrites import unless_compiling
+
+    return unless_compiling(place)
 
 
 RULE = Rule(
@@ -35,6 +49,7 @@ RULE = Rule(
     gb_ids=("GB0059", "GB0156"),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

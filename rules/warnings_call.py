@@ -16,9 +16,17 @@ A warning on a path that sizes and flags rule out is harmless. `with warnings.ca
 harmless.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.rules._names import constructed
 from tcready.static.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
+
+if TYPE_CHECKING:
+    from libcst import CSTNode
+    from tcready.static.concrete import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -33,6 +41,12 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
+def rewrite(place: Located) -> tuple[CSTNode, CSTNode] | None:
+    from tcready.rules._rewrites import unless_compiling
+
+    return unless_compiling(place)
+
+
 RULE = Rule(
     code="TCR303",
     name="warnings-call",
@@ -41,6 +55,7 @@ RULE = Rule(
     gb_ids=("GB0007",),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

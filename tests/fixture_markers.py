@@ -68,7 +68,7 @@ def _read(path: Path) -> tuple[frozenset[Marker], tuple[str, ...]]:
             marks += (Marker(shown, line, part.strip(), "runtime_only") for part in text.split(";"))
         elif key == "markers-also":
             also += text.split()
-        elif "expect" in token.string.split(":")[0].split() and "TCR" in token.string:
+        elif key.startswith("expect") and "TCR" in token.string:
             raise ValueError(f"{shown}:{line}: misspelt marker {token.string!r}")
     if len(set(marks)) != len(marks):
         raise ValueError(f"{shown}: a marker stands twice on one line")

@@ -58,8 +58,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class Located:
-    """A node of the concrete tree and the piece it stands in."""
+    """A node of the concrete tree, the piece it stands in, and the file around that."""
 
+    source: Source
     piece: Piece
     node: cst.BaseExpression
 
@@ -110,7 +111,7 @@ class Concrete:
             return None
         wanted = (line - piece.first + 1, column - 1, end_line - piece.first + 1, end_column - 1)
         node = piece.expressions.get(wanted)
-        return Located(piece, node) if node is not None else None
+        return Located(self.source, piece, node) if node is not None else None
 
     def comments(self, first: int, last: int) -> Iterator[str]:
         """The comments that stand on lines `first` to `last`."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tcready.schema import (
     BREAKING,
@@ -18,6 +18,7 @@ from tcready.schema import (
     Fix,
     Level,
     Mode,
+    Origin,
     Skipped,
     SourceText,
     StaticModule,
@@ -46,9 +47,10 @@ from tcready.static.values import (
 )
 
 if TYPE_CHECKING:
-    from tcready.static.concrete import Concrete
+    from tcready.static.concrete import Concrete, Located
     from tcready.static.graph import CallGraph
 
+Suggest: TypeAlias = "Callable[[str, Rule, Located], str | None]"
 CHANCES: tuple[Confidence, ...] = ("low", "medium", "high")
 IGNORED_FOLDERS = frozenset(
     {"__pycache__", "node_modules", "build", "dist", "site-packages", "venv", "env", "__pypackages__"}
@@ -91,11 +93,14 @@ class Analysis:
     root: Instance | None
 
 
-def lint(targets: Sequence[str], rules: Sequence[Rule], options: LintOptions) -> StaticResult:
+def lint(
+    targets: Sequence[str], rules: Sequence[Rule], options: LintOptions, suggest: Suggest | None = None
+) -> StaticResult:
     """Analyses files, folders, `path.py::Name` and `pkg.mod::Name`; nothing of theirs is executed.
 
     A file that cannot be read is in `skipped`; the others are still analysed. Raises TcreadyError for a
-    target that does not exist or a name that is not there.
+    target that does not exist or a name that is not there. `suggest` gives the diff of a rule's suggested
+    change at a place (path as shown, rule, place).
     """
     chosen = _chosen(rules, options)
     search_path = options.search_path or locate.default_search_path(options.root)
@@ -116,7 +121,7 @@ def lint(targets: Sequence[str], rules: Sequence[Rule], options: LintOptions) ->
     targets_found: list[StaticTarget] = []
     for number, run in enumerate(passes):
         own = number == 0
-        made = run.findings(chosen, options, own=own)
+        made = run.findings(chosen, options, suggest, own=own)
         findings.update({key: f for key, f in made.items() if key not in findings})
         if number == len(passes) - 1:
             targets_found = run.targets(findings)
@@ -328,7 +333,7 @@ class _Pass:
     # findings
 
     def findings(
-        self, rules: Sequence[Rule], options: LintOptions, *, own: bool
+        self, rules: Sequence[Rule], options: LintOptions, suggest: Suggest | None, *, own: bool
     ) -> dict[tuple[str, int, int, str], Finding]:
         """Findings by (file, line, column, rule): of own code where `own`, else of the others."""
         listening: dict[type, list[Rule]] = {}
@@ -361,7 +366,8 @@ class _Pass:
             if confidence == "low" and not options.low:
                 continue
             chain = next((chains[c] for c in sorted(self.places[key]) if c in chains), ())
-            finding = self._finding(rule, claim, fact, confidence, chain, options, origins[key[0]])
+            origin: Origin = "own" if own else "third_party"
+            finding = self._finding(rule, claim, fact, confidence, chain, options, origin, suggest)
             if finding is None:
                 continue
             count = repeats.get(finding.fingerprint, 0)
@@ -393,7 +399,8 @@ class _Pass:
         confidence: Confidence,
         chain: tuple[str, ...],
         options: LintOptions,
-        origin: str,
+        origin: Origin,
+        suggest: Suggest | None,
     ) -> Finding | None:
         """The finding of a claim; None where a comment of the source silences it."""
         concrete = self._concrete(fact.where.path)
@@ -415,6 +422,9 @@ class _Pass:
         column, end_column = source.column(node.lineno, node.col_offset), source.column(last, end)
         located = concrete.locate(node.lineno, column, last, end_column)
         written = located.code if located else text
+        diff = None
+        if suggest is not None and located is not None and origin == "own":
+            diff = suggest(shown, rule, located)
         return Finding(
             rule=rule.code,
             name=rule.name,
@@ -428,12 +438,12 @@ class _Pass:
             end_line=last,
             end_column=end_column,
             symbol=fact.where.symbol,
-            origin="own" if origin == "own" else "third_party",
+            origin=origin,
             status="predicted",
             gb_ids=rule.gb_ids,
             targets=(),
             fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
-            fix=Fix(title=_first_sentence(rule.instead), safe=False, diff=None, verified=None),
+            fix=Fix(_first_sentence(rule.instead), safe=False, diff=diff, verified=None),
             evidence=tuple(_evidence(fact, written, confidence, effect in BREAKING)),
             reached_by=chain,
         )

@@ -122,8 +122,7 @@ def test_a_sleeping_child_does_not_survive(tmp_path: Path) -> None:
     run(tmp_path, forward(*body))
     assert time.monotonic() - start < 120, "the child's open pipe is not waited for"
     pid = int((tmp_path / "child").read_text())
-    status = Path(f"/proc/{pid}/status")
-    assert not status.exists() or "Z (zombie)" in status.read_text()
+    assert not alive(pid)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is watched through /proc")
@@ -161,3 +160,34 @@ def test_device_that_is_not_there_is_not_run(tmp_path: Path) -> None:
     assert {stage.state for stage in seen.stages[1:]} == {"not_run"}
     assert seen.stages[1].detail.startswith("device cuda:7 is not available here: ")
     assert "\n" not in seen.stages[1].detail
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the worker follows its launcher on Linux alone")
+def test_a_killed_launcher_takes_the_worker_along(tmp_path: Path) -> None:
+    body = ("import os", "open('worker', 'w').write(str(os.getpid()))", "while True:", "    x = x + 1")
+    (tmp_path / "model.py").write_text(forward(*body))
+    code = "from tcready.dynamic import RunRequest, observe; observe(RunRequest('model.py'))"
+    launcher = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    try:
+        worker = wait_for(tmp_path / "worker")
+    finally:
+        launcher.kill()
+        launcher.wait()
+    deadline = time.monotonic() + 20
+    while alive(worker) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not alive(worker)
+
+
+def wait_for(path: Path) -> int:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if path.exists() and path.read_text():
+            return int(path.read_text())
+        time.sleep(0.1)
+    raise AssertionError(f"{path} was never written")
+
+
+def alive(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status")
+    return status.exists() and "Z (zombie)" not in status.read_text()

@@ -70,10 +70,18 @@ class Steps(nn.Module):
     def __init__(self):
         super().__init__()
         self.step = 0
-        self.seen = []
 
     def forward(self, x):
         self.step += 1  # counts
+        return x * 2
+
+
+class Appends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def forward(self, x):
         self.seen.append(1)  # appends
         return x * 2
 
@@ -247,14 +255,17 @@ def test_break_inside_the_standard_library_is_told_at_the_calling_line(watch: Wa
     assert site.stack[-1].symbol == "deepcopy"
 
 
-def test_recompile_on_identical_calls(watch: Watch) -> None:
-    seen = watch("Steps")
+@pytest.mark.parametrize(
+    ("name", "mark", "guard"), [("Steps", "counts", "self.step == 0"), ("Appends", "appends", "self.seen")]
+)
+def test_recompile_on_identical_calls(watch: Watch, name: str, mark: str, guard: str) -> None:
+    seen = watch(name)
     (recompile,) = seen.recompiles
     assert recompile.identical_call
-    assert (recompile.path, recompile.symbol) == ("model.py", "Steps.forward")
-    assert len(recompile.reasons) > 1, "every failed guard, not the last alone"
-    assert any("self.step == 0" in reason for reason in recompile.reasons)
-    assert line_of("counts") in {frame.line for frame in recompile.lines}
+    assert (recompile.path, recompile.symbol) == ("model.py", f"{name}.forward")
+    assert len(recompile.reasons) > 1, "what failed for every cached entry, not for the last alone"
+    assert any(guard in reason for reason in recompile.reasons)
+    assert line_of(mark) in {frame.line for frame in recompile.lines}
     assert seen.break_sites == ()
 
 

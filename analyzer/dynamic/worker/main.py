@@ -6,6 +6,8 @@ the model. Everything needed is imported before the user's folders come onto the
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import faulthandler
 import importlib.util
 import os
@@ -19,6 +21,7 @@ from tcready.dynamic.worker.request import Work, read_work
 
 def main() -> int:
     request_path, state_path, faults_path = sys.argv[1:4]
+    _die_with_the_launcher()
     # Kept open on purpose: the fault handler writes to it when the process is about to die.
     faults = open(faults_path, "w", encoding="utf-8")  # noqa: SIM115
     faulthandler.enable(faults)
@@ -43,6 +46,14 @@ def main() -> int:
     except StageFailedError:
         journal.close()
     return 0
+
+
+def _die_with_the_launcher() -> None:
+    """On Linux: a launcher that is killed, and so cannot clean up, takes the worker with it."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def _target_path(work: Work) -> str | None:

@@ -101,6 +101,8 @@ class SkipEvent:
 
 @dataclass(frozen=True)
 class RecompileEvent:
+    """For each cached entry the first guard that failed: Dynamo's check stops there."""
+
     place: Place
     reasons: tuple[str, ...]
 

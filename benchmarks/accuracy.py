@@ -1,0 +1,260 @@
+"""Scores the static pass against records of what Dynamo really did.
+
+A record is one JSON object a line: `target` (`pkg.mod::Class`), `package`, `break_sites` (path below
+site-packages, line, gb_types, cascade), `skipped_frames` (path, firstline, reason) and `executed` (path to line
+ranges). The packages must be installed in `--site` (their sources are read, never imported).
+
+    python benchmarks/accuracy.py RECORDS.jsonl [...] --site SITE_PACKAGES [--mode infer] [--list]
+
+A site is (path, line); distinct sites count once over all models. Recall: sites that are no cascade and are
+covered by a breaking finding of high or medium confidence. Precision: predicted sites on lines that ran,
+outside frames Dynamo gave up on, that broke. Verdict: models for which "a break is predicted" is "it broke".
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import multiprocessing
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+Site = tuple[str, int]
+
+
+@dataclass
+class Model:
+    """One record beside what was predicted for it: (path, first line, last line, rule, confidence)."""
+
+    record: dict[str, Any]
+    predicted: list[tuple[str, int, int, str, str]] = field(default_factory=list)
+    seconds: float = 0.0
+    error: str | None = None
+    statistics: dict[str, Any] = field(default_factory=dict)
+
+
+def analyse(job: tuple[dict[str, Any], str, str]) -> Model:
+    """Lints one record's target."""
+    record, site, mode = job
+    from tcready import rules
+    from tcready.schema import BREAKING
+    from tcready.static.lint import LintOptions, lint
+
+    model = Model(record)
+    start = time.perf_counter()
+    try:
+        options = LintOptions(root=Path("/"), mode=mode, search_path=(Path(site),))  # type: ignore[arg-type]
+        result = lint([record["target"]], rules.load(), options)
+    except Exception as error:  # noqa: BLE001 - one model that fails must not hide the others
+        model.error = f"{type(error).__name__}: {error}"
+        return model
+    finally:
+        model.seconds = time.perf_counter() - start
+    for finding in result.findings:
+        if finding.effect in BREAKING and finding.confidence != "low":
+            model.predicted.append(
+                (finding.path, finding.line, finding.end_line, str(finding.rule), finding.confidence)
+            )
+    model.statistics = {k: v for k, v in result.statistics.items() if k != "reached"}
+    return model
+
+
+def lines_of(ranges: str) -> set[int]:
+    """`1,4-6` as {1, 4, 5, 6}."""
+    found: set[int] = set()
+    for part in filter(None, ranges.split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+@lru_cache(maxsize=None)
+def extents(path: str) -> dict[int, int]:
+    """First line (of the `def` or its first decorator) to last line, for each function of a file."""
+    found: dict[int, int] = {}
+    for node in ast.walk(ast.parse(Path(path).read_bytes())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for line in (node.lineno, *(d.lineno for d in node.decorator_list)):
+                found[line] = node.end_lineno or node.lineno
+    return found
+
+
+def traced_lines(record: dict[str, Any], site: str) -> dict[str, set[int]]:
+    """Lines that ran, less those in frames that Dynamo gave up on."""
+    ran = {path: lines_of(text) for path, text in record["executed"].items()}
+    for frame in record["skipped_frames"]:
+        path, first = frame["path"], frame["firstline"]
+        if "no tensor" in (frame.get("reason") or "").lower() or path not in ran:
+            continue
+        last = extents(str(Path(site) / path)).get(first, first)
+        ran[path] -= set(range(first, last + 1))
+    return ran
+
+
+@dataclass
+class Score:
+    sites: set[Site] = field(default_factory=set)
+    hit: set[Site] = field(default_factory=set)
+    judged: set[Site] = field(default_factory=set)
+    right: set[Site] = field(default_factory=set)
+    models: int = 0
+    verdicts: int = 0
+
+    def line(self, name: str) -> str:
+        def share(part: int, whole: int) -> str:
+            return f"{part / whole:7.3f} ({part}/{whole})" if whole else f"{'-':>7} (0/0)"
+
+        return (
+            f"{name:28} recall {share(len(self.hit), len(self.sites)):20}"
+            f" precision {share(len(self.right), len(self.judged)):20}"
+            f" verdict {share(self.verdicts, self.models)}"
+        )
+
+
+def score(models: Iterable[Model], site: str) -> tuple[Score, list[tuple[str, Model]]]:
+    """The score of some models, and the models whose verdict is wrong."""
+    total = Score()
+    wrong: list[tuple[str, Model]] = []
+    broke: set[Site] = set()
+    predicted: set[Site] = set()
+    spans: set[tuple[str, int, int]] = set()
+    models = list(models)
+    for model in models:
+        broke |= {(s["path"], s["line"]) for s in model.record["break_sites"]}
+        total.sites |= {(s["path"], s["line"]) for s in model.record["break_sites"] if not s["cascade"]}
+    for model in models:
+        here = {(s["path"], s["line"]) for s in model.record["break_sites"]}
+        traced = traced_lines(model.record, site)
+        for path, first, last, *_ in model.predicted:
+            spans.add((path, first, last))
+            if any((path, line) in broke for line in range(first, last + 1)):
+                predicted.add((path, first))
+            if any((path, line) in here for line in range(first, last + 1)):
+                total.judged.add((path, first))
+                total.right.add((path, first))
+            elif first in traced.get(path, ()):
+                total.judged.add((path, first))
+        total.models += 1
+        breaks = bool(here)
+        says = bool(model.predicted)
+        total.verdicts += breaks == says
+        if breaks != says:
+            wrong.append(("missed" if breaks else "false alarm", model))
+    total.hit = {
+        (path, line) for path, line in total.sites if any(p == path and a <= line <= b for p, a, b in spans)
+    }
+    return total, wrong
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", nargs="+", type=Path)
+    parser.add_argument("--site", required=True, help="the site-packages folder the records were made from")
+    parser.add_argument("--mode", default="infer", choices=["infer", "train"])
+    parser.add_argument("--every", type=int, default=1, help="score only every n-th record")
+    parser.add_argument("--package", help="score only this package")
+    parser.add_argument("--list", action="store_true", help="list misses, false alarms and wrong verdicts")
+    parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--floor", nargs=3, type=float, metavar=("RECALL", "PRECISION", "VERDICT"))
+    args = parser.parse_args()
+    site = str(Path(args.site).resolve())
+    records = [json.loads(line) for path in args.records for line in path.read_text().splitlines() if line]
+    records = [r for r in records if not args.package or r["package"] == args.package][:: args.every]
+    with multiprocessing.get_context("spawn").Pool(args.jobs, maxtasksperchild=25) as pool:
+        models = pool.map(analyse, [(r, site, args.mode) for r in records], chunksize=5)
+    failed = [m for m in models if m.error]
+    packages: dict[str, list[Model]] = defaultdict(list)
+    for model in models:
+        packages[model.record["package"]].append(model)
+    scores = {name: score(found, site)[0] for name, found in sorted(packages.items())}
+    for name, found in scores.items():
+        print(found.line(name))
+    total, wrong = score(models, site)
+    print(total.line("all"))
+
+    def macro(part: str, whole: str) -> str:
+        def size(value: Any) -> int:
+            return value if isinstance(value, int) else len(value)
+
+        shares = [size(getattr(s, part)) / size(getattr(s, whole)) for s in scores.values() if size(getattr(s, whole))]
+        return f"{sum(shares) / len(shares):.3f}" if shares else "-"
+
+    print(
+        f"macro over packages: recall {macro('hit', 'sites')}, precision {macro('right', 'judged')},"
+        f" verdict {macro('verdicts', 'models')}"
+    )
+    kinds: dict[str, list[bool]] = defaultdict(list)
+    for model in models:
+        for found in model.record["break_sites"]:
+            if not found["cascade"]:
+                key = found["gb_types"][0] if found["gb_types"] else "?"
+                kinds[key].append((found["path"], found["line"]) in total.hit)
+    print("recall by gb type (events):")
+    for kind, hits in sorted(kinds.items(), key=lambda item: -len(item[1])):
+        print(f"  {sum(hits):4}/{len(hits):<4} {kind}")
+    for level in ("high", "medium"):
+        judged, right = set(), set()
+        for model in models:
+            here = {(s["path"], s["line"]) for s in model.record["break_sites"]}
+            traced = traced_lines(model.record, site)
+            for path, first, last, _, confidence in model.predicted:
+                if confidence != level:
+                    continue
+                if any((path, line) in here for line in range(first, last + 1)):
+                    judged.add((path, first))
+                    right.add((path, first))
+                elif first in traced.get(path, ()):
+                    judged.add((path, first))
+        print(f"precision of {level}: {len(right)}/{len(judged)}")
+    calls = sum(m.statistics.get("calls", 0) for m in models)
+    resolved = sum(m.statistics.get("calls_resolved", 0) for m in models)
+    print(f"calls resolved: {resolved}/{calls} = {resolved / max(calls, 1):.3f}")
+    times = sorted(m.seconds for m in models)
+    print(f"seconds a model: median {times[len(times) // 2]:.2f}, worst {times[-1]:.2f}; failed: {len(failed)}")
+    for model in failed[:20]:
+        print(f"  FAILED {model.record['target']}: {model.error}")
+    if args.list:
+        show(models, total, wrong)
+    if args.floor:
+        got = (
+            len(total.hit) / max(len(total.sites), 1),
+            len(total.right) / max(len(total.judged), 1),
+            total.verdicts / max(total.models, 1),
+        )
+        if any(have < want for have, want in zip(got, args.floor, strict=True)):
+            raise SystemExit(f"below the floor: {got} against {args.floor}")
+
+
+def show(models: list[Model], total: Score, wrong: list[tuple[str, Model]]) -> None:
+    """Misses, false alarms and wrong verdicts, by line."""
+    seen: dict[Site, str] = {}
+    for model in models:
+        for found in model.record["break_sites"]:
+            place = (found["path"], found["line"])
+            if not found["cascade"] and place not in total.hit:
+                seen[place] = f"{(found['gb_types'] or ['?'])[0]} [{model.record['target']}]"
+    print(f"\nmisses ({len(seen)}):")
+    for (path, line), text in sorted(seen.items()):
+        print(f"  {path}:{line}  {text}")
+    alarms: dict[Site, str] = {}
+    for model in models:
+        for path, first, _, rule, confidence in model.predicted:
+            if (path, first) in total.judged - total.right:
+                alarms[path, first] = f"{rule} {confidence} [{model.record['target']}]"
+    print(f"\nfalse alarms ({len(alarms)}):")
+    for (path, line), text in sorted(alarms.items()):
+        print(f"  {path}:{line}  {text}")
+    print(f"\nwrong verdicts ({len(wrong)}):")
+    for kind, model in wrong:
+        places = ", ".join(f"{p[3]}@{p[0].rpartition('/')[2]}:{p[1]}" for p in model.predicted[:3])
+        print(f"  {kind}: {model.record['target']} {places}")
+
+
+if __name__ == "__main__":
+    main()
