@@ -460,6 +460,8 @@ def _status(finding: Finding, run: _Run) -> tuple[Status, str]:
     """What a run without proof says of a finding, and in which words."""
     if not run.captured or not _showable(finding):
         return "predicted", ""
+    if finding.effect == "recompile" and any(recompile.identical_call for recompile in run.recompiles):
+        return "predicted", "Dynamo: recompiles on an identical call, and names only the first guard that fails"
     place = (finding.path, finding.line, finding.end_line)
     if not run.executed.meets(*place) and not run.traced.meets(*place):
         return "not_reached", "Dynamo: the line did not run for these inputs"
@@ -650,7 +652,9 @@ def _targets(
             place = code.place(module.path, module.line)
             if place is not None:
                 by_code[place].update(module.breaks)
-    covered: set[str] = set()
+    # A file that by a convention says what its model is asks about that model: its other classes are parts.
+    files = {run.target.partition("::")[0] for run in runs if run.observation.convention not in (None, "--inputs")}
+    covered = {target.target for target in static if target.target.partition("::")[0] in files}
     reports = []
     for run in runs:
         ran = {place for m in run.modules if (place := code.place(m.path, m.line)) is not None}

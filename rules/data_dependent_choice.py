@@ -25,7 +25,9 @@ from tcready.static.values import Sequence, Value, members_of, options, tensor_o
 
 WORDS = {
     "comprehension": "the `if` of a comprehension",
+    "filter": "`filter`",
     "compare": "a comparison chain",
+    "match": "`match`",
 }
 
 

@@ -78,9 +78,11 @@ class Evaluator:
         self.quiet = 0
         """Above 0 while code runs that is not compiled: module level, `__init__` of what is built before."""
         self._globals: dict[tuple[ModuleInfo, str], Value] = {}
-        self._busy: set[tuple[ModuleInfo, str]] = set()
+        self._busy: set[tuple[ModuleInfo | ClassInfo, str]] = set()
+        """Names whose value is being worked out."""
         self._lineages: dict[ClassInfo, Lineage] = {}
         self._functions: dict[int, FunctionInfo] = {}
+        self._classes: dict[int, ClassInfo] = {}
         self._module_frames: dict[ModuleInfo, Frame] = {}
         self._expressions: dict[type, Callable[[Any, Frame], Value]] = {}
 
@@ -394,13 +396,16 @@ class Evaluator:
         if name in holder.inner:
             return Class(holder.inner[name])
         node = holder.assigned[name]
-        if node is None:
+        key = (holder, name)
+        if node is None or key in self._busy:
             return UNKNOWN
+        self._busy.add(key)
         self.quiet += 1
         try:
             value = self.eval(node, self.module_frame(holder.module))
         finally:
             self.quiet -= 1
+            self._busy.discard(key)
         if isinstance(value, Function) and owner is not None:
             return Function(value.info, owner, value.closure)
         return _held(value)
@@ -851,7 +856,9 @@ class Evaluator:
 
     def local_class(self, node: ast.ClassDef, frame: Frame) -> ClassInfo:
         """The class a `class` statement inside a function defines."""
-        return build_class(frame.module, node, f"{frame.symbol}.<locals>.{node.name}")
+        if id(node) not in self._classes:
+            self._classes[id(node)] = build_class(frame.module, node, f"{frame.symbol}.<locals>.{node.name}")
+        return self._classes[id(node)]
 
     def _listcomp(self, node: ast.ListComp, frame: Frame) -> Value:
         return Sequence("list", None, self._comprehension(node.generators, [node.elt], frame)[0])

@@ -6,6 +6,7 @@ A Program reads a module the first time something asks for it and never twice.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,11 +210,12 @@ class Program:
         self._places: dict[str, Path | None] = {}
         self._texts: dict[Path, bytes] = {}
 
-    def share(self, other: Program) -> None:
-        """Takes over what `other` has read, so that no file is parsed twice."""
-        self._by_path.update(other._by_path)
-        self.named |= other.named
-        self.search_path = other.search_path
+    def widened(self) -> Program:
+        """The same program with third-party packages in sight; what has been read is not read again."""
+        wide = Program(self.root, self.search_path, self.own_packages, third_party=True)
+        wide._by_path.update(self._by_path)
+        wide.named |= self.named
+        return wide
 
     def is_own(self, path: Path) -> bool:
         return path in self.named or origin_of(str(path), str(self.root), self.own_packages) == "own"
@@ -279,6 +281,13 @@ class Program:
             return None
         self._by_path[path] = module
         return module
+
+    def registers_fake(self, operator: str) -> bool:
+        """Whether a module read so far registers a fake kernel of `namespace::name`."""
+        pattern = re.compile(
+            r"(?:register_fake|impl_abstract|custom_op|triton_op)\(\s*[\"']" + re.escape(operator) + r"[\"']"
+        )
+        return any(pattern.search(module.source.text) for module in self.modules())
 
     def modules(self) -> list[ModuleInfo]:
         """Every module read so far."""

@@ -84,6 +84,8 @@ class Interpreter(Evaluator):
         self._closures: dict[int, Frame] = {}
         self._followed = 0
         self._loads: dict[int, ast.expr] = {}
+        self._chained: set[int] = set()
+        """Sequentials being called."""
 
     # entries
 
@@ -253,7 +255,8 @@ class Interpreter(Evaluator):
             self.edges[frame.context, context] = None
             return known if known is not None else UNKNOWN
         limit = MAX_QUIET_DEPTH if self.quiet else MAX_DEPTH
-        if frame.depth >= limit or self._followed >= MAX_CALLS:
+        often = self._counts.get(info, 0) >= 4 * MAX_CONTEXTS
+        if often or frame.depth >= limit or self._followed >= MAX_CALLS:
             self.cut += not self.quiet
             return TAINTED if any(holds_tensor(v) for v in env.values()) else UNKNOWN
         self._followed += 1
@@ -275,7 +278,11 @@ class Interpreter(Evaluator):
             self._closures.get(function.closure),
             depth=frame.depth + 1,
         )
-        result = self._body(info, inner)
+        try:
+            result = self._body(info, inner)
+        except RecursionError:  # nested deeper than the interpreter's own stack
+            self.cut += not self.quiet
+            result = UNKNOWN
         self._memo[key] = (context, result)
         return result
 
@@ -479,7 +486,7 @@ class Interpreter(Evaluator):
     ) -> Value | None:
         lineage = self.lineage(made.cls)
         if lineage.container == "torch.nn.Sequential":
-            return self._chain(self.heap[made].members, args, frame, node, chance)
+            return self._chain(made, args, frame, node, chance)
         base = next((name for name in lineage.external if K.is_module_class(name)), None)
         if base is None or base == "torch.nn.Module":
             return None
@@ -488,12 +495,25 @@ class Interpreter(Evaluator):
         return result
 
     def _chain(
-        self, members: Value | None, args: tuple[Value, ...], frame: Frame, node: ast.Call, chance: F.Chance
+        self,
+        made: Instance | ExternalInstance,
+        args: tuple[Value, ...],
+        frame: Frame,
+        node: ast.Call,
+        chance: F.Chance,
     ) -> Value | None:
         """`nn.Sequential`: each member is called with what the one before gave."""
         value = args[0] if args else UNKNOWN
-        if members is None:
+        members = self.heap[made].members
+        if members is None or made.ident in self._chained:  # built in a loop around itself: one object to us
             return None
+        self._chained.add(made.ident)
+        try:
+            return self._through(members, value, frame, node, chance)
+        finally:
+            self._chained.discard(made.ident)
+
+    def _through(self, members: Value, value: Value, frame: Frame, node: ast.Call, chance: F.Chance) -> Value:
         steps: tuple[Value, ...]
         if isinstance(members, Mapping):
             steps = tuple(v for _, v in members.entries) + ((members.element,) if members.element else ())
@@ -540,6 +560,16 @@ class Interpreter(Evaluator):
         if name == "functools.reduce" and args:
             element = self.element(args[1]) if len(args) > 1 else UNKNOWN
             return self._call_each(args[0], (element, element), {}, frame, node, chance)
+        if name.startswith("torch.ops."):
+            namespace, _, operator = name.removeprefix("torch.ops.").partition(".")
+            return Tensor(sure=self.program.registers_fake(f"{namespace}::{operator.partition('.')[0]}"))
+        if name in ("torch.jit.script", "torch.jit.trace", "torch.jit.load", "torch.jit.freeze"):
+            scripted = bool(args) and not any(self.is_module(v) for v in options(args[0]))
+            return (
+                args[0]
+                if scripted and name != "torch.jit.load"
+                else ExternalInstance("torch.jit.ScriptModule")
+            )
         result = K.external_call(name, args, keywords)
         if isinstance(result, ExternalInstance) and K.is_module_class(result.name) and not result.ident:
             return ExternalInstance(
@@ -585,7 +615,7 @@ class Interpreter(Evaluator):
     ) -> Value | None:
         result: Value | None = None
         if made.name == "torch.nn.Sequential":
-            result = self._chain(self.heap[made].members, args, frame, node, chance)
+            result = self._chain(made, args, frame, node, chance)
         elif K.is_module_class(made.name):
             result = K.module_call(made.name, args)
         elif made.name.startswith(("torch.no_grad", "torch.autocast", "torch.inference_mode")) and args:
@@ -1372,8 +1402,10 @@ class Interpreter(Evaluator):
 
     def do_match(self, node: ast.Match, frame: Frame) -> bool:
         subject = self.eval(node.subject, frame)
-        if any(isinstance(p, ast.MatchValue) for case in node.cases for p in ast.walk(case.pattern)):
-            self._tell_test(node.subject, "match", subject, frame)
+        patterns = (p for case in node.cases for p in ast.walk(case.pattern))
+        compared = next((p for p in patterns if isinstance(p, ast.MatchValue)), None)
+        if compared is not None:  # Python asks whether the subject equals the first value
+            self._tell_test(compared.value, "match", subject, frame)
         branches: list[tuple[Env, list[ast.stmt]]] = [(dict(frame.env), [])]
         before = frame.env
         for case in node.cases:

@@ -354,8 +354,6 @@ def _origin(args: tuple[Value, ...]) -> Origin:
 def _numpy_call(name: str) -> Value:
     if name.startswith("numpy.random."):
         return Plain(None, "random")
-    if name in ("numpy.prod", "numpy.sqrt", "numpy.ceil", "numpy.log2", "numpy.floor"):
-        return Plain()
     return ExternalInstance("numpy.ndarray")
 
 
@@ -454,7 +452,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
     ):
         return (
             args[0]
-            if short in ("jit.script", "jit.trace", "compiler.disable") and args
+            if short in ("compiler.disable",) and args
             else ExternalInstance(name)
         )
     return None

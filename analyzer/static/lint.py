@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
 Suggest: TypeAlias = "Callable[[str, Rule, Located], str | None]"
 CHANCES: tuple[Confidence, ...] = ("low", "medium", "high")
+STACK = 6000
+"""Python frames that interpretation may nest: long chains of `elif` and of operators recurse."""
 IGNORED_FOLDERS = frozenset(
     {"__pycache__", "node_modules", "build", "dist", "site-packages", "venv", "env", "__pypackages__"}
 )
@@ -109,21 +112,27 @@ def lint(
     skipped: dict[Path, str] = {}
     entries = [entry for target in targets for entry in _entries(target, program, options.root, skipped)]
     training = None if options.mode is None else options.mode == "train"
-    passes = [_Pass(Interpreter(program, training), entries)]
     wanted = options.third_party
     if wanted is None:
         wanted = any(entry.name is not None for entry in entries)
-    if wanted and _uses_third_party(program, search_path):
-        wide = Program(options.root, search_path, packages, third_party=True)
-        wide.share(program)
-        passes.append(_Pass(Interpreter(wide, training), entries))
+    programs = [program]
+    if wanted and all(_is_dotted(target) for target in targets):
+        # an installed package was named: what it needs is installed with it, so one reading of all is enough
+        programs = [program.widened()]
+    elif wanted and _uses_third_party(program, search_path):
+        programs.append(program.widened())
+    passes = [_Pass(Interpreter(each, training), entries) for each in programs]
     findings: dict[tuple[str, int, int, str], Finding] = {}
     targets_found: list[StaticTarget] = []
-    for number, run in enumerate(passes):
-        own = number == 0
-        made = run.findings(chosen, options, suggest, own=own)
-        findings.update({key: f for key, f in made.items() if key not in findings})
-        if number == len(passes) - 1:
+    for run in passes:
+        # own code is judged without what happens to be installed, other people's code with it
+        origins: list[Origin] = ["own"] if run is passes[0] else []
+        if run.interpreter.program.third_party:
+            origins.append("third_party")
+        for origin in origins:
+            made = run.findings(chosen, options, suggest, origin)
+            findings.update({key: f for key, f in made.items() if key not in findings})
+        if run is passes[-1]:
             targets_found = run.targets(findings)
     last = passes[-1].interpreter
     everything = sorted(findings.values(), key=lambda f: (f.path, f.line, f.column, f.rule or ""))
@@ -138,7 +147,7 @@ def lint(
             Skipped(display_path(str(path), str(options.root)), reason)
             for path, reason in sorted(unread.items())
         ),
-        warnings=(),
+        warnings=tuple(dict.fromkeys(w for run in passes for w in run.warnings)),
         statistics=_statistics(passes[0].interpreter, last, options.root),
     )
 
@@ -250,8 +259,17 @@ class _Pass:
         self.places: dict[tuple[str, int, int, str], set[int]] = {}
         """Where each claim was made: the contexts, by its key."""
         self._read: dict[str, Concrete] = {}
-        for entry in entries:
-            self.analyses.extend(self._analyse(entry))
+        self.warnings: list[str] = []
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, STACK))
+        try:
+            for entry in entries:
+                try:
+                    self.analyses.extend(self._analyse(entry))
+                except RecursionError:
+                    self.warnings.append(f"{entry.target}: nested too deeply to be analysed whole")
+        finally:
+            sys.setrecursionlimit(limit)
 
     def _analyse(self, entry: Entry) -> Iterator[Analysis]:
         if entry.name is None:
@@ -333,9 +351,9 @@ class _Pass:
     # findings
 
     def findings(
-        self, rules: Sequence[Rule], options: LintOptions, suggest: Suggest | None, *, own: bool
+        self, rules: Sequence[Rule], options: LintOptions, suggest: Suggest | None, wanted: Origin
     ) -> dict[tuple[str, int, int, str], Finding]:
-        """Findings by (file, line, column, rule): of own code where `own`, else of the others."""
+        """Findings by (file, line, column, rule) in code of the wanted origin."""
         listening: dict[type, list[Rule]] = {}
         for rule in rules:
             for kind in rule.facts:
@@ -346,7 +364,7 @@ class _Pass:
             path = fact.where.path
             if path not in origins:
                 origins[path] = "own" if self.interpreter.program.is_own(Path(path)) else "third_party"
-            if (origins[path] == "own") != own:
+            if origins[path] != wanted:
                 continue
             for rule in listening.get(type(fact), ()):
                 for claim in _claims(rule, fact):
@@ -366,8 +384,7 @@ class _Pass:
             if confidence == "low" and not options.low:
                 continue
             chain = next((chains[c] for c in sorted(self.places[key]) if c in chains), ())
-            origin: Origin = "own" if own else "third_party"
-            finding = self._finding(rule, claim, fact, confidence, chain, options, origin, suggest)
+            finding = self._finding(rule, claim, fact, confidence, chain, options, wanted, suggest)
             if finding is None:
                 continue
             count = repeats.get(finding.fingerprint, 0)
