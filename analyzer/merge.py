@@ -461,7 +461,10 @@ def _status(finding: Finding, run: _Run) -> tuple[Status, str]:
     if not run.captured or not _showable(finding):
         return "predicted", ""
     if finding.effect == "recompile" and any(recompile.identical_call for recompile in run.recompiles):
-        return "predicted", "Dynamo: recompiles on an identical call, and names only the first guard that fails"
+        return (
+            "predicted",
+            "Dynamo: recompiles on an identical call, and names only the first guard that fails",
+        )
     place = (finding.path, finding.line, finding.end_line)
     if not run.executed.meets(*place) and not run.traced.meets(*place):
         return "not_reached", "Dynamo: the line did not run for these inputs"
@@ -653,7 +656,9 @@ def _targets(
             if place is not None:
                 by_code[place].update(module.breaks)
     # A file that by a convention says what its model is asks about that model: its other classes are parts.
-    files = {run.target.partition("::")[0] for run in runs if run.observation.convention not in (None, "--inputs")}
+    files = {
+        run.target.partition("::")[0] for run in runs if run.observation.convention not in (None, "--inputs")
+    }
     covered = {target.target for target in static if target.target.partition("::")[0] in files}
     reports = []
     for run in runs:

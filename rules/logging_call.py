@@ -88,6 +88,7 @@ RULE = Rule(
     gb_ids=("GB0291", "GB4841", "GB6215", "GB0007", "GB0156"),
     facts=(Call,),
     check=check,
+    incidental=True,
     rewrite=rewrite,
     page=__doc__,
     bad=(

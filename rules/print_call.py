@@ -49,6 +49,7 @@ RULE = Rule(
     gb_ids=("GB0059", "GB0156"),
     facts=(Call,),
     check=check,
+    incidental=True,
     rewrite=rewrite,
     page=__doc__,
     bad=(

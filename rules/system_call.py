@@ -68,6 +68,7 @@ RULE = Rule(
         Index,
     ),
     check=check,
+    incidental=True,
     page=__doc__,
     bad=(
         Sample(

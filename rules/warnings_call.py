@@ -55,6 +55,7 @@ RULE = Rule(
     gb_ids=("GB0007",),
     facts=(Call,),
     check=check,
+    incidental=True,
     rewrite=rewrite,
     page=__doc__,
     bad=(

@@ -239,18 +239,19 @@ RECOMPILE = Recompile(
         (dataclasses.replace(RECOMPILE, lines=(Frame(PATH, 9, "Net.forward"),)), "confirmed"),
         (dataclasses.replace(RECOMPILE, reasons=("x  # model.py:9 in forward",)), "confirmed"),
         (RECOMPILE, "confirmed"),
-        (dataclasses.replace(RECOMPILE, reasons=("L['self'].other == 1  # step",)), "not_observed"),
-        (dataclasses.replace(RECOMPILE, path="other.py"), "not_observed"),
+        (dataclasses.replace(RECOMPILE, reasons=("L['self'].other == 1  # step",)), "predicted"),
+        (dataclasses.replace(RECOMPILE, path="other.py"), "predicted"),
         (dataclasses.replace(RECOMPILE, identical_call=False), "not_observed"),
     ],
 )
 def test_a_steady_recompile_confirms_what_its_guards_name(recompile: Recompile, status: str) -> None:
+    """Dynamo names the first guard that fails alone, so a steady recompile elsewhere refutes nothing."""
     claim = finding(9, effect="recompile", gb_ids=())
     report = merged(static(claim), observation(recompiles=(recompile,)))
     found = next(f for f in report.findings if f.rule)
     assert found.status == status
     unpredicted = [f for f in report.findings if not f.rule]
-    assert len(unpredicted) == (status == "not_observed" and recompile.identical_call)
+    assert len(unpredicted) == (status == "predicted")
 
 
 def test_a_recompile_for_another_input_confirms_a_warning_and_leaves_its_level() -> None:
@@ -501,6 +502,15 @@ def test_a_run_speaks_for_the_static_targets_that_ran_inside_it() -> None:
     modules = (LAYERS[0], ModuleShare("part", "Part", 3, 3, path=PATH, line=14))
     report = merged(static(targets=targets), observation(target="model.py", modules=modules))
     assert [t.target for t in report.targets] == ["model.py", "model.py::Apart"]
+
+
+def test_the_other_classes_of_a_file_whose_own_convention_ran_are_no_targets() -> None:
+    names = ("model.py::Net", "model.py::Alternative", "other.py::Net")
+    result = static(targets=tuple(StaticTarget(name, ()) for name in names))
+    by_convention = merged(result, observation(convention="get_inputs() with Net"))
+    assert [t.target for t in by_convention.targets] == ["model.py::Net", "other.py::Net"]
+    by_inputs = merged(result, observation(convention="--inputs"))
+    assert [t.target for t in by_inputs.targets] == list(names)
 
 
 def test_a_refuted_or_unreached_prediction_takes_no_region_away() -> None:

@@ -249,7 +249,7 @@ class Interpreter(Evaluator):
         if self._counts.get(info, 0) >= MAX_CONTEXTS:
             env = self._generalised(info, env)
         loud: object = bool(self.quiet)
-        key = (info, function.closure, chance, loud, tuple(env.items()))
+        key = (info, function.closure, chance, loud, frame.conditional, tuple(env.items()))
         if key in self._memo:
             context, known = self._memo[key]
             self.edges[frame.context, context] = None
@@ -276,6 +276,7 @@ class Interpreter(Evaluator):
             chance,
             env,
             self._closures.get(function.closure),
+            conditional=frame.conditional,
             depth=frame.depth + 1,
         )
         try:
@@ -1360,26 +1361,30 @@ class Interpreter(Evaluator):
 
     def do_try(self, node: ast.Try, frame: Frame) -> bool:
         before, enclosing, chance = dict(frame.env), frame.enclosing, frame.chance
+        known = len(frame.returned)
         frame.enclosing = (*enclosing, "try")
         fell = self.block(node.body, frame)
         after = frame.env
         frame.enclosing = enclosing
         if fell and node.orelse:
             fell = self.block(node.orelse, frame)
-        ends: list[Env | None] = [frame.env if fell else None]
+        completes = fell or len(frame.returned) > known
+        end, returned = frame.env, list(frame.returned)
         at_raise = meet(before, after) or before
         for handler in node.handlers:
             frame.env = dict(at_raise)
             if handler.name:
                 frame.env[handler.name] = UNKNOWN
             frame.chance = "low"  # an exception has to be raised first
-            ends.append(frame.env if self.block(handler.body, frame) else None)
+            if self.block(handler.body, frame) and not completes:
+                fell, end = True, frame.env
             frame.chance = chance
-        merged = meet(*ends)
-        frame.env = merged if merged is not None else at_raise
+        if completes:
+            frame.returned = returned  # what is known afterwards is what holds when nothing was raised
+        frame.env = end
         if not self.block(node.finalbody, frame):
             return False
-        return merged is not None
+        return fell
 
     do_trystar = do_try
 

@@ -450,11 +450,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
     if short.startswith(
         ("jit.", "compiler.", "library.", "_dynamo.", "fx.", "profiler.", "random.", "autograd.")
     ):
-        return (
-            args[0]
-            if short in ("compiler.disable",) and args
-            else ExternalInstance(name)
-        )
+        return args[0] if short in ("compiler.disable",) and args else ExternalInstance(name)
     return None
 
 

@@ -368,7 +368,7 @@ class _Pass:
                 continue
             for rule in listening.get(type(fact), ()):
                 for claim in _claims(rule, fact):
-                    confidence = _confidence(fact, claim)
+                    confidence = _confidence(fact, claim, rule)
                     key = (path, fact.node.lineno, fact.node.col_offset, rule.code)
                     self.places.setdefault(key, set()).add(fact.where.context)
                     known = claims.get(key)
@@ -533,9 +533,11 @@ def _claims(rule: Rule, fact: Fact) -> Iterable[Claim]:
     return (found,) if isinstance(found, Claim) else found
 
 
-def _confidence(fact: Fact, claim: Claim) -> Confidence:
+def _confidence(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
     """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
     levels: list[Confidence] = [fact.where.chance]
+    if rule.incidental and fact.where.conditional:
+        levels.append("low")
     if claim.confidence is not None:
         levels.append(claim.confidence)
     for field in dataclasses.fields(fact):

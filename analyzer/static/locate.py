@@ -47,7 +47,7 @@ def _additions(folder: Path) -> tuple[tuple[Path, ...], tuple[tuple[str, Path], 
     for finder in sorted(folder.glob("__editable__*_finder.py")):
         try:
             tree = ast.parse(finder.read_bytes())
-        except (OSError, SyntaxError, ValueError):
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         for node in tree.body:
             names = [
@@ -57,7 +57,10 @@ def _additions(folder: Path) -> tuple[tuple[Path, ...], tuple[tuple[str, Path], 
             ]
             value = getattr(node, "value", None)
             if "MAPPING" in names and isinstance(value, ast.Dict):
-                mapping.extend((key, Path(path)) for key, path in ast.literal_eval(value).items())
+                for key, path in zip(value.keys, value.values, strict=True):
+                    match key, path:
+                        case ast.Constant(value=str(package)), ast.Constant(value=str(folder_name)):
+                            mapping.append((package, Path(folder_name)))
     return tuple(folders), tuple(mapping)
 
 

@@ -57,6 +57,9 @@ class Rule:
     page: str
     bad: tuple[Sample, ...]
     good: tuple[Sample, ...]
+    incidental: bool = False
+    """Says something rather than computes something (printing, logging, warnings): where configuration decides
+    whether it runs at all, it is told with low confidence."""
     rewrite: Callable[[Any], tuple[Any, Any] | None] | None = field(default=None, compare=False)
     """The suggested change on the user's own code: from a `concrete.Located` to (libcst node, its replacement),
     None where the code around it is not of a kind the rule can rewrite."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import codecs
 import hashlib
 import io
 import re
@@ -55,13 +54,15 @@ def read(path: Path) -> Source:
         raise UnreadableError(f"cannot be read: {error.strerror or error}") from None
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        text = codecs.decode(data, encoding)
+        text = data.decode(encoding)
     except (SyntaxError, LookupError) as error:
         raise UnreadableError(f"cannot be decoded: {error}") from None
     except UnicodeDecodeError as error:
         raise UnreadableError(
             f"cannot be decoded: {error.encoding} does not fit at byte {error.start}"
         ) from None
+    except UnicodeError as error:  # what codecs such as punycode raise
+        raise UnreadableError(f"cannot be decoded: {error}") from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in somebody's source are not ours to tell

@@ -5,7 +5,7 @@ Unknown is not a tensor: no rule may treat it as one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -29,11 +29,19 @@ class Tensor:
     """A parameter or buffer of a module."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Const:
-    """A Python constant whose value the source decides."""
+    """A Python constant whose value the source decides; `1`, `1.0` and `True` are three."""
 
     value: bool | int | float | complex | str | bytes | EllipsisType | None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Const):
+            return NotImplemented
+        return type(self.value) is type(other.value) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,21 @@ class Sequence:
     element: Value
     outer: bool = False
     """Held by a module, a global or an enclosing function, so that changing it is a side effect."""
+    depth: int = field(init=False, compare=False, repr=False)
+    """Containers inside one another down from here; beyond MAX_NESTING the members are unknown."""
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        depth = 1 + max(map(_depth, self.items or (self.element,)))
+        if depth > MAX_NESTING:
+            depth = 1
+            object.__setattr__(self, "items", None)
+            object.__setattr__(self, "element", UNKNOWN)
+        object.__setattr__(self, "depth", depth)
+        object.__setattr__(self, "_hash", hash((self.kind, self.items, self.element, self.outer)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +89,21 @@ class Mapping:
     entries: tuple[tuple[object, Value], ...]
     element: Value | None
     outer: bool = False
+    depth: int = field(init=False, compare=False, repr=False)
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        depth = 1 + max((_depth(v) for _, v in self.entries), default=0)
+        depth = max(depth, 1 + _depth(self.element)) if self.element is not None else depth
+        if depth > MAX_NESTING:
+            depth = 1
+            object.__setattr__(self, "entries", ())
+            object.__setattr__(self, "element", UNKNOWN)
+        object.__setattr__(self, "depth", depth)
+        object.__setattr__(self, "_hash", hash((self.entries, self.element, self.outer)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +205,19 @@ UNKNOWN = Unknown()
 TAINTED = Unknown(tainted=True)
 MAX_OPTIONS = 8
 """Candidates of one value (DESIGN section 6); more are unknown."""
+
+
+MAX_NESTING = 6
+"""Of containers in containers: a program that wraps a value in a loop or by recursion has no deepest one, and
+every comparison walks all of it."""
+
+
+def _depth(value: Value) -> int:
+    if isinstance(value, (Sequence, Mapping)):
+        return value.depth
+    if isinstance(value, Choice):
+        return max(map(_depth, value.options))
+    return 0
 
 
 def options(value: Value) -> tuple[Value, ...]:
