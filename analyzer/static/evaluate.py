@@ -544,6 +544,10 @@ class Evaluator:
         """`left op right`; constants are folded where that is small and cannot fail oddly."""
         if isinstance(left, Const) and isinstance(right, Const):
             return _fold(op, left.value, right.value)
+        for one, other in ((left, right), (right, left)):
+            absorbing = (one == Const(True) and op == "BitOr") or (one == Const(False) and op == "BitAnd")
+            if absorbing and isinstance(one, Const) and isinstance(one.value, bool) and not tensor_of(other):
+                return one
         if isinstance(left, Const) and isinstance(left.value, str) and op == "Mod":
             return Plain("str")
         if isinstance(left, Sequence) and isinstance(right, Sequence) and op == "Add":

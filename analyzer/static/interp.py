@@ -158,20 +158,27 @@ class Interpreter(Evaluator):
         return frame.context
 
     def _entry_arguments(self, info: FunctionInfo, skip: int) -> tuple[tuple[Value, ...], dict[str, Value]]:
+        """What a user passes: by position what has no default, by name what has one, as calls are written."""
         node = info.node
         named = [*node.args.posonlyargs, *node.args.args]
         defaults: list[ast.expr | None] = [None] * (len(named) - len(node.args.defaults)) + list(
             node.args.defaults
         )
+        pairs = list(zip(named, defaults, strict=True))[skip:]
+        only_position = len(node.args.posonlyargs) - skip
         args = tuple(
             self._entry_parameter(arg, default, info)
-            for arg, default in list(zip(named, defaults, strict=True))[skip:]
+            for index, (arg, default) in enumerate(pairs)
+            if default is None or index < only_position
         )
         if node.args.vararg is not None:
             args = (*args, Tensor(sure=False))
         keywords = {
             arg.arg: self._entry_parameter(arg, default, info)
-            for arg, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+            for arg, default in (
+                *(pair for index, pair in enumerate(pairs) if pair[1] is not None and index >= only_position),
+                *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+            )
         }
         return args, keywords
 

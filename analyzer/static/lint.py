@@ -36,13 +36,14 @@ from tcready.static.rule import Claim, Rule
 from tcready.static.source import UnreadableError
 from tcready.static.tree import module_tree
 from tcready.static.values import (
+    NONE,
     Choice,
     Class,
     Function,
     Instance,
     Tensor,
+    Unknown,
     Value,
-    is_surely_tensor,
     options,
     tensor_of,
 )
@@ -537,7 +538,7 @@ def _confidence(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
     """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
     levels: list[Confidence] = [fact.where.chance]
     if rule.incidental and fact.where.conditional:
-        levels.append("low")
+        levels.append("low" if "-packages" in fact.where.path else "medium")
     if claim.confidence is not None:
         levels.append(claim.confidence)
     for field in dataclasses.fields(fact):
@@ -556,9 +557,9 @@ def _sureness(value: Any) -> Iterator[Confidence]:
     if tensor is not None:
         if not tensor.sure:
             yield "medium"
-        rest = [v for v in options(value) if not isinstance(v, Tensor)]
-        if rest and not is_surely_tensor(value) and len(rest) > 1:
-            yield "medium"
+        others = [v for v in options(value) if not isinstance(v, Tensor) and v != NONE]
+        if others:  # what was joined here is as likely something else
+            yield "medium" if all(isinstance(v, Unknown) for v in others) else "low"
 
 
 def _evidence(fact: Fact, written: str, confidence: Confidence, breaks: bool) -> Iterator[str]:

@@ -59,7 +59,7 @@ class Rule:
     good: tuple[Sample, ...]
     incidental: bool = False
     """Says something rather than computes something (printing, logging, warnings): where configuration decides
-    whether it runs at all, it is told with low confidence."""
+    whether it runs at all, confidence falls: to medium in the user's files, to low in an installed package."""
     rewrite: Callable[[Any], tuple[Any, Any] | None] | None = field(default=None, compare=False)
     """The suggested change on the user's own code: from a `concrete.Located` to (libcst node, its replacement),
     None where the code around it is not of a kind the rule can rewrite."""
