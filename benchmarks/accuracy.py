@@ -21,7 +21,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def analyse(job: tuple[dict[str, Any], str, str]) -> Model:
     try:
         options = LintOptions(root=Path("/"), mode=mode, search_path=(Path(site),))  # type: ignore[arg-type]
         result = lint([record["target"]], rules.load(), options)
-    except Exception as error:  # noqa: BLE001 - one model that fails must not hide the others
+    except Exception as error:
         model.error = f"{type(error).__name__}: {error}"
         return model
     finally:
@@ -74,7 +74,7 @@ def lines_of(ranges: str) -> set[int]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def extents(path: str) -> dict[int, int]:
     """First line (of the `def` or its first decorator) to last line, for each function of a file."""
     found: dict[int, int] = {}
@@ -153,7 +153,9 @@ def score(models: Iterable[Model], site: str) -> tuple[Score, list[tuple[str, Mo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("records", nargs="+", type=Path)
     parser.add_argument("--site", required=True, help="the site-packages folder the records were made from")
     parser.add_argument("--mode", default="infer", choices=["infer", "train"])
@@ -182,7 +184,11 @@ def main() -> None:
         def size(value: Any) -> int:
             return value if isinstance(value, int) else len(value)
 
-        shares = [size(getattr(s, part)) / size(getattr(s, whole)) for s in scores.values() if size(getattr(s, whole))]
+        shares = [
+            size(getattr(s, part)) / size(getattr(s, whole))
+            for s in scores.values()
+            if size(getattr(s, whole))
+        ]
         return f"{sum(shares) / len(shares):.3f}" if shares else "-"
 
     print(
@@ -216,7 +222,9 @@ def main() -> None:
     resolved = sum(m.statistics.get("calls_resolved", 0) for m in models)
     print(f"calls resolved: {resolved}/{calls} = {resolved / max(calls, 1):.3f}")
     times = sorted(m.seconds for m in models)
-    print(f"seconds a model: median {times[len(times) // 2]:.2f}, worst {times[-1]:.2f}; failed: {len(failed)}")
+    print(
+        f"seconds a model: median {times[len(times) // 2]:.2f}, worst {times[-1]:.2f}; failed: {len(failed)}"
+    )
     for model in failed[:20]:
         print(f"  FAILED {model.record['target']}: {model.error}")
     if args.list:

@@ -449,5 +449,7 @@ def changed_lines(fix: Fix) -> list[str]:
 
 
 def _fix_phrase(fix: Fix) -> str:
-    proof = {True: "verified by a run", False: "a run refuted it", None: "not verified by a run"}[fix.verified]
+    proof = {True: "verified by a run", False: "a run refuted it", None: "not verified by a run"}[
+        fix.verified
+    ]
     return f"suggested change ({'safe' if fix.safe else 'read it first'}; {proof})"

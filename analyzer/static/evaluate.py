@@ -589,13 +589,13 @@ class Evaluator:
             value = self._truthy(operand, kind, frame)
             answer = self._answer(value)
             if answer is not None and answer == (kind == "or"):
-                frame.env = before
+                frame.env = _with_walrus(before, node, frame.env)
                 return join(*values, value)
             if answer is None:
                 values.append(without_falsy(value) if kind == "or" else value)
             frame.env = self.narrow(operand, kind == "and", frame)
         values.append(self.eval(node.values[-1], frame))
-        frame.env = before
+        frame.env = _with_walrus(before, node, frame.env)
         return join(*values)
 
     def _truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
@@ -637,11 +637,11 @@ class Evaluator:
             for operand in node.values:
                 answer = self.test(operand, kind, frame)
                 if answer is not None and answer != conjunction:
-                    frame.env = before
+                    frame.env = _with_walrus(before, node, frame.env)
                     return answer
                 decided = decided and answer is not None
                 frame.env = self.narrow(operand, conjunction, frame)
-            frame.env = before
+            frame.env = _with_walrus(before, node, frame.env)
             return conjunction if decided else None
         value = self.eval(node, frame)
         self._tell_test(node, kind, value, frame)
@@ -1113,6 +1113,12 @@ def K_module_name(name: str) -> str:  # noqa: N802
     return "torch.nn." + name.rpartition(".")[2] if name.startswith("torch.nn.modules.") else name
 
 
+def _with_walrus(before: dict[str, Value], node: ast.expr, after: dict[str, Value]) -> dict[str, Value]:
+    """`before` with the names that `:=` bound while `node` was evaluated; what narrowing learnt is left out."""
+    bound = {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+    return {**before, **{name: after[name] for name in bound if name in after}} if bound else before
+
+
 def _held(value: Value) -> Value:
     """The value as read off something that outlives the call."""
     if isinstance(value, Sequence) and not value.outer:
@@ -1157,6 +1163,11 @@ def _narrow_to(value: Value, wanted: Value | None, assume: bool) -> Value:
     for option in options(value):
         if isinstance(option, Unknown):
             fits.append(wanted if assume else option)
+        elif isinstance(option, Const) and option != NONE:
+            named = type(option.value).__name__
+            fitting = {v.kind for v in options(wanted) if isinstance(v, Plain)}
+            if (named in fitting or (named == "bool" and "int" in fitting)) == assume:
+                fits.append(option)
         elif isinstance(option, kinds):
             same = not isinstance(option, (Plain, Instance, ExternalInstance)) or option in options(wanted)
             if assume or not same or isinstance(option, (Plain, Instance)):

@@ -172,7 +172,7 @@ class Interpreter(Evaluator):
             if default is None or index < only_position
         )
         if node.args.vararg is not None:
-            args = (*args, Tensor(sure=False))
+            args = (*args, Tensor(sure=False), Tensor(sure=False), Tensor(sure=False))
         keywords = {
             arg.arg: self._entry_parameter(arg, default, info)
             for arg, default in (
@@ -246,12 +246,11 @@ class Interpreter(Evaluator):
     ) -> Value:
         """Interprets a call of a function with source; a situation already seen is looked up."""
         info = function.info
+        if function.given:
+            args = (*(v for k, v in function.given if isinstance(k, int)), *args)
+            keywords = {**{k: v for k, v in function.given if isinstance(k, str)}, **keywords}
         if function.bound is not None:
             args = (function.bound, *args)
-        given = dict(function.given)
-        if given:
-            args = (*(v for k, v in given.items() if isinstance(k, int)), *args)
-            keywords = {**{k: v for k, v in given.items() if isinstance(k, str)}, **keywords}
         env = self._parameters(info, args, keywords, function.closure)
         if self._counts.get(info, 0) >= MAX_CONTEXTS:
             env = self._generalised(info, env)
@@ -556,6 +555,8 @@ class Interpreter(Evaluator):
                 if k not in ("use_reentrant", "context_fn", "preserve_rng_state")
             }
             return self._call_each(args[0], args[1:], rest, frame, node, chance)
+        if name == "collections.OrderedDict":
+            return self._call_builtin("dict", args, keywords, frame, node, chance)
         if name == "functools.partial" and args:
             return self._partial(args, keywords)
         if name in ("torch.cond", "torch.ops.higher_order.cond") and len(args) >= 3:
@@ -586,11 +587,14 @@ class Interpreter(Evaluator):
         return result
 
     def _partial(self, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
-        given: tuple[tuple[str | int, Value], ...] = (*enumerate(args[1:]), *keywords.items())
-        found: list[Value] = [
-            Function(o.info, o.bound, o.closure, (*o.given, *given)) if isinstance(o, Function) else o
-            for o in options(args[0])
-        ]
+        found: list[Value] = []
+        for option in options(args[0]):
+            if isinstance(option, Function):
+                filled = sum(isinstance(k, int) for k, _ in option.given)
+                given = (*option.given, *enumerate(args[1:], filled), *keywords.items())
+                found.append(Function(option.info, option.bound, option.closure, given))
+            else:
+                found.append(option)
         return join(*found)
 
     def _fill_container(self, made: Instance | ExternalInstance, kind: str, args: tuple[Value, ...]) -> None:
@@ -809,7 +813,7 @@ class Interpreter(Evaluator):
                 return Sequence(kind, source.items, UNKNOWN)
             return Sequence(kind, None, self.element(first))
         if name == "enumerate":
-            return self._enumerate(first)
+            return self._enumerate(first, args[1] if len(args) > 1 else keywords.get("start", Const(0)))
         if name == "zip":
             return self._zip(args)
         if name == "map" and len(args) > 1:
@@ -835,7 +839,7 @@ class Interpreter(Evaluator):
                 else (first if isinstance(first, Plain) else Plain())
             )
         if name == "dict":
-            base = first if isinstance(first, Mapping) else Mapping((), self.element(first) if args else None)
+            base = first if isinstance(first, Mapping) else self._mapping_of_pairs(first, bool(args))
             return Mapping((*base.entries, *keywords.items()), base.element)
         if name == "getattr" and len(args) >= 2:
             if isinstance(args[1], Const) and isinstance(args[1].value, str):
@@ -880,6 +884,22 @@ class Interpreter(Evaluator):
             return ExternalInstance(name)
         return UNKNOWN
 
+    def _mapping_of_pairs(self, source: Value, given: bool) -> Mapping:
+        """`dict(source)` of (key, value) pairs."""
+        if isinstance(source, Sequence) and source.items is not None:
+            pairs = [
+                p.items for p in source.items if isinstance(p, Sequence) and p.items and len(p.items) == 2
+            ]
+            keys = [p[0] for p in pairs]
+            if len(pairs) == len(source.items) and all(isinstance(k, Const) for k in keys):
+                return Mapping(
+                    tuple((cast(Const, k).value, p[1]) for k, p in zip(keys, pairs, strict=True)), None
+                )
+        pair = self.element(source)
+        if isinstance(pair, Sequence) and pair.items and len(pair.items) == 2:
+            return Mapping((), pair.items[1])
+        return Mapping((), UNKNOWN if given else None)
+
     def _isinstance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         wanted = self._instance_value(node, frame)
         if wanted is None:
@@ -923,11 +943,15 @@ class Interpreter(Evaluator):
                 )
         return join(*held) if held else UNKNOWN
 
-    def _enumerate(self, first: Value) -> Value:
+    def _enumerate(self, first: Value, start: Value) -> Value:
+        begin = start.value if isinstance(start, Const) and isinstance(start.value, int) else None
         members = self.container_members(first)
         source = members if members is not None else first
         if isinstance(source, Sequence) and source.items is not None and len(source.items) <= UNROLL:
-            pairs = tuple(Sequence("tuple", (Const(i), v), UNKNOWN) for i, v in enumerate(source.items))
+            pairs = tuple(
+                Sequence("tuple", (Plain("int") if begin is None else Const(begin + i), v), UNKNOWN)
+                for i, v in enumerate(source.items)
+            )
             return Sequence("iterator", pairs, UNKNOWN)
         return Sequence("iterator", None, Sequence("tuple", (Plain("int"), self.element(first)), UNKNOWN))
 

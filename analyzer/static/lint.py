@@ -345,7 +345,8 @@ class _Pass:
             for binding in found:
                 if not isinstance(binding, FunctionInfo):
                     continue
-                compiled = any("compile" in ast.unparse(d) for d in binding.decorators)
+                named = (ast.unparse(d.func if isinstance(d, ast.Call) else d) for d in binding.decorators)
+                compiled = any(name in ("compile", "torch.compile") for name in named)
                 if compiled or (name == "model" and not has_classes):
                     yield name, Function(binding)
 

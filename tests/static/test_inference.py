@@ -157,7 +157,10 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
     "for over nothing": ("for i in ():\n    see(i, 'a')\nelse:\n    see(x, 'b')", {"b": "tensor?"}),
     "enumerate": ("for i, y in enumerate([x, x]):\n    see(i, 'a')", {"a": "0 / 1"}),
     "enumerate from one": ("for i, y in enumerate([x, x], 1):\n    see(i, 'a')", {"a": "1 / 2"}),
-    "enumerate from one by name": ("for i, y in enumerate([x, x], start=1):\n    see(i, 'a')", {"a": "1 / 2"}),
+    "enumerate from one by name": (
+        "for i, y in enumerate([x, x], start=1):\n    see(i, 'a')",
+        {"a": "1 / 2"},
+    ),
     "zip": ("for a, b in zip([x], [3]):\n    see(b, 'a')", {"a": "3"}),
     "loop carried": (
         "y = 0\nfor i in range(n):\n    y = y + x\nsee(y, 'a')",
@@ -189,11 +192,17 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
     "swap": ("a, b = 1, x\na, b = b, a\nsee(a, 'a')", {"a": "tensor?"}),
     "chained assignment": ("a = b = x\nsee(b, 'a')", {"a": "tensor?"}),
     "append": ("y = []\ny.append(x)\nsee(y[0], 'a')", {"a": "tensor?"}),
-    "append in a loop": ("y = []\nfor i in range(n):\n    y.append(x.argmax())\nsee(torch.stack(y), 'a')", {"a": "tensor[int]"}),
+    "append in a loop": (
+        "y = []\nfor i in range(n):\n    y.append(x.argmax())\nsee(torch.stack(y), 'a')",
+        {"a": "tensor[int]"},
+    ),
     "dict item": ("d = {}\nd['k'] = x\nsee(d['k'], 'a')", {"a": "tensor?"}),
     "dict display": ("d = {'k': x, **{'j': 1}}\nsee(d['j'], 'a')", {"a": "1"}),
     "dict get": ("d = {'k': x}\nsee(d.get('k'), 'a')\nsee(d.get('z', 3), 'b')", {"a": "tensor?", "b": "3"}),
-    "dict items": ("for k, v in {'k': x}.items():\n    see(k, 'a')\n    see(v, 'b')", {"a": "'k'", "b": "tensor?"}),
+    "dict items": (
+        "for k, v in {'k': x}.items():\n    see(k, 'a')\n    see(v, 'b')",
+        {"a": "'k'", "b": "tensor?"},
+    ),
     "del": ("d = {'k': x, 'j': 1}\ndel d['j']\nsee(d['k'], 'a')", {"a": "tensor?"}),
     "slice of a list": ("see([1, x, 2][1:][0], 'a')", {"a": "tensor?"}),
     "list comprehension": ("see([y.argmax() for y in x][0], 'a')", {"a": "tensor[int]"}),
@@ -380,7 +389,11 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
     "global constant": ("SIZE = 4", "see(SIZE, 'a')", {"a": "4"}),
     "global list outlives the call": ("L = [1, 2]", "see(L[0], 'a')", {"a": "1"}),
     "global made by a call": ("def f(): return 3\nN = f()", "see(N, 'a')", {"a": "3"}),
-    "aliased module": ("import torch.nn.functional as G", "see(G.softmax(x, -1), 'a')", {"a": "tensor[float]"}),
+    "aliased module": (
+        "import torch.nn.functional as G",
+        "see(G.softmax(x, -1), 'a')",
+        {"a": "tensor[float]"},
+    ),
     "aliased function": ("from torch import argmax as am", "see(am(x), 'a')", {"a": "tensor[int]"}),
 }
 
@@ -408,7 +421,12 @@ MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "configuration is plain": ("", "self.n = n", "see(self.n, 'a')", {"a": "int@config"}),
     "unknown configuration": ("", "self.h = config.heads", "see(self.h > 1, 'a')", {"a": "bool@config"}),
     "constant attribute": ("", "self.n = 4", "see(self.n, 'a')", {"a": "4"}),
-    "buffer": ("", "self.register_buffer('m', torch.zeros(3).bool())", "see(self.m, 'a')", {"a": "tensor[bool]"}),
+    "buffer": (
+        "",
+        "self.register_buffer('m', torch.zeros(3).bool())",
+        "see(self.m, 'a')",
+        {"a": "tensor[bool]"},
+    ),
     "parameter": ("", "self.w = nn.Parameter(torch.zeros(3))", "see(self.w, 'a')", {"a": "tensor"}),
     "weight of a layer": ("", "self.l = nn.Linear(3, 3)", "see(self.l.weight, 'a')", {"a": "tensor[float]"}),
     "layer of torch": ("", "self.l = nn.Linear(3, 3)", "see(self.l(x), 'a')", {"a": "tensor[float]"}),
@@ -486,13 +504,15 @@ MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
         {"block": "tensor?", "other": "tensor[int]"},
     ),
     "subclass of sequential": (
-        BLOCK + "class S(nn.Sequential):\n    def __init__(self):\n        super().__init__(Block(), Other())",
+        BLOCK
+        + "class S(nn.Sequential):\n    def __init__(self):\n        super().__init__(Block(), Other())",
         "self.s = S()",
         "see(self.s(x), 'a')",
         {"block": "tensor?", "other": "tensor[int]", "a": "tensor[int]"},
     ),
     "subclass of sequential with a forward": (
-        BLOCK + "class S(nn.Sequential):\n    def forward(self, y):\n        for m in self:\n            y = m(y)\n"
+        BLOCK
+        + "class S(nn.Sequential):\n    def forward(self, y):\n        for m in self:\n            y = m(y)\n"
         "        return y",
         "self.s = S(Block())",
         "see(self.s(x), 'a')",
@@ -518,7 +538,12 @@ MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "self.act(x)",
         {"a": "tensor?"},
     ),
-    "activation by name": ("", "self.act = getattr(F, 'relu')", "see(self.act(x), 'a')", {"a": "tensor[float]"}),
+    "activation by name": (
+        "",
+        "self.act = getattr(F, 'relu')",
+        "see(self.act(x), 'a')",
+        {"a": "tensor[float]"},
+    ),
     "method": ("", "self.n = 4", "see(self.extra_repr() is None, 'a')", {"a": "True"}),
 }
 
@@ -636,7 +661,12 @@ def test_classes(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["from base import Base", "import base\nBase = base.Base", "from .base import Base", "from base import *"],
+    [
+        "from base import Base",
+        "import base\nBase = base.Base",
+        "from .base import Base",
+        "from base import *",
+    ],
 )
 def test_a_base_class_in_another_file(line: str, tmp_path: Path) -> None:
     (tmp_path / "base.py").write_text(
@@ -651,7 +681,9 @@ def test_a_base_class_in_another_file(line: str, tmp_path: Path) -> None:
 def test_a_base_class_in_a_package_beside_it(tmp_path: Path) -> None:
     inner = tmp_path / "pkg" / "inner"
     inner.mkdir(parents=True)
-    (tmp_path / "pkg" / "__init__.py").write_text("from .inner.base import Base as Public\n", encoding="utf-8")
+    (tmp_path / "pkg" / "__init__.py").write_text(
+        "from .inner.base import Base as Public\n", encoding="utf-8"
+    )
     (inner / "__init__.py").write_text("", encoding="utf-8")
     (inner / "base.py").write_text(
         "from torch import nn\nfrom probe import see\nfrom ..util import top\n"
