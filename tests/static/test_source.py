@@ -138,7 +138,7 @@ def test_columns_count_characters(tmp_path: Path) -> None:
 def test_warnings_about_somebodys_source_stay_silent(tmp_path: Path) -> None:
     """In an interpreter that makes warnings errors and in one that prints them."""
     path = tmp_path / "x.py"
-    path.write_text("x = '\\d' if 1 is 1 else 0or 1\nassert (x, 'y')\n", encoding="utf-8")
+    path.write_text("x = '\\d' if 1 is 1 else 1or 2\nassert (x, 'y')\n", encoding="utf-8")
     script = "import sys, pathlib; from tcready.static.source import read; read(pathlib.Path(sys.argv[1]))"
     for option in ("error", "always"):
         done = subprocess.run(
