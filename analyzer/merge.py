@@ -438,7 +438,7 @@ def _judged(finding: Finding, runs: Sequence[_Run], proofs: Sequence[_Proof]) ->
         level=_level(finding, status, proofs),
         confidence="high" if status == "confirmed" else finding.confidence,
         targets=targets,
-        gb_ids=tuple(dict.fromkeys([*(i for proof in proofs for i in proof.gb_ids), *finding.gb_ids])),
+        gb_ids=tuple(dict.fromkeys(i for proof in proofs for i in proof.gb_ids)) or finding.gb_ids,
         evidence=tuple(dict.fromkeys([*map(_static_line, finding.evidence), *said])),
     )
 

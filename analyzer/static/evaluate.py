@@ -610,6 +610,7 @@ class Evaluator:
         return value
 
     def _tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
+        frame.data_tested = frame.data_tested or tensor_of(value) is not None
         if not isinstance(value, Const):
             self.tell(F.Test(self.where(frame), node, kind, value))  # type: ignore[arg-type]
 

@@ -1305,7 +1305,9 @@ class Interpreter(Evaluator):
             self._container_method(base, "__setitem__", (index, value))
 
     def do_if(self, node: ast.If, frame: Frame) -> bool:
+        frame.data_tested = False
         answer = self.test(node.test, "if", frame)
+        undecided = answer is None and not frame.data_tested
         return self._branches(
             [
                 (self._assumed(node.test, taken, frame), body)
@@ -1313,7 +1315,7 @@ class Interpreter(Evaluator):
                 if answer in (None, taken)
             ],
             frame,
-            undecided=answer is None,
+            undecided=undecided,
         )
 
     def _assumed(self, test: ast.expr, taken: bool, frame: Frame) -> Env:

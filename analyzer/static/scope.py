@@ -31,6 +31,9 @@ class Frame:
     """Environments at `break` and `continue` of the innermost loop."""
     enclosing: tuple[Enclosing, ...] = ()
     conditional: bool = False
+    """Below a branch that a Python value decides which the source does not tell."""
+    data_tested: bool = False
+    """The test last asked needed the value of a tensor."""
     outside: dict[str, str] = field(default_factory=dict)
     """Names declared `global` or `nonlocal` here."""
     depth: int = 0

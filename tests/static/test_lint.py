@@ -62,7 +62,11 @@ def test_columns_count_characters_before_the_span(tmp_path: Path) -> None:
 
 def test_a_file_is_every_module_of_it(tmp_path: Path) -> None:
     second = NET.replace("Net", "Second")
-    _write(tmp_path, "net.py", NET + "\n\n" + second + "\n\nclass Plain:\n    def forward(self, x):\n        print(x)\n")
+    _write(
+        tmp_path,
+        "net.py",
+        NET + "\n\n" + second + "\n\nclass Plain:\n    def forward(self, x):\n        print(x)\n",
+    )
     result = _lint(tmp_path, "net.py")
     assert [target.target for target in result.targets] == ["net.py::Net", "net.py::Second"]
     assert [finding.symbol for finding in result.findings] == ["Net.forward", "Second.forward"]
@@ -128,8 +132,7 @@ def test_an_installed_module_is_own_when_it_is_asked_for(tmp_path: Path) -> None
         ("none.py", ["none.py", "no such file"]),
         ("none.py::Net", ["none.py", "no such file"]),
         ("net.py::Missing", ["net.py", "'Missing'", "Net"]),
-        ("net.py::Net.missing.deep", ["net.py"]),
-        ("pkg::Net", ["folder", "pkg"]),
+        ("pkg::Net", ["pkg", "no module"]),
         ("./pkg::Net", ["folder", "Net"]),
         ("nothing.here::Net", ["nothing.here", "no module"]),
         ("pkg.mod::Missing", ["pkg.mod::Missing", "mod.py"]),
@@ -141,10 +144,6 @@ def test_what_is_not_there_is_told_in_one_line(target: str, words: Sequence[str]
     _write(tmp_path, "net.py", NET)
     _write(tmp_path, "pkg/mod.py", NET)
     _write(tmp_path, "pkg/bad.py", "if:\n", head="")
-    if target == "pkg::Net":  # a dotted name: the folder is a namespace without a file
-        words = ["pkg", "no module"]
-    if target == "net.py::Net.missing.deep":
-        pytest.skip("a name inside a class is not told apart from nothing found")
     with pytest.raises(TcreadyError) as raised:
         _lint(tmp_path, target)
     message = str(raised.value)
@@ -170,13 +169,11 @@ def test_a_syntax_error_leaves_the_others(tmp_path: Path) -> None:
 
 def test_a_broken_import_is_skipped_and_the_file_still_analysed(tmp_path: Path) -> None:
     _write(tmp_path, "broken.py", "def (:\n", head="")
-    _write(tmp_path, "net.py", "from broken import thing\n\n\n" + NET)
+    _write(tmp_path, "net.py", "from broken import thing\n\n\n" + NET.replace("x + 1", "thing(x)"))
     result = _lint(tmp_path, "net.py")
     assert len(result.findings) == 1
     assert [skipped.path for skipped in result.skipped] == ["broken.py"]
 
-
-# noqa
 
 SILENCES = {
     "# noqa": True,
@@ -215,7 +212,9 @@ def test_noqa_anywhere_on_a_call_of_several_lines(line: int, tmp_path: Path) -> 
     marked = [text + ("  # noqa: TCR2" if line == number else "") for number, text in enumerate(call)]
 
     def body(lines: list[str]) -> str:
-        return NET.split("        if")[0] + textwrap.indent("\n".join(lines), " " * 8) + "\n        return x\n"
+        return (
+            NET.split("        if")[0] + textwrap.indent("\n".join(lines), " " * 8) + "\n        return x\n"
+        )
 
     _write(tmp_path, "net.py", body(call))
     assert [finding.rule for finding in _lint(tmp_path, "net.py").findings] != []
@@ -236,7 +235,9 @@ def test_a_file_with_windows_lines_is_silenced_too(tmp_path: Path) -> None:
 
 # fingerprints
 
-TWICE = NET.replace("        return x\n", "        if x.sum() > 0:\n            x = x + 2\n        return x\n")
+TWICE = NET.replace(
+    "        return x\n", "        if x.sum() > 0:\n            x = x + 2\n        return x\n"
+)
 
 
 def _prints(root: Path, text: str, name: str = "net.py") -> list[str]:
@@ -288,7 +289,7 @@ def _install(site: Path) -> None:
 
         def helper(x):
             print(x)
-            return 3
+            return x.shape[0]
         """,
     )
 
@@ -338,7 +339,9 @@ def test_other_peoples_code_is_followed_from_a_named_class(tmp_path: Path) -> No
     work, site = tmp_path / "work", tmp_path / "site-packages"
     _install(site)
     _write(work, "net.py", USES_A_FRIEND)
-    theirs = [f for f in _lint(work, "net.py::Net", search_path=(work, site)).findings if f.origin == "third_party"]
+    theirs = [
+        f for f in _lint(work, "net.py::Net", search_path=(work, site)).findings if f.origin == "third_party"
+    ]
     assert {(f.path, f.rule) for f in theirs} >= {("friend/layers.py", "TCR101")}
     assert all(f.reached_by[0] == "Net.forward" for f in theirs)
     for target, option in (("net.py", None), ("net.py::Net", False)):
@@ -373,7 +376,11 @@ def test_select_and_ignore_take_prefixes(tmp_path: Path) -> None:
 
 def test_mode_decides_what_training_is(tmp_path: Path) -> None:
     _write(tmp_path, "net.py", NET.replace("if x.sum() > 0", "if self.training and x.sum() > 0"))
-    assert [len(_lint(tmp_path, "net.py", mode=mode).findings) for mode in ("infer", "train", None)] == [0, 1, 1]
+    assert [len(_lint(tmp_path, "net.py", mode=mode).findings) for mode in ("infer", "train", None)] == [
+        0,
+        1,
+        1,
+    ]
 
 
 TREE = """\
@@ -441,8 +448,8 @@ def test_breaks_stand_at_the_modules_that_run_them(tmp_path: Path) -> None:
     assert {module.name for module in target.modules if module.breaks} == leaves
     assert {print_ for module in target.modules for print_ in module.breaks} == {finding.fingerprint}
     assert {module.name: module.line for module in target.modules if module.path} == {
-        "": 30,
-        "blocks.*": 17,
+        "": 31,
+        "blocks.*": 18,
         **dict.fromkeys(leaves, 6),
     }
 
@@ -502,7 +509,9 @@ def test_statistics_count_what_was_resolved(tmp_path: Path) -> None:
 
 
 def test_sources_are_those_named_and_those_with_findings(tmp_path: Path) -> None:
-    _write(tmp_path, "net.py", "from one import f\nfrom two import g\n\n\ndef model(x):\n    return f(g(x))\n")
+    _write(
+        tmp_path, "net.py", "from one import f\nfrom two import g\n\n\ndef model(x):\n    return f(g(x))\n"
+    )
     _write(tmp_path, "one.py", "def f(x):\n    return x.item()\n")
     _write(tmp_path, "two.py", "def g(x):\n    return x\n")
     sources = {source.path: source.text for source in _lint(tmp_path, "net.py").sources}
@@ -517,7 +526,9 @@ def test_a_disabled_function_is_no_entry(tmp_path: Path) -> None:
     assert [finding.symbol for finding in _lint(tmp_path, "net.py").findings] == ["f"]
 
 
-@pytest.mark.parametrize("text", ["", "x = 1\n", "class Net: pass\n", "from torch import nn\nclass N(nn.Module): pass\n"])
+@pytest.mark.parametrize(
+    "text", ["", "x = 1\n", "class Net: pass\n", "from torch import nn\nclass N(nn.Module): pass\n"]
+)
 def test_a_file_without_a_model_has_nothing_to_say(text: str, tmp_path: Path) -> None:
     _write(tmp_path, "net.py", text, head="")
     result = _lint(tmp_path, "net.py")

@@ -65,7 +65,8 @@ def test_pth_files(tmp_path: Path) -> None:
     site = _site(tmp_path)
     _write(tmp_path, "src/dev/__init__.py", "lib/site-packages/vendored/v.py")
     (site / "dev.pth").write_text(
-        f"# a comment\n\n{tmp_path / 'src'}\nimport os; os.abort()\n/no/such/folder\nvendored\n\0\n", encoding="utf-8"
+        f"# a comment\n\n{tmp_path / 'src'}\nimport os; os.abort()\n/no/such/folder\nvendored\n\0\n",
+        encoding="utf-8",
     )
     assert locate.find_module("dev", [site]) == tmp_path / "src/dev/__init__.py"
     assert locate.find_module("v", [site]) == site / "vendored/v.py"
@@ -104,7 +105,9 @@ def test_editable_installs(tmp_path: Path) -> None:
         "dev.extra": str(tmp_path / "repo/extra"),
         "solo": str(tmp_path / "repo/solo.py"),
     }
-    (site / "__editable__.x-0.1.pth").write_text("import __editable___x_0_1_finder; ...install()", encoding="utf-8")
+    (site / "__editable__.x-0.1.pth").write_text(
+        "import __editable___x_0_1_finder; ...install()", encoding="utf-8"
+    )
     (site / "__editable___x_0_1_finder.py").write_text(FINDER.format(mapping=mapping), encoding="utf-8")
     assert locate.find_module("dev", [site]) == tmp_path / "repo/code/__init__.py"
     assert locate.find_module("dev.mod", [site]) == tmp_path / "repo/code/mod.py"
@@ -114,7 +117,8 @@ def test_editable_installs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "mapping", ["{'dev': os.path.join('a', 'b'), **other, 'good': GOOD}", "{1: 2, 'good': GOOD}", "{'good': GOOD}"]
+    "mapping",
+    ["{'dev': os.path.join('a', 'b'), **other, 'good': GOOD}", "{1: 2, 'good': GOOD}", "{'good': GOOD}"],
 )
 def test_a_finder_that_computes_its_mapping(mapping: str, tmp_path: Path) -> None:
     site = _site(tmp_path)
@@ -167,9 +171,7 @@ def test_a_module_that_raises_at_import_is_read_and_not_imported(tmp_path: Path)
         text="raise ImportError\nfrom torch import nn\nclass Net(nn.Module):\n    def forward(self, x): return x\n",
     )
     before, path_before = dict(sys.modules), list(sys.path)
-    result = lint(
-        ["tcready_boom.net::Net"], [], LintOptions(root=tmp_path, search_path=(tmp_path / "src",))
-    )
+    result = lint(["tcready_boom.net::Net"], [], LintOptions(root=tmp_path, search_path=(tmp_path / "src",)))
     assert [target.target for target in result.targets] == ["tcready_boom.net::Net"]
     assert result.targets[0].modules[0].path == "src/tcready_boom/net.py"
     new = sys.modules.keys() - before.keys()
@@ -180,7 +182,11 @@ def test_a_module_that_raises_at_import_is_read_and_not_imported(tmp_path: Path)
 def test_a_src_layout_finds_its_own_package(tmp_path: Path) -> None:
     """A file says by the `__init__.py`s around it what its package is called and where that starts."""
     _write(tmp_path, "src/pkg/__init__.py", "src/pkg/nets/__init__.py")
-    _write(tmp_path, "src/pkg/base.py", text="from torch import nn\nclass Base(nn.Module):\n    def forward(self, x): return x\n")
+    _write(
+        tmp_path,
+        "src/pkg/base.py",
+        text="from torch import nn\nclass Base(nn.Module):\n    def forward(self, x): return x\n",
+    )
     _write(tmp_path, "src/pkg/nets/net.py", text="from pkg.base import Base\nclass Net(Base): pass\n")
     result = lint(["src/pkg/nets/net.py"], [], LintOptions(root=tmp_path, search_path=()))
     (target,) = result.targets

@@ -142,7 +142,10 @@ def test_warnings_about_somebodys_source_stay_silent(tmp_path: Path) -> None:
     script = "import sys, pathlib; from tcready.static.source import read; read(pathlib.Path(sys.argv[1]))"
     for option in ("error", "always"):
         done = subprocess.run(
-            [sys.executable, "-W", option, "-c", script, str(path)], capture_output=True, text=True, check=False
+            [sys.executable, "-W", option, "-c", script, str(path)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert (done.returncode, done.stderr) == (0, "")
 
