@@ -61,7 +61,6 @@ def check(
     allow_downloads: bool = False,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
-    torch_version: str | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
     progress: Tell = _say_nothing,
@@ -87,9 +86,7 @@ def check(
     _refuse_contradictions(targets, inputs, run)
     _refuse_missing_python(python)
     known = rules.load()
-    options = LintOptions(
-        root=base, mode=mode, select=tuple(select), ignore=tuple(ignore), torch_version=torch_version
-    )
+    options = LintOptions(root=base, mode=mode, select=tuple(select), ignore=tuple(ignore))
     static = lint(targets, known, options, _suggest)
     observations: list[Observation] = []
     warnings: list[str] = []

@@ -149,7 +149,6 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
 @click.option(
     "--ignore", multiple=True, metavar="CODES", callback=_codes, help="Not these rules; prefixes count."
 )
-@click.option("--torch-version", metavar="X.Y", help="Which torch to predict for.")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "-o", "--output", metavar="FILE", callback=_writable, help="Write the report there instead of stdout."

@@ -698,12 +698,15 @@ def _observed_target(
 ) -> TargetReport:
     seen = run.observation
     clean = run.captured and not _troubles(run)
-    breaking = () if clean else _breaking(findings, seen.target)
+    told = (
+        (*(m.breaks for m in static.modules), *breaks_by_code.values()) if static else breaks_by_code.values()
+    )
+    breaking = frozenset() if clean else _breaking(findings, seen.target, told)
     places = {(m.path, m.line) for m in seen.modules if m.path is not None and m.line is not None}
     found = regions.predicted(
         seen.modules,
         static.modules if static else (),
-        frozenset(breaking),
+        breaking,
         sites=seen.break_sites,
         skipped=run.lost,
         recompiles=seen.recompiles,
@@ -738,7 +741,9 @@ def _static_target(target: StaticTarget, findings: Sequence[Finding]) -> TargetR
         else Stage(name, "not_run", "nothing was run")
         for name in STAGES
     )
-    found = regions.predicted((), target.modules, frozenset(_breaking(findings, target.target)))
+    found = regions.predicted(
+        (), target.modules, _breaking(findings, target.target, (m.breaks for m in target.modules))
+    )
     modules = tuple(ModuleShare(m.name, m.type, path=m.path, line=m.line) for m in target.modules)
     return TargetReport(
         target=target.target,
@@ -759,18 +764,19 @@ def _static_target(target: StaticTarget, findings: Sequence[Finding]) -> TargetR
     )
 
 
-def _breaking(findings: Iterable[Finding], target: str) -> Iterator[str]:
-    """Fingerprints of the predicted breaks that count against a target's regions.
+def _breaking(findings: Iterable[Finding], target: str, told: Iterable[Iterable[str]]) -> frozenset[str]:
+    """Of the predicted breaks in `told` (fingerprints), those that count against a target's regions.
 
-    A run that traced the line, or never came by, has shown that these inputs do not break there; a guess of
-    low confidence takes no region away by itself.
+    A run that traced the line, or never came by, has shown that these inputs do not break there. A break whose
+    finding is hidden, by a comment or by the choice of rules, is a break all the same.
     """
-    for finding in findings:
-        status = next((t.status for t in finding.targets if t.target == target), "predicted")
-        if finding.effect not in BREAKING or status in ("not_observed", "not_reached"):
-            continue
-        if finding.confidence != "low" or status == "confirmed":
-            yield finding.fingerprint
+    spared = {
+        finding.fingerprint
+        for finding in findings
+        for entry in finding.targets
+        if entry.target == target and entry.status in ("not_observed", "not_reached")
+    }
+    return frozenset(fingerprint for some in told for fingerprint in some if fingerprint not in spared)
 
 
 def _ladder(stages: Sequence[Stage]) -> tuple[Stage, ...]:

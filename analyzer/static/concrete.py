@@ -84,7 +84,12 @@ class Concrete:
     def __init__(self, source: Source) -> None:
         self.source = source
         self._pieces: dict[int, Piece | None] = {}
-        self._starts = sorted(_first_line(node) for node in source.tree.body)
+        self._starts: list[int] = []
+        last = 0
+        for statement in source.tree.body:
+            if _first_line(statement) > last:  # else a `;` puts it on the line where the one before ends
+                self._starts.append(_first_line(statement))
+            last = statement.end_lineno or statement.lineno
 
     def piece(self, line: int) -> Piece | None:
         """The piece around a 1-based line; None where libcst does not read it."""

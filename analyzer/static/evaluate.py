@@ -542,12 +542,12 @@ class Evaluator:
 
     def binary(self, op: str, left: Value, right: Value) -> Value:
         """`left op right`; constants are folded where that is small and cannot fail oddly."""
-        if isinstance(left, Const) and isinstance(right, Const):
-            return _fold(op, left.value, right.value)
         for one, other in ((left, right), (right, left)):
             absorbing = (one == Const(True) and op == "BitOr") or (one == Const(False) and op == "BitAnd")
             if absorbing and isinstance(one, Const) and isinstance(one.value, bool) and not tensor_of(other):
                 return one
+        if isinstance(left, Const) and isinstance(right, Const):
+            return _fold(op, left.value, right.value)
         if isinstance(left, Const) and isinstance(left.value, str) and op == "Mod":
             return Plain("str")
         if isinstance(left, Sequence) and isinstance(right, Sequence) and op == "Add":
@@ -704,6 +704,12 @@ class Evaluator:
             value = self.eval(node, frame)
         finally:
             self.quiet -= 1
+        if (
+            isinstance(value, External)
+            and value.name.startswith("torch.nn.")
+            and value.name.endswith("Parameter")
+        ):
+            return None  # a tensor, though not every tensor is one
         found = self._annotated_by(value, sure=True)
         if isinstance(value, External) and value.name in ("list", "tuple", "set"):
             return Sequence(value.name, None, UNKNOWN)  # type: ignore[arg-type]
@@ -1249,6 +1255,8 @@ def _fold(op: str, left: Any, right: Any) -> Value:
             return Const(left + right)
     except (ZeroDivisionError, OverflowError, ValueError):
         return UNKNOWN
+    if isinstance(left, bool) and isinstance(right, bool) and op in ("BitAnd", "BitOr", "BitXor"):
+        return Const({"BitAnd": left & right, "BitOr": left | right, "BitXor": left ^ right}[op])
     if numbers:
         return Plain("int" if isinstance(left, int) and isinstance(right, int) and op != "Div" else "float")
     return Plain("str") if isinstance(left, str) else Plain()

@@ -95,7 +95,22 @@ def build_module(source: Source, name: str) -> ModuleInfo:
     """The index of one parsed file."""
     module = ModuleInfo(name, source, source.path.name == "__init__.py")
     _bind_block(module, source.tree.body)
+    if "global" in source.text:
+        for node in ast.walk(source.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                _bind_globals(module, node)
     return module
+
+
+def _bind_globals(module: ModuleInfo, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    """Constants that a function gives to names it declares `global`: a flag may be either."""
+    nodes = list(ast.walk(function))
+    names = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+    for node in nodes:
+        if isinstance(node, (ast.Assign, ast.AugAssign)) and isinstance(node.value, ast.Constant):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name) and target.id in names:
+                    module.bindings.setdefault(target.id, []).append(node.value)
 
 
 def _bind_block(module: ModuleInfo, body: list[ast.stmt]) -> None:
@@ -119,6 +134,11 @@ def _bind_block(module: ModuleInfo, body: list[ast.stmt]) -> None:
             for target in node.targets:
                 for local, value in _targets(target, node.value):
                     bind(local, value)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            bind(node.target.id, node.value)
+        elif isinstance(node, ast.Match):
+            for case in node.cases:
+                _bind_block(module, case.body)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             module.annotations[node.target.id] = node.annotation
             if node.value is not None:

@@ -57,6 +57,8 @@ Suggest: TypeAlias = "Callable[[str, Rule, Located], str | None]"
 CHANCES: tuple[Confidence, ...] = ("low", "medium", "high")
 STACK = 6000
 """Python frames that interpretation may nest: long chains of `elif` and of operators recurse."""
+FAMILIES = frozenset({"TCR", *(f"TCR{family}" for family in range(1, 7))})
+"""Prefixes that may be asked for even where a family holds no rule yet."""
 IGNORED_FOLDERS = frozenset(
     {"__pycache__", "node_modules", "build", "dist", "site-packages", "venv", "env", "__pypackages__"}
 )
@@ -70,7 +72,6 @@ class LintOptions:
     select: tuple[str, ...] = ()
     """Prefixes of rule codes; empty for all."""
     ignore: tuple[str, ...] = ()
-    torch_version: str | None = None
     search_path: tuple[Path, ...] | None = None
     """Where installed packages are looked for; None for this interpreter's path."""
     low: bool = False
@@ -119,7 +120,7 @@ def lint(
 def _lint(
     targets: Sequence[str], rules: Sequence[Rule], options: LintOptions, suggest: Suggest | None
 ) -> StaticResult:
-    chosen = _chosen(rules, options)
+    select, ignore = _codes(options.select, rules), _codes(options.ignore, rules)
     search_path = options.search_path or locate.default_search_path(options.root)
     packages = tuple(dict.fromkeys(t.split("::")[0].split(".")[0] for t in targets if _is_dotted(t)))
     program = Program(options.root, search_path, packages, third_party=False)
@@ -151,12 +152,17 @@ def _lint(
         if run.interpreter.program.third_party:
             origins.append("third_party")
         for origin in origins:
-            made = run.findings(chosen, options, suggest, origin)
+            made = run.findings(rules, options, suggest, origin)
             findings.update({key: f for key, f in made.items() if key not in findings})
         if run is passes[-1]:
             targets_found = run.targets(findings)
     last = passes[-1].interpreter
-    everything = sorted(findings.values(), key=lambda f: (f.path, f.line, f.column, f.rule or ""))
+    hidden = {key for run in passes for key in run.silenced}
+    hidden |= {
+        k for k in findings if (select and not k[3].startswith(select)) or k[3].startswith(ignore or "?")
+    }
+    told = (finding for key, finding in findings.items() if key not in hidden)
+    everything = sorted(told, key=lambda f: (f.path, f.line, f.column, f.rule or ""))
     shown = {f.path for f in everything}
     sources = _sources(last.program, options.root, shown, {e.module.path for e in entries})
     unread = {**program.skipped, **skipped} if skipped or program.skipped else {}
@@ -173,13 +179,13 @@ def _lint(
     )
 
 
-def _chosen(rules: Sequence[Rule], options: LintOptions) -> list[Rule]:
-    return [
-        rule
-        for rule in rules
-        if (not options.select or rule.code.startswith(options.select))
-        and not (options.ignore and rule.code.startswith(options.ignore))
-    ]
+def _codes(prefixes: Sequence[str], rules: Sequence[Rule]) -> tuple[str, ...]:
+    """Codes or prefixes of them as given, upper-case. Raises TcreadyError for one that fits no rule."""
+    found = tuple(prefix.strip().upper() for prefix in prefixes)
+    for prefix in found:
+        if prefix not in FAMILIES and not any(rule.code.startswith(prefix) for rule in rules):
+            raise TcreadyError(f"{prefix}: no rule has a code like that; `tcready rules` lists them")
+    return found
 
 
 # targets
@@ -217,13 +223,24 @@ def _entries(target: str, program: Program, root: Path, skipped: dict[Path, str]
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.is_dir():
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError:  # a folder that may not be read holds nothing of ours
+        return
+    for path in inside:
+        if _is_folder(path):
             hidden = path.name.startswith(".") or path.name.endswith(".egg-info")
             if path.name not in IGNORED_FOLDERS and not hidden and not path.is_symlink():
                 yield from _python_files(path)
         elif path.suffix == ".py":
             yield path
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def _file_entries(
@@ -279,6 +296,8 @@ class _Pass:
         self.analyses: list[Analysis] = []
         self.places: dict[tuple[str, int, int, str], set[int]] = {}
         """Where each claim was made: the contexts, by its key."""
+        self.silenced: set[tuple[str, int, int, str]] = set()
+        """Findings that a comment of the source hides; what they say of regions holds all the same."""
         self._read: dict[str, Concrete] = {}
         self.warnings: list[str] = []
         limit = sys.getrecursionlimit()
@@ -407,8 +426,8 @@ class _Pass:
                 continue
             chain = next((chains[c] for c in sorted(self.places[key]) if c in chains), ())
             finding = self._finding(rule, claim, fact, confidence, chain, options, wanted, suggest)
-            if finding is None:
-                continue
+            if self._concrete(key[0]).silenced(rule.code, finding.line, finding.end_line):
+                self.silenced.add(key)
             count = repeats.get(finding.fingerprint, 0)
             repeats[finding.fingerprint] = count + 1
             if count:
@@ -440,8 +459,8 @@ class _Pass:
         options: LintOptions,
         origin: Origin,
         suggest: Suggest | None,
-    ) -> Finding | None:
-        """The finding of a claim; None where a comment of the source silences it."""
+    ) -> Finding:
+        """The finding of a claim."""
         concrete = self._concrete(fact.where.path)
         source = concrete.source
         node = fact.node
@@ -456,8 +475,6 @@ class _Pass:
         end = node.end_col_offset or 0
         if isinstance(node, ast.ClassDef):  # the header alone, never a body
             last, end = node.lineno, node.col_offset + len(f"class {node.name}")
-        if concrete.silenced(rule.code, node.lineno, last):
-            return None
         column, end_column = source.column(node.lineno, node.col_offset), source.column(last, end)
         located = concrete.locate(node.lineno, column, last, end_column)
         written = located.code if located else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from tcready.static.knowledge import CONTAINERS, is_module_class
 from tcready.static.values import ExternalInstance, Instance, Mapping, Sequence, Value, options
 
 MAX_TREE_DEPTH = 24
+MAX_NODES = 5000
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,9 @@ class TreeNode:
 
 
 def module_tree(interpreter: Interpreter, root: Instance) -> Iterator[TreeNode]:
-    """The modules below `root`, parents first; a module held twice is told at each of its names, once deep."""
-    yield from _walk(interpreter, "", (root,), (), 0)
+    """The modules below `root`, parents first; one held at two names is told at both (two modules may be one
+    object to the interpreter). Ends after MAX_NODES."""
+    yield from itertools.islice(_walk(interpreter, "", (root,), (), 0), MAX_NODES)
 
 
 def _walk(

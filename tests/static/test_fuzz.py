@@ -12,6 +12,7 @@ import sysconfig
 import textwrap
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -161,7 +162,7 @@ class Writer:
         return textwrap.indent("\n".join(lines), indent)
 
     def _filled(self, template: str, depth: int) -> str:
-        pieces = {
+        pieces: dict[str, Callable[[], str]] = {
             "{e}": lambda: self.expression(min(depth, 3)),
             "{s}": lambda: self._filled(self._random.choice(SIMPLE), 1),
             "{b}": lambda: self.block(depth - 1, "    "),
@@ -208,6 +209,7 @@ def test_enough_of_what_is_made_up_parses() -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_made_up_programs(part: int, tmp_path: Path) -> None:
+    told = 0
     for number, text in enumerate(PROGRAMS[part::4]):
         path = tmp_path / f"model_{number}.py"
         path.write_text(text, encoding="utf-8")
@@ -216,9 +218,11 @@ def test_made_up_programs(part: int, tmp_path: Path) -> None:
         assert time.process_time() - started < SECONDS, text
         assert not result.skipped
         lines = text.splitlines()
+        told += len(result.findings)
         for finding in result.findings:
             assert 1 <= finding.line <= finding.end_line <= len(lines)
             assert 1 <= finding.column <= len(lines[finding.line - 1])
+    assert told >= 20  # else the programs would reach nothing
 
 
 def test_made_up_programs_give_the_same_twice(tmp_path: Path) -> None:

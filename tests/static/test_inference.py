@@ -388,6 +388,18 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
     "shadowed builtin": ("def len(a): return a", "see(len(x), 'a')", {"a": "tensor?"}),
     "global constant": ("SIZE = 4", "see(SIZE, 'a')", {"a": "4"}),
     "global list outlives the call": ("L = [1, 2]", "see(L[0], 'a')", {"a": "1"}),
+    "global flag that a function sets": (
+        "FLAG = False\ndef enable():\n    global FLAG\n    FLAG = True",
+        "if FLAG:\n    see(x, 'a')\nelse:\n    see(x, 'b')",
+        {"a": "tensor?", "b": "tensor?"},
+    ),
+    "global counter": (
+        "COUNT = 0\ndef count():\n    global COUNT\n    COUNT += 1",
+        "see(COUNT > 0, 'a')",
+        {"a": "bool@config"},
+    ),
+    "global built up": ("N = 1\nN += 2", "see(N == 1, 'a')", {"a": "bool@config"}),
+    "made in a match": ("match 1:\n    case _:\n        def f(a): see(a, 'a')", "f(x)", {"a": "tensor?"}),
     "global made by a call": ("def f(): return 3\nN = f()", "see(N, 'a')", {"a": "3"}),
     "aliased module": (
         "import torch.nn.functional as G",

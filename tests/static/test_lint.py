@@ -132,6 +132,9 @@ def test_an_installed_module_is_own_when_it_is_asked_for(tmp_path: Path) -> None
         ("none.py", ["none.py", "no such file"]),
         ("none.py::Net", ["none.py", "no such file"]),
         ("net.py::Missing", ["net.py", "'Missing'", "Net"]),
+        ("net.py::Net.missing", ["net.py::Net.missing"]),
+        ("net.py::nn", ["net.py::nn"]),
+        ("net.py::torch.relu", ["net.py::torch.relu"]),
         ("pkg::Net", ["pkg", "no module"]),
         ("./pkg::Net", ["folder", "Net"]),
         ("nothing.here::Net", ["nothing.here", "no module"]),
@@ -231,6 +234,13 @@ def test_a_file_with_windows_lines_is_silenced_too(tmp_path: Path) -> None:
     text = (HEAD + NET).replace("> 0:", "> 0:  # noqa").replace("\n", "\r\n")
     (tmp_path / "net.py").write_bytes(text.encode())
     assert not _lint(tmp_path, "net.py").findings
+
+
+def test_noqa_behind_a_statement_that_starts_where_another_ends(tmp_path: Path) -> None:
+    _write(tmp_path, "net.py", "z = (1,\n2); model = lambda x: x.item()\n")
+    assert len(_lint(tmp_path, "net.py::model").findings) == 1
+    _write(tmp_path, "net.py", "z = (1,\n2); model = lambda x: x.item()  # noqa: TCR201\n")
+    assert not _lint(tmp_path, "net.py::model").findings
 
 
 # fingerprints
@@ -371,7 +381,18 @@ def test_select_and_ignore_take_prefixes(tmp_path: Path) -> None:
     assert codes(select=("TCR1",)) == ["TCR101"]
     assert codes(ignore=("TCR1",)) == ["TCR201"]
     assert codes(select=("TCR1", "TCR201"), ignore=("TCR101",)) == ["TCR201"]
-    assert codes(select=("TCR9",)) == []
+    assert codes(select=("tcr1",)) == ["TCR101"]
+    assert codes(select=("TCR6",)) == []
+    for wrong in ("TCR9", "TCR199", "E501"):
+        with pytest.raises(TcreadyError, match="no rule has a code like that"):
+            codes(ignore=(wrong,))
+
+
+def test_what_a_comment_hides_still_breaks_its_region(tmp_path: Path) -> None:
+    _write(tmp_path, "net.py", NET.replace("return x\n", "return x.item()  # noqa: TCR201\n"))
+    result = _lint(tmp_path, "net.py", select=("TCR2",))
+    assert result.findings == ()
+    assert [len(module.breaks) for target in result.targets for module in target.modules if not module.name] == [2]
 
 
 def test_mode_decides_what_training_is(tmp_path: Path) -> None:
