@@ -465,7 +465,7 @@ class Evaluator:
             if isinstance(node.value, str):
                 try:
                     parsed = ast.parse(node.value, mode="eval").body
-                except SyntaxError:
+                except (SyntaxError, ValueError):
                     return UNKNOWN
                 return self._annotation(parsed, module, sure, depth + 1)
             return UNKNOWN
