@@ -236,11 +236,26 @@ def _due(
         if (root / target).is_dir():
             yield from _due_in_folder(target, root, static)
         elif inputs is not None:
-            yield _Due(target, f"inputs from {inputs}", asked)
+            yield _Due(_only_one(target, static), f"inputs from {inputs}", asked)
         else:
             due = _by_convention(target, root, asked=asked)
             if due is not None or asked:
                 yield due or _Due(target, "the inputs it gives", asked)
+
+
+def _only_one(target: str, static: StaticResult) -> str:
+    """The target itself, or the one model of the file it names. Raises TcreadyError where there are several."""
+    if "::" in target:
+        return target
+    found = [t.target for t in static.targets if t.target.partition("::")[0] == target]
+    if len(found) == 1 or static.skipped:
+        return found[0] if found else target
+    names = (
+        f": name one of {', '.join(found)}"
+        if found
+        else ", and no model is seen in it: name one as FILE::Name"
+    )
+    raise TcreadyError(f"{target}: --inputs goes with one model{names}")
 
 
 def _due_in_folder(folder: str, root: Path, static: StaticResult) -> Iterator[_Due]:

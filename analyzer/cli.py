@@ -203,6 +203,8 @@ def check(
         text = api.render(report, output_format)
     if html:
         _write(html, api.render(report, "html"))
+        if not quiet:
+            click.echo(f"the page is in {html}", err=True)
     if output:
         _write(output, text)
     else:
@@ -215,7 +217,7 @@ def check(
 @click.argument("code")
 def rule(code: str) -> None:
     """Show the page of one rule: what it finds, why it hurts, what to write instead."""
-    _print(_rule(code).page.strip() + "\n")
+    _print(_rule(code).document)
 
 
 @app.command()
@@ -244,7 +246,14 @@ def _alike(one: str, other: str) -> int:
 def _statistics(report: Report) -> str:
     counted = Counter((finding.rule or "-", finding.name) for finding in report.findings)
     rows = sorted(counted.items(), key=lambda row: (-row[1], row[0]))
-    return "".join(f"{count:>5}  {code:<6}  {name}\n" for (code, name), count in rows)
+    table = "".join(f"{count:>5}  {code:<6}  {name}\n" for (code, name), count in rows)
+    seen = report.statistics
+    if "calls" not in seen:
+        return table
+    return table + (
+        f"{seen['functions']} functions reached; {seen['calls_resolved']} of {seen['calls']} calls in them resolved, "
+        f"{seen['calls_cut']} cut by a limit\n"
+    )
 
 
 @contextlib.contextmanager

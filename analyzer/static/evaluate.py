@@ -610,7 +610,9 @@ class Evaluator:
         return value
 
     def _tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
-        frame.data_tested = frame.data_tested or tensor_of(value) is not None
+        if not isinstance(value, Const):
+            config = any(isinstance(v, Plain) and v.origin == "config" for v in options(value))
+            frame.config_tested = config if frame.config_tested is None else frame.config_tested and config
         if not isinstance(value, Const):
             self.tell(F.Test(self.where(frame), node, kind, value))  # type: ignore[arg-type]
 
@@ -745,7 +747,7 @@ class Evaluator:
     def _compared(self, op: ast.cmpop, left: Value, right: Value) -> Value:
         if isinstance(op, (ast.Is, ast.IsNot)):
             same = _identity(left, right)
-            return Plain("bool") if same is None else Const(same == isinstance(op, ast.Is))
+            return Plain("bool", "call") if same is None else Const(same == isinstance(op, ast.Is))
         if isinstance(op, (ast.In, ast.NotIn)):
             if tensor_of(left) and holds_tensor(right):
                 return Tensor("bool")  # `==` with each member, left for whoever asks
@@ -756,7 +758,7 @@ class Evaluator:
         for one, other in ((left, right), (right, left)):
             if one == NONE and isinstance(op, (ast.Eq, ast.NotEq)):
                 same = _identity(other, NONE)
-                return Plain("bool") if same is None else Const(same == isinstance(op, ast.Eq))
+                return Plain("bool", "call") if same is None else Const(same == isinstance(op, ast.Eq))
         lt, rt = tensor_of(left), tensor_of(right)
         if lt or rt:
             sure = all(t.sure for t in (lt, rt) if t)

@@ -922,7 +922,7 @@ class Interpreter(Evaluator):
                 else:
                     answers.add(False if not isinstance(option, (Instance, External)) else None)
         answer = answers.pop() if len(answers) == 1 else None
-        return Plain("bool") if answer is None else Const(answer)
+        return Plain("bool", "call") if answer is None else Const(answer)
 
     def _hasattr(self, value: Value, name: str) -> Value:
         if isinstance(value, Instance):
@@ -1305,9 +1305,9 @@ class Interpreter(Evaluator):
             self._container_method(base, "__setitem__", (index, value))
 
     def do_if(self, node: ast.If, frame: Frame) -> bool:
-        frame.data_tested = False
+        frame.config_tested = None
         answer = self.test(node.test, "if", frame)
-        undecided = answer is None and not frame.data_tested
+        undecided = answer is None and frame.config_tested is True
         return self._branches(
             [
                 (self._assumed(node.test, taken, frame), body)

@@ -86,6 +86,14 @@ class Rule:
     def after(self) -> str:
         return self.good[0].source.strip("\n")
 
+    @property
+    def document(self) -> str:
+        """The whole page as text: what the rule claims, its prose, and the example before and after."""
+        ids = ", ".join(self.gb_ids)
+        claim = f"{self.code} {self.name} ({self.level}, {self.effect.replace('_', ' ')}{f'; {ids}' if ids else ''})"
+        example = f"## Example\n\nBefore:\n\n{_indented(self.before)}\n\nAfter:\n\n{_indented(self.after)}\n"
+        return f"{claim}\n\n{self.page.strip()}\n\n{example}"
+
     def section(self, title: str) -> str:
         """The text below a heading of the page. Raises KeyError where the page has no such heading."""
         match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", self.page, re.M | re.S)
@@ -95,3 +103,7 @@ class Rule:
 
     def text(self) -> RuleText:
         return RuleText(self.code, self.name, self.summary, self.why, self.instead, self.before, self.after)
+
+
+def _indented(code: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in code.splitlines())

@@ -32,8 +32,8 @@ class Frame:
     enclosing: tuple[Enclosing, ...] = ()
     conditional: bool = False
     """Below a branch that a Python value decides which the source does not tell."""
-    data_tested: bool = False
-    """The test last asked needed the value of a tensor."""
+    config_tested: bool | None = None
+    """Whether what the test last asked for is configuration alone; None before it asked."""
     outside: dict[str, str] = field(default_factory=dict)
     """Names declared `global` or `nonlocal` here."""
     depth: int = 0

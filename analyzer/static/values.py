@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DType = Literal["bool", "int", "float"]
 Kind = Literal["list", "tuple", "set", "iterator"]
-Origin = Literal["tensor", "shape", "config", "random"]
+Origin = Literal["tensor", "shape", "config", "random", "call"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,8 @@ class Plain:
     """A Python value that is no tensor: `kind` is its type's name where known, `origin` where it came from.
 
     `tensor`: a number read from a tensor (`.item()`); `shape`: from sizes; `config`: from arguments of
-    `__init__`, configuration or module state; `random`: from Python's or numpy's generator.
+    `__init__`, configuration or module state; `random`: from Python's or numpy's generator; `call`: from how the
+    function is called (whether an argument is None, of which class it is).
     """
 
     kind: str | None = None

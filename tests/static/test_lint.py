@@ -392,7 +392,9 @@ def test_what_a_comment_hides_still_breaks_its_region(tmp_path: Path) -> None:
     _write(tmp_path, "net.py", NET.replace("return x\n", "return x.item()  # noqa: TCR201\n"))
     result = _lint(tmp_path, "net.py", select=("TCR2",))
     assert result.findings == ()
-    assert [len(module.breaks) for target in result.targets for module in target.modules if not module.name] == [2]
+    assert [
+        len(module.breaks) for target in result.targets for module in target.modules if not module.name
+    ] == [2]
 
 
 def test_mode_decides_what_training_is(tmp_path: Path) -> None:

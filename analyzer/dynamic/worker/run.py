@@ -279,7 +279,7 @@ def _summary(this: Run) -> str:
     skipped = sum(not frame.benign for frame in seen.skipped_frames)
     parts = [
         _count(len(seen.graphs), "graph"),
-        _count(len(seen.break_sites), "break site"),
+        _count(len({(site.path, site.line) for site in seen.break_sites}), "break site"),
         _count(skipped, "skipped frame"),
     ]
     return ", ".join(parts)
