@@ -50,6 +50,12 @@ class Piece:
                 found.setdefault(key, node)
         return found
 
+    def statement_of(self, node: cst.CSTNode) -> cst.BaseStatement:
+        """The smallest statement that is, or is around, a node."""
+        while not isinstance(node, cst.BaseStatement):
+            node = self.parents[node]
+        return node
+
     def lines(self, node: cst.CSTNode) -> tuple[int, int]:
         """First and last line of a node in the file, 1-based."""
         span = self.positions[node]
@@ -72,10 +78,7 @@ class Located:
     @property
     def statement(self) -> cst.BaseStatement:
         """The smallest statement around the node."""
-        node: cst.CSTNode = self.node
-        while not isinstance(node, cst.BaseStatement):
-            node = self.piece.parents[node]
-        return node
+        return self.piece.statement_of(self.node)
 
 
 class Concrete:

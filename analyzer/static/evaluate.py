@@ -81,6 +81,7 @@ class Evaluator:
         self._busy: set[tuple[ModuleInfo | ClassInfo, str]] = set()
         """Names whose value is being worked out."""
         self._lineages: dict[ClassInfo, Lineage] = {}
+        self._changing: dict[Lineage, frozenset[str]] = {}
         self._functions: dict[int, FunctionInfo] = {}
         self._classes: dict[int, ClassInfo] = {}
         self._module_frames: dict[ModuleInfo, Frame] = {}
@@ -358,6 +359,8 @@ class Evaluator:
         thing = self.heap[owner]
         if after is None and name in thing.attributes:
             value = thing.attributes[name]
+            if isinstance(value, Const) and thing.outer and name in self._rewritten(lineage):
+                value = join(value, UNKNOWN if value == NONE else Plain(type(value.value).__name__))
             return _held(value) if thing.outer else value
         if name == "training" and lineage.is_module:
             return self._training()
@@ -391,6 +394,20 @@ class Evaluator:
         if lineage.external and lineage.external != ("object",):
             return Method(owner, name)
         return UNKNOWN
+
+    def _rewritten(self, lineage: Lineage) -> frozenset[str]:
+        """Attributes that methods other than `__init__` assign: what `__init__` gave them decides nothing."""
+        if lineage not in self._changing:
+            self._changing[lineage] = frozenset(
+                node.attr
+                for cls in lineage.classes
+                for name, found in cls.functions.items()
+                if name not in ("__init__", "__setstate__")
+                for info in found
+                for node in ast.walk(info.node)
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            )
+        return self._changing[lineage]
 
     def _class_attribute(self, holder: ClassInfo, name: str, owner: Value | None) -> Value:
         if name in holder.inner:
@@ -611,8 +628,11 @@ class Evaluator:
 
     def _tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         if not isinstance(value, Const):
-            config = any(isinstance(v, Plain) and v.origin == "config" for v in options(value))
-            frame.config_tested = config if frame.config_tested is None else frame.config_tested and config
+            data = ("tensor", "random", "shape")
+            set_up = not any(
+                isinstance(v, Tensor) or (isinstance(v, Plain) and v.origin in data) for v in options(value)
+            )
+            frame.config_tested = set_up if frame.config_tested is None else frame.config_tested and set_up
         if not isinstance(value, Const):
             self.tell(F.Test(self.where(frame), node, kind, value))  # type: ignore[arg-type]
 

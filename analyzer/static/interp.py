@@ -197,7 +197,7 @@ class Interpreter(Evaluator):
         if isinstance(value, Const) and value.value is not None:
             return Plain(type(value.value).__name__)
         if arg.annotation is None:
-            return join(value, UNKNOWN)
+            return join(value, TAINTED)  # an optional tensor as often as not: what is done with it tells
         return join(value, said)
 
     # functions

@@ -618,7 +618,7 @@ def _evidence(fact: Fact, written: str, confidence: Confidence, breaks: bool) ->
         inner = fact.where.enclosing[-1]
         yield f"stands in a `{inner}`: a break here makes Dynamo run the whole of `{fact.where.symbol}` eagerly"
     if fact.where.conditional:
-        yield "stands below a branch that configuration decides"
+        yield "stands below a branch that configuration, or how the model is called, decides"
 
 
 def _first_sentence(text: str) -> str:

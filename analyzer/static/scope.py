@@ -33,7 +33,8 @@ class Frame:
     conditional: bool = False
     """Below a branch that a Python value decides which the source does not tell."""
     config_tested: bool | None = None
-    """Whether what the test last asked for is configuration alone; None before it asked."""
+    """Whether the test last asked is decided by configuration or by how the model is called, not by data;
+    None before it asked."""
     outside: dict[str, str] = field(default_factory=dict)
     """Names declared `global` or `nonlocal` here."""
     depth: int = 0
