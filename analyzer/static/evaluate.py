@@ -396,16 +396,24 @@ class Evaluator:
         return UNKNOWN
 
     def _rewritten(self, lineage: Lineage) -> frozenset[str]:
-        """Attributes that methods other than `__init__` assign: what `__init__` gave them decides nothing."""
+        """Attributes that methods assign which run after `__init__`: what that gave them decides nothing.
+
+        A method that `__init__` alone speaks of is part of it.
+        """
         if lineage not in self._changing:
+            stored: dict[str, set[str]] = {}
+            named: dict[str, set[str]] = {}
+            for cls in lineage.classes:
+                for name, found in cls.functions.items():
+                    for node in (
+                        n for info in found for n in ast.walk(info.node) if isinstance(n, ast.Attribute)
+                    ):
+                        kind = stored if isinstance(node.ctx, ast.Store) else named
+                        kind.setdefault(name, set()).add(node.attr)
+            later = {attr for name, attrs in named.items() if name != "__init__" for attr in attrs}
+            building = {"__init__", "__setstate__", *(named.get("__init__", set()) - later)}
             self._changing[lineage] = frozenset(
-                node.attr
-                for cls in lineage.classes
-                for name, found in cls.functions.items()
-                if name not in ("__init__", "__setstate__")
-                for info in found
-                for node in ast.walk(info.node)
-                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+                attr for name, attrs in stored.items() if name not in building for attr in attrs
             )
         return self._changing[lineage]
 

@@ -645,7 +645,13 @@ CLASSES: dict[str, tuple[str, dict[str, str]]] = {
     "state written by forward": (
         "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.last = None\n"
         "    def forward(self, x):\n        see(self.last, 'a')\n        self.last = x\n        see(self.last, 'b')",
-        {"a": "None", "b": "tensor?"},
+        {"a": "None | unknown", "b": "tensor?"},
+    ),
+    "state written by another method": (
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.step = 0\n"
+        "        self.width = 4\n    def set_step(self, n):\n        self.step = n\n"
+        "    def forward(self, x):\n        see(self.step, 'a')\n        see(self.width, 'b')",
+        {"a": "int@config", "b": "4"},
     ),
     "inner class": (
         "class Model(nn.Module):\n    class Inner:\n        def f(self, y): return y.argmax()\n"
