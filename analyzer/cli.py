@@ -205,7 +205,7 @@ def check(
         _write(html, api.render(report, "html"))
         if not quiet:
             click.echo(f"the page is in {html}", err=True)
-    if output:
+    if output and output != "-":
         _write(output, text)
     else:
         _print(text)

@@ -10,6 +10,7 @@ import ast
 import dataclasses
 import hashlib
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -96,7 +97,11 @@ def merge(
             proofs[key].append(proof)
         for event in _unpredicted(run, predictions, code):
             unpredicted[event.path, event.line, None].append(event)
-    judged = [_judged(finding, runs, proofs[_key(finding)]) for finding in predictions]
+    waiting = _waiting(static.targets, runs)
+    judged = [
+        finding if finding.path in waiting else _judged(finding, runs, proofs[_key(finding)])
+        for finding in predictions
+    ]
     seen = [_runtime_finding(events, code) for events in unpredicted.values()]
     findings = tuple(sorted(_numbered([*judged, *seen]), key=_order))
     named = {finding.rule for finding in findings}
@@ -440,6 +445,18 @@ def _judged(finding: Finding, runs: Sequence[_Run], proofs: Sequence[_Proof]) ->
         targets=targets,
         gb_ids=tuple(dict.fromkeys(i for proof in proofs for i in proof.gb_ids)) or finding.gb_ids,
         evidence=tuple(dict.fromkeys([*map(_static_line, finding.evidence), *said])),
+    )
+
+
+def _waiting(targets: Iterable[StaticTarget], runs: Sequence[_Run]) -> frozenset[str]:
+    """Files with targets of their own that no run was about or came by: no run says anything of them."""
+    asked = {target.target.partition("::")[0] for target in targets}
+    ran = {run.target.partition("::")[0] for run in runs}
+    whole = (1, sys.maxsize)
+    return frozenset(
+        path
+        for path in asked - ran
+        if not any(run.executed.meets(path, *whole) or run.traced.meets(path, *whole) for run in runs)
     )
 
 

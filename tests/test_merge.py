@@ -321,6 +321,14 @@ def test_what_only_the_source_says_of_a_target_that_did_not_run_is_kept() -> Non
     ]
 
 
+@pytest.mark.parametrize(("path", "status"), [("other.py", "predicted"), ("helper.py", "not_reached")])
+def test_a_run_of_one_file_says_nothing_of_another_file_that_has_a_target_of_its_own(
+    path: str, status: str
+) -> None:
+    result = static(finding(path=path), targets=(StaticTarget("other.py::Other", ()),))
+    assert only(merged(result, observation())).status == status
+
+
 # What nobody predicted
 
 
