@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tcready.cli import main
@@ -218,7 +219,7 @@ def test_what_is_executed_is_told_first_and_quiet_says_nothing(
     assert capsys.readouterr().err == ""
 
 
-def start(*arguments: str, cwd: Path, **more: int) -> subprocess.Popen[str]:
+def start(*arguments: str, cwd: Path, **more: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tcready", *arguments]
     return subprocess.Popen(
         command, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more
@@ -248,7 +249,12 @@ def test_an_interrupt_leaves_no_process_and_no_traceback(project: Path) -> None:
     sleeper.write_text("#!/bin/sh\necho $$ > starting && mv starting started\nexec sleep 300\n")
     sleeper.chmod(0o755)
     (project / "runs.py").write_text(CLEAN + "\n\ndef get_inputs():\n    return []\n")
-    with start("check", "runs.py", "--python", str(sleeper), cwd=project) as process:
+
+    def answer_interrupts() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job starts with it ignored
+
+    arguments = ("check", "runs.py", "--python", str(sleeper))
+    with start(*arguments, cwd=project, preexec_fn=answer_interrupts) as process:
         deadline = time.monotonic() + 60
         while not (project / "started").exists() and time.monotonic() < deadline:
             time.sleep(0.05)

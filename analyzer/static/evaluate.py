@@ -35,6 +35,7 @@ from tcready.static.values import (
     holds_tensor,
     join,
     members_of,
+    one_of,
     options,
     tensor_of,
     truth,
@@ -1047,8 +1048,7 @@ class Evaluator:
                 if found is not None:
                     return found
                 return base.element if base.element is not None else UNKNOWN
-            values = [v for _, v in base.entries] + ([base.element] if base.element is not None else [])
-            return join(*values) if values else UNKNOWN
+            return one_of([v for _, v in base.entries] + ([base.element] if base.element is not None else []))
         if isinstance(base, (Plain, Class, External)):
             return base if not isinstance(base, Plain) else Plain(None, base.origin)
         if isinstance(base, ExternalInstance) and base.name == "numpy.ndarray":

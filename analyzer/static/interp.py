@@ -35,6 +35,7 @@ from tcready.static.values import (
     holds_tensor,
     join,
     members_of,
+    one_of,
     options,
     tensor_of,
 )
@@ -1572,5 +1573,6 @@ def _mapping_view(held: Mapping, name: str, args: tuple[Value, ...]) -> Value:
             if found is not None:
                 return found
             return join(held.element, default) if held.element is not None else default
-        return join(*values, default)
+        found = one_of(values)
+        return found if isinstance(found, Unknown) else join(found, default)
     return UNKNOWN

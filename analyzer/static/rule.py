@@ -34,7 +34,7 @@ class Sample:
 
     `source` defines `class Model(nn.Module)` or `def model(...)`; in a BAD sample each claimed line ends in
     the comment `# BAD`. `inputs` is the expression of the argument tuple; `again` that of a second call, for
-    a claim that needs other values or lengths. `config` are torch._dynamo settings the claim depends on.
+    a claim that needs other values or lengths.
     """
 
     source: str

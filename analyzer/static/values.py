@@ -288,6 +288,15 @@ def _merge(a: Value, b: Value) -> Value | None:
     return None
 
 
+def one_of(values: Iterable[Value]) -> Value:
+    """What a look-up under a key that the source does not tell gives: unknown where tensors and others mix."""
+    found = list(values)
+    tensors = sum(any(isinstance(v, Tensor) for v in options(value)) for value in found)
+    if 0 < tensors < len(found):
+        return TAINTED
+    return join(*found) if found else UNKNOWN
+
+
 def members_of(value: Sequence) -> tuple[Value, ...]:
     """Every value that may come out of iterating over a sequence."""
     return value.items if value.items is not None else (value.element,)

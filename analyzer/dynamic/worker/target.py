@@ -80,7 +80,11 @@ def package_of(path: Path) -> tuple[Path, str]:
 
 
 def import_spec(spec: Spec, root: str) -> ModuleType:
-    """Import the module; a file under its package's name, or its own. Raises what the import does."""
+    """Import the module; a file under its package's name, or its own. Raises what the import does.
+
+    Seeded like the build: inputs that a module makes at import are the same in every run.
+    """
+    torch.manual_seed(SEED_BUILD)
     if not spec.is_path:
         return importlib.import_module(spec.module)
     path = source_path(spec, root)
