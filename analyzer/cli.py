@@ -11,12 +11,13 @@ import functools
 import operator
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import click
 from tcready import api
@@ -34,6 +35,9 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script. Exits 0, 1 or 2 as DESIGN section 4 says, 130 when interrupted; never a traceback
     for what the user can mend."""
+    for ending in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(ending) is signal.SIG_DFL:
+            signal.signal(ending, _end)
     try:
         code = app.main(args=arguments, prog_name="tcready", standalone_mode=False)
     except TcreadyError as error:
@@ -51,6 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = BROKEN_PIPE
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    """A signal that ends us ends the run's processes too: as an exception it passes the launcher's `finally`."""
+    sys.exit(128 + number)
 
 
 class _ReaderGoneError(Exception):
@@ -302,12 +311,17 @@ def _wants_color() -> bool:
 
 def _print(text: str) -> None:
     """To stdout, whatever its encoding: what it cannot spell is escaped."""
+    if sys.stdout is None:  # closed before we began
+        return
     encoding = sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
     except BrokenPipeError:
         raise _ReaderGoneError from None
+    except OSError as error:
+        sys.stdout = None  # what is left in its buffer cannot be written either
+        raise TcreadyError(f"stdout cannot be written to: {error.strerror or error}") from None
 
 
 def _write(path: str, text: str) -> None:

@@ -41,6 +41,45 @@ def unless_compiling(place: Located) -> Change | None:
     return statement, guarded
 
 
+ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+
+
+def same_shape(test: cst.BaseExpression, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
+    """Whether both ways are arithmetic on the same names, the tensor that the test asks among them.
+
+    `torch.where` broadcasts, and makes a tensor of a number: any other pair might fail or quietly change what
+    comes out.
+    """
+    used, other = _operands(yes), _operands(no)
+    return bool(used) and used == other and bool(_asked(test) & (used or set()))
+
+
+def _operands(value: cst.BaseExpression) -> set[str] | None:
+    """The names an elementwise expression is made of; None where it is not arithmetic on names and numbers."""
+    if isinstance(value, cst.Name):
+        return {value.value}
+    if isinstance(value, (cst.Integer, cst.Float)):
+        return set()
+    if isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Minus):
+        return _operands(value.expression)
+    if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, ARITHMETIC):
+        left, right = _operands(value.left), _operands(value.right)
+        return None if left is None or right is None else left | right
+    return None
+
+
+def _asked(test: cst.CSTNode) -> set[str]:
+    """Names whose methods a test calls: `y` in `y.sum() > 0`."""
+    found = {name for child in test.children for name in _asked(child)}
+    if (
+        isinstance(test, cst.Call)
+        and isinstance(test.func, cst.Attribute)
+        and isinstance(test.func.value, cst.Name)
+    ):
+        found.add(test.func.value.value)
+    return found
+
+
 def where(test: cst.BaseExpression, yes: cst.BaseExpression, no: cst.BaseExpression) -> cst.BaseExpression:
     """`torch.where(test, yes, no)`."""
     made = cst.parse_expression("torch.where(a, b, c)")
@@ -63,6 +102,8 @@ def choose_expression(place: Located) -> Change | None:
     parent = place.piece.parents.get(place.node)
     if not isinstance(parent, cst.IfExp) or parent.test is not place.node or not names_torch(place):
         return None
+    if not same_shape(parent.test, parent.body, parent.orelse):
+        return None
     return parent, where(parent.test, parent.body, parent.orelse)
 
 
@@ -81,6 +122,8 @@ def choose_statement(place: Located) -> Change | None:
         return None
     name = _assigned(yes)
     if isinstance(yes, cst.Assign) and name is not None:
+        if not same_shape(branch.test, yes.value, cst.Name(name)):
+            return None
         return branch, _line(branch, yes.with_changes(value=where(branch.test, yes.value, cst.Name(name))))
     if isinstance(block, cst.IndentedBlock) and isinstance(yes, cst.Return) and yes.value is not None:
         return _return_early(block, branch, yes.value)
@@ -90,7 +133,11 @@ def choose_statement(place: Located) -> Change | None:
 def _both_ways(
     branch: cst.If, yes: cst.BaseSmallStatement | None, no: cst.BaseSmallStatement | None
 ) -> Change | None:
-    if isinstance(yes, cst.Return) and isinstance(no, cst.Return) and yes.value and no.value:
+    if not isinstance(yes, (cst.Return, cst.Assign)) or not isinstance(no, (cst.Return, cst.Assign)):
+        return None
+    if not (yes.value and no.value and same_shape(branch.test, yes.value, no.value)):
+        return None
+    if isinstance(yes, cst.Return) and isinstance(no, cst.Return):
         return branch, _line(branch, cst.Return(value=where(branch.test, yes.value, no.value)))
     if isinstance(yes, cst.Assign) and isinstance(no, cst.Assign):
         name = _assigned(yes)
@@ -106,7 +153,11 @@ def _return_early(block: cst.IndentedBlock, branch: cst.If, value: cst.BaseExpre
     if not isinstance(following, cst.SimpleStatementLine) or len(following.body) != 1:
         return None
     last = following.body[0]
-    if not isinstance(last, cst.Return) or last.value is None:
+    if (
+        not isinstance(last, cst.Return)
+        or last.value is None
+        or not same_shape(branch.test, value, last.value)
+    ):
         return None
     line = _line(branch, cst.Return(value=where(branch.test, value, last.value)))
     body: Sequence[cst.BaseStatement] = (*block.body[:position], line, *block.body[position + 2 :])

@@ -165,6 +165,19 @@ def test_a_pipe_or_device_is_written_to_and_not_replaced(project: Path) -> None:
     assert stat.S_ISFIFO(os.lstat("pipe").st_mode)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_stdout_that_takes_nothing_is_one_line(project: Path) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "tcready", "rules"]
+        done = subprocess.run(
+            command, cwd=project, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "tcready: error: stdout cannot be written to: No space left on device"
+    ]
+
+
 def test_statistics_count_by_rule(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "--no-run", "--statistics", "breaks.py") == 1
     table, reach = capsys.readouterr().out.splitlines()
@@ -243,7 +256,8 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
-def test_an_interrupt_leaves_no_process_and_no_traceback(project: Path) -> None:
+@pytest.mark.parametrize(("sent", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_an_interrupt_leaves_no_process_and_no_traceback(project: Path, sent: str, code: int) -> None:
     """A stand-in interpreter that sleeps: what is interrupted is the launcher's wait."""
     sleeper = project / "sleeping-python"
     sleeper.write_text("#!/bin/sh\necho $$ > starting && mv starting started\nexec sleep 300\n")
@@ -260,8 +274,8 @@ def test_an_interrupt_leaves_no_process_and_no_traceback(project: Path) -> None:
             time.sleep(0.05)
         pid = int((project / "started").read_text())
         assert _alive(pid)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(getattr(signal, sent))
         out, err = process.communicate(timeout=180)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "Traceback" not in out + err
     assert not _alive(pid)

@@ -27,7 +27,7 @@ def suggest(path: str, rule: Rule, place: Located) -> str | None:
     changed = new if old is statement else statement.deep_replace(old, new)
     assert isinstance(changed, cst.BaseStatement)
     first, last = place.piece.lines(statement)
-    lines = place.source.lines
+    lines = place.source.lines[:-1] if not place.source.lines[-1] else place.source.lines
     indent = re.match(r"\s*", lines[first - 1])
     written = _written(changed, indent[0] if indent else "", place.piece.tree.default_indent)
     if written is None:
