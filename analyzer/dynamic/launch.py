@@ -1,4 +1,8 @@
-"""Runs the worker: one process group with a time limit and a memory limit, of which nothing survives."""
+"""Runs the worker: one process group with a time limit and a memory limit, ended whole.
+
+What leaves the group is found by a mark in its environment; only a process that both leaves the group and drops
+its environment gets away.
+"""
 
 from __future__ import annotations
 
