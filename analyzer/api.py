@@ -226,7 +226,7 @@ def _refuse_missing_python(python: str | None) -> None:
 def _due(
     targets: Sequence[str], inputs: str | None, run: bool | None, root: Path, static: StaticResult
 ) -> Iterator[_Due]:
-    """The runs that are due, as DESIGN section 4 says ("When it runs")."""
+    """The runs that are due: the README says when a file is run without being asked."""
     if run is False:
         return
     asked = run is True or inputs is not None

@@ -1,6 +1,6 @@
 """The command line: click over `tcready.api`.
 
-Findings go to stdout, what is about to be executed and how it goes to stderr; exits as in DESIGN section 4.
+Findings go to stdout, what is about to be executed and how it goes to stderr; exits as the README tells them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The console script. Exits 0, 1 or 2 as DESIGN section 4 says, 130 when interrupted; never a traceback
+    """The console script. Exits 0, 1 or 2 as the README tells, 130 when interrupted; never a traceback
     for what the user can mend."""
     for ending in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(ending) is signal.SIG_DFL:

@@ -1,7 +1,7 @@
 """What the source predicts and what the runs showed, put together into one Report. Pure.
 
 Each finding is judged against each observation, a break that nobody predicted becomes a finding of its own,
-and every target gets its verdict and its regions (DESIGN section 3).
+and every target gets its verdict and its regions.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _FAILING = frozenset({"capture", "backend", "parity"})
 """`fullgraph` asks for more than compiling does: a model with breaks fails it."""
 _LATER_STAGES: tuple[StageName, ...] = ("fullgraph", "backend", "parity", "speed")
 _HALF = 0.5
-"""Share of the operations that break-free regions must hold for `ready_by_region` (DESIGN section 3)."""
+"""Share of the operations that break-free regions must hold for `ready_by_region`."""
 _CUT_SHORT = re.compile(r"no answer within|memory: |the process (died|exited)|.* cannot be started")
 """The launcher's words for a stage that ended for a reason that says nothing of compiling."""
 _LIMIT = re.compile(r"recompile[_ ]limit|cache[_ ]size[_ ]limit|recompilation limit", re.IGNORECASE)
@@ -118,7 +118,7 @@ def merge(
 
 
 def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool = False) -> int:
-    """2 where something due could not be established, else 1 where a finding fails, else 0 (DESIGN 4).
+    """2 where something due could not be established, else 1 where a finding fails, else 0.
 
     Due and not established: a file that could not be parsed, or a target that was run whose verdict is
     `unknown`. Third-party findings fail only with `third_party`. A compile error fails as a finding does.

@@ -65,7 +65,7 @@ class TcreadyError(Exception):
 
 
 def display_path(path: str, root: str) -> str:
-    """How a file is named in every output (DESIGN section 5), with forward slashes.
+    """How a file is named in every output, with forward slashes.
 
     Below a site-packages (or dist-packages): the path below it. Else relative to `root` where it lies
     inside. Else absolute. Both are compared as real paths.
@@ -115,7 +115,7 @@ class FindingTarget:
 
 @dataclass(frozen=True)
 class Finding:
-    """One hazard at one place. `path` is spelled as `paths.display` spells it (DESIGN section 5)."""
+    """One hazard at one place. `path` is spelled as `display_path` spells it."""
 
     rule: str | None
     name: str
@@ -217,7 +217,7 @@ class Recompile:
 
 @dataclass(frozen=True)
 class Coverage:
-    """ATen dispatches of one warm call: in graphs over all (DESIGN section 3)."""
+    """ATen dispatches of one warm call: in graphs over all."""
 
     ops_total: int
     ops_captured: int

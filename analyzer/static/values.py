@@ -205,7 +205,7 @@ NONE = Const(None)
 UNKNOWN = Unknown()
 TAINTED = Unknown(tainted=True)
 MAX_OPTIONS = 8
-"""Candidates of one value (DESIGN section 6); more are unknown."""
+"""Candidates of one value; more are unknown."""
 
 
 MAX_NESTING = 6

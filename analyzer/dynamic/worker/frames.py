@@ -14,7 +14,7 @@ from tcready.schema import Frame, LineSet, Origin, display_path, origin_of
 NOT_USER = frozenset(
     {"torch", "functorch", "torchgen", "numpy", "scipy", "sympy", "pandas", "mpmath", "sklearn"}
 )
-"""Packages whose frames are never a site (DESIGN section 3, break site)."""
+"""Packages whose frames are never a site."""
 RESUME = "torch_dynamo_resume_in_"
 SITE_FOLDERS = ("site-packages", "dist-packages")
 
