@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import gc
 import hashlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -364,12 +365,7 @@ class _Pass:
         interpreter = self.interpreter
         classes = [c for c in entry.module.classes() if interpreter.lineage(c).is_module]
         classes = [c for c in classes if interpreter.lineage(c).functions("forward")]
-        used = {
-            name
-            for cls in classes
-            for node in ast.walk(cls.node)
-            if isinstance(node, ast.Name) and (name := node.id) != cls.name
-        }
+        used = _named_by_others(classes)
         for cls in sorted(classes, key=lambda c: c.name in used):
             forward = interpreter.lineage(cls).functions("forward")[0]
             if cls.name in used and any(c.function is forward for c in interpreter.contexts):
@@ -563,6 +559,18 @@ class _Pass:
     @property
     def _codes(self) -> list[str]:
         return sorted({key[3] for key in self.places})
+
+
+def _named_by_others(classes: Sequence[ClassInfo]) -> set[str]:
+    """Names of classes that stand in the text of another of them."""
+    if not classes:
+        return set()
+    names = re.compile(r"\b(?:" + "|".join(re.escape(c.name) for c in classes) + r")\b")
+    found: set[str] = set()
+    for cls in classes:
+        body = cls.module.source.lines[cls.node.lineno - 1 : cls.node.end_lineno]
+        found.update(name for name in names.findall("\n".join(body)) if name != cls.name)
+    return found
 
 
 def _claims(rule: Rule, fact: Fact) -> Iterable[Claim]:
