@@ -80,6 +80,12 @@ def display_path(path: str, root: str) -> str:
     return "/".join(parts)
 
 
+def is_installed(path: str) -> bool:
+    """Whether the file `path` lies below a site-packages (or dist-packages)."""
+    real = os.path.realpath(path).replace(os.sep, "/")
+    return "/site-packages/" in real or "/dist-packages/" in real
+
+
 def origin_of(path: str, root: str, packages: tuple[str, ...] = ()) -> Origin:
     """Whose code the file `path` is.
 
@@ -87,11 +93,7 @@ def origin_of(path: str, root: str, packages: tuple[str, ...] = ()) -> Origin:
     there is one of `packages` (the distribution a target `pkg.mod::X` asked for).
     """
     shown = display_path(path, root)
-    installed = any(
-        f"/{folder}/" in os.path.realpath(path).replace(os.sep, "/")
-        for folder in ("site-packages", "dist-packages")
-    )
-    if installed:
+    if is_installed(path):
         return "own" if shown.split("/")[0].removesuffix(".py") in packages else "third_party"
     return "own" if not os.path.isabs(shown) else "third_party"
 

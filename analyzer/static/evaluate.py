@@ -39,6 +39,7 @@ from tcready.static.values import (
     options,
     tensor_of,
     truth,
+    without_none,
 )
 
 BUILTINS = frozenset(vars(builtins))
@@ -216,7 +217,7 @@ class Evaluator:
                         bases[cls].append(value.info)
                         self._collect_bases(value.info, bases)
                     elif isinstance(value, External):
-                        bases[cls].append(K_module_name(value.name))
+                        bases[cls].append(K.public_name(value.name))
                     else:
                         bases[cls].append("?" + ast.unparse(node))
         finally:
@@ -702,7 +703,7 @@ class Evaluator:
                 subject = node.left.target if isinstance(node.left, ast.NamedExpr) else node.left
                 key = narrowing_key(subject)
                 same = isinstance(node.ops[0], (ast.Is, ast.Eq)) == assume
-                change = (lambda _: NONE) if same else without_none_known
+                change = (lambda _: NONE) if same else without_none
         elif isinstance(node, ast.Call) and node.args:
             asked = ast.unparse(node.func)
             subject = node.args[0]
@@ -1145,11 +1146,6 @@ class Evaluator:
         raise NotImplementedError
 
 
-def K_module_name(name: str) -> str:  # noqa: N802
-    """`torch.nn.modules.linear.Linear` as the public `torch.nn.Linear`."""
-    return "torch.nn." + name.rpartition(".")[2] if name.startswith("torch.nn.modules.") else name
-
-
 def _with_walrus(before: dict[str, Value], node: ast.expr, after: dict[str, Value]) -> dict[str, Value]:
     """`before` with the names that `:=` bound while `node` was evaluated; what narrowing learnt is left out."""
     bound = {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
@@ -1177,12 +1173,6 @@ def _method_kind(info: FunctionInfo) -> str:
         if name == "classmethod":
             return "class"
     return "plain"
-
-
-def without_none_known(value: Value) -> Value:
-    """The value once it is known not to be None."""
-    rest = [v for v in options(value) if v != NONE]
-    return join(*rest) if rest else UNKNOWN
 
 
 def without_falsy(value: Value) -> Value:

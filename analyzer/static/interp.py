@@ -108,11 +108,6 @@ class Interpreter(Evaluator):
     def _configuration(self, info: FunctionInfo) -> tuple[tuple[Value, ...], dict[str, Value]]:
         node = info.node
         frame = self.module_frame(info.module)
-        named = [*node.args.posonlyargs, *node.args.args][1:]
-        defaults: list[ast.expr | None] = [None] * (len(named) - len(node.args.defaults)) + list(
-            node.args.defaults
-        )
-        defaults = defaults[-len(named) :] if named else []
 
         def unknown(arg: ast.arg, default: ast.expr | None) -> Value:
             said = self.annotation(arg.annotation, info.module, sure=True)
@@ -129,7 +124,7 @@ class Interpreter(Evaluator):
                 return Plain(type(value.value).__name__)
             return join(value, said)
 
-        args = tuple(unknown(arg, default) for arg, default in zip(named, defaults, strict=True))
+        args = tuple(unknown(arg, default) for arg, default in _positional(node.args)[1:])
         keywords = {
             arg.arg: unknown(arg, default)
             for arg, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
@@ -161,11 +156,7 @@ class Interpreter(Evaluator):
     def _entry_arguments(self, info: FunctionInfo, skip: int) -> tuple[tuple[Value, ...], dict[str, Value]]:
         """What a user passes: by position what has no default, by name what has one, as calls are written."""
         node = info.node
-        named = [*node.args.posonlyargs, *node.args.args]
-        defaults: list[ast.expr | None] = [None] * (len(named) - len(node.args.defaults)) + list(
-            node.args.defaults
-        )
-        pairs = list(zip(named, defaults, strict=True))[skip:]
+        pairs = _positional(node.args)[skip:]
         only_position = len(node.args.posonlyargs) - skip
         args = tuple(
             self._entry_parameter(arg, default, info)
@@ -324,11 +315,10 @@ class Interpreter(Evaluator):
         """Binds arguments to names; what is not given takes its default, else what its annotation says."""
         spec = info.node.args
         env: Env = {}
-        named = [*spec.posonlyargs, *spec.args]
-        defaults: list[ast.expr | None] = [None] * (len(named) - len(spec.defaults)) + list(spec.defaults)
+        named = _positional(spec)
         rest = dict(keywords)
         home = self._closures.get(closure) or self.module_frame(info.module)
-        for index, (arg, default) in enumerate(zip(named, defaults, strict=True)):
+        for index, (arg, default) in enumerate(named):
             if index < len(args):
                 rest.pop(arg.arg, None)
                 env[arg.arg] = self._argument(args[index], arg, info)
@@ -1490,6 +1480,13 @@ class Interpreter(Evaluator):
 
     def do_nonlocal(self, node: ast.Nonlocal, frame: Frame) -> None:
         frame.outside.update(dict.fromkeys(node.names, "nonlocal"))
+
+
+def _positional(spec: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
+    """The parameters that can be given by position, each with its default or None."""
+    named = [*spec.posonlyargs, *spec.args]
+    bare = len(named) - len(spec.defaults)
+    return [(arg, spec.defaults[index - bare] if index >= bare else None) for index, arg in enumerate(named)]
 
 
 def _widen(value: Value) -> Value:

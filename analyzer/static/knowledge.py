@@ -29,18 +29,16 @@ from tcready.static.values import (
     tensor_of,
 )
 
-INT_FROM_TENSOR = Plain("int", "tensor")
 SHAPE_INT = Plain("int", "shape")
-BOOL = Plain("bool")
 SHAPE = Sequence("tuple", None, SHAPE_INT)
 
 BOOL_OPS = frozenset(
-    "eq ne lt le gt ge not_equal equal_ less less_equal greater greater_equal any all isnan isinf isfinite isposinf "
+    "eq ne lt le gt ge not_equal less less_equal greater greater_equal any all isnan isinf isfinite isposinf "
     "isneginf isclose isin logical_and logical_or logical_not logical_xor bool signbit isreal".split()
 )
 INT_OPS = frozenset(
     "argmax argmin argsort long int short count_nonzero bincount searchsorted bucketize randint randperm multinomial "
-    "nonzero argwhere floor_divide_int cumsum_int".split()
+    "nonzero argwhere".split()
 )
 FLOAT_OPS = frozenset(
     "float half double bfloat16 mean softmax log_softmax sigmoid tanh exp log sqrt rsqrt sin cos norm std var rand "
@@ -53,10 +51,7 @@ ALWAYS_PAIRS = frozenset(
 )
 TUPLES = frozenset(
     "split chunk unbind tensor_split split_with_sizes hsplit vsplit dsplit meshgrid broadcast_tensors svd qr eigh eig "
-    "lu unsafe_chunk unsafe_split triangular_solve lstsq atleast_1d_tuple".split()
-)
-SHAPE_READS = frozenset(
-    "size shape stride numel nelement dim ndimension storage_offset __len__ broadcast_shapes".split()
+    "lu unsafe_chunk unsafe_split triangular_solve lstsq".split()
 )
 PLAIN_READS = frozenset(
     "is_floating_point is_complex is_contiguous is_signed element_size get_device data_ptr is_tensor is_storage "
@@ -67,10 +62,9 @@ PLAIN_READS = frozenset(
     "is_deterministic_algorithms_warn_only_enabled finfo iinfo Size memory_format typename layout "
     "initial_seed seed get_float32_matmul_precision".split()
 )
-NUMBER_READS = frozenset("item equal allclose __bool__ __int__ __float__ __index__ is_nonzero".split())
 NONE_CALLS = frozenset(
     "backward manual_seed set_default_dtype set_default_device set_num_threads retain_grad register_hook "
-    "set_grad_enabled_ use_deterministic_algorithms set_float32_matmul_precision set_printoptions save _assert "
+    "use_deterministic_algorithms set_float32_matmul_precision set_printoptions save _assert "
     "_check _check_is_size _check_value _assert_async set_rng_state".split()
 )
 TENSOR_ATTRIBUTES = frozenset("T mT H mH data grad real imag values indices".split())
@@ -363,7 +357,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
     if name.startswith("torch.nn.") and last[:1].isupper():
         if last in ("Parameter", "Buffer") or name.startswith("torch.nn.parameter."):
             return Tensor(None, leaf=True)
-        return ExternalInstance("torch.nn." + last if short.startswith("nn.modules.") else name)
+        return ExternalInstance(public_name(name))
     if last[:1].isupper():
         if last in (
             "Tensor",
@@ -477,6 +471,11 @@ CONTAINERS = frozenset(
     for name in ("ModuleList", "Sequential", "ModuleDict", "ParameterList", "ParameterDict")
 )
 CELLS = frozenset({"torch.nn.LSTMCell"})
+
+
+def public_name(name: str) -> str:
+    """`torch.nn.modules.linear.Linear` as the public `torch.nn.Linear`."""
+    return "torch.nn." + name.rpartition(".")[2] if name.startswith("torch.nn.modules.") else name
 
 
 def is_module_class(name: str) -> bool:

@@ -29,6 +29,7 @@ from tcready.schema import (
     StaticTarget,
     TcreadyError,
     display_path,
+    is_installed,
 )
 from tcready.static import locate
 from tcready.static.facts import Fact, Loop, Test
@@ -584,7 +585,7 @@ def _confidence(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
     """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
     levels: list[Confidence] = [fact.where.chance]
     if rule.incidental and fact.where.conditional:
-        levels.append("low" if "-packages" in fact.where.path else "medium")
+        levels.append("low" if is_installed(fact.where.path) else "medium")
     if claim.confidence is not None:
         levels.append(claim.confidence)
     for field in dataclasses.fields(fact):
