@@ -7,9 +7,12 @@ rich, click or jinja2.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import importlib.util
 import os
 import shutil
+import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +22,7 @@ from tcready.schema import (
     Mode,
     Observation,
     Report,
+    RuleText,
     SourceText,
     Stage,
     StaticResult,
@@ -27,8 +31,11 @@ from tcready.schema import (
 )
 
 if TYPE_CHECKING:
+    from tcready.static.cache import Cache
     from tcready.static.concrete import Located
+    from tcready.static.parts import Part
     from tcready.static.rule import Rule
+    from tcready.static.targets import LintOptions, Unit
 
 Tell = Callable[[str], None]
 """Told one line of what goes on."""
@@ -61,6 +68,8 @@ def check(
     allow_downloads: bool = False,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    cache: bool = False,
+    jobs: int | None = 1,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
     progress: Tell = _say_nothing,
@@ -72,22 +81,23 @@ def check(
     folder that gives its inputs. `inputs` is `path.py::name`. `device` is what torch calls it (`cpu`,
     `cuda:1`), `dtype` likewise (`float16`). `timeout` is in seconds and `memory_gb` in GB, for each target's
     run, which happens in a process of its own in the interpreter `python` (this one by default). `select`
-    and `ignore` hold rule codes or prefixes of them. Paths are told relative to `root` (the working folder).
+    and `ignore` hold rule codes or prefixes of them. With `cache`, what the source says is kept in
+    `.tcready_cache` below `root` and taken from there while nothing it depends on has changed. `jobs` processes
+    read the sources, None for as many as pay; more than one needs a main module that may be imported. Paths are
+    told relative to `root` (the working folder).
     `announce` is told what is about to be executed, or why it is not; `progress` how it goes.
 
     A run that fails is part of the report. Raises TcreadyError for what the caller can mend: a file or a
     class that does not exist, options that contradict each other.
     """
-    from tcready import rules
     from tcready.merge import merge
-    from tcready.static.lint import LintOptions, lint
+    from tcready.static.targets import LintOptions
 
     base = Path(root or Path.cwd()).resolve()
     _refuse_contradictions(targets, inputs, run)
     _refuse_missing_python(python)
-    known = rules.load()
     options = LintOptions(root=base, mode=mode, select=tuple(select), ignore=tuple(ignore))
-    static = lint(targets, known, options, _suggest)
+    static, known, tool = _read(targets, options, cache=cache, jobs=jobs)
     observations: list[Observation] = []
     warnings: list[str] = []
     if not static.skipped and static.statistics.get("files") == 0:
@@ -127,7 +137,7 @@ def check(
         sources=(*static.sources, *_sources_of(observations, static)),
         warnings=(*static.warnings, *warnings),
     )
-    return merge(static, observations, tuple(rule.text() for rule in known), _tool())
+    return merge(static, observations, known, tool)
 
 
 def observe(
@@ -186,13 +196,169 @@ def load_rules() -> tuple[Rule, ...]:
 
 def version() -> str:
     """The version of tcready that is installed."""
+    for folder in filter(
+        os.path.isdir, sys.path
+    ):  # `importlib.metadata` takes longer to load than a warm check
+        for name in os.listdir(folder):
+            if name.startswith("tcready-") and name.endswith(".dist-info"):
+                return name.removeprefix("tcready-").removesuffix(".dist-info")
     from importlib.metadata import version as installed
 
     return installed("tcready")
 
 
-def _tool() -> Tool:
-    return Tool("tcready", version())
+# The static half: units that the cache does not know are read, here or by several processes
+
+
+CHUNK = 500_000
+"""Bytes of source that share one reading of what they import: what was read is dropped after each chunk."""
+NAMED = 300_000
+"""A class of an installed package counts for so many bytes: what it reaches."""
+WORTH_A_PROCESS = 1_000_000
+"""Bytes of source that take longer to analyse than a process takes to start."""
+MAX_JOBS = 8
+
+
+def _read(
+    targets: Sequence[str], options: LintOptions, *, cache: bool, jobs: int | None
+) -> tuple[StaticResult, tuple[RuleText, ...], Tool]:
+    """What the sources say, the rules that were asked, and who asked."""
+    from tcready.static.parts import codes, combine
+    from tcready.static.targets import units
+
+    asked = _asked(options) if cache else None
+    kept = _open_cache(options, asked)
+    known = kept.about() if kept is not None else None
+    if known is None:
+        known = tuple(rule.text() for rule in load_rules()), Tool("tcready", version())
+        if kept is not None:
+            kept.keep_about(*known)
+    rules, tool = known
+    select, ignore = (
+        codes(asked_for, [r.code for r in rules]) for asked_for in (options.select, options.ignore)
+    )
+    wanted = units(targets, options.root)
+    found = {unit: kept.part(unit) if kept is not None else None for unit in wanted}
+    missing = [unit for unit, part in found.items() if part is None]
+    parts: dict[Unit, Part | None] = {**found, **dict(_examined(missing, options, asked, jobs))}
+    return combine([part for part in parts.values() if part is not None], select, ignore), rules, tool
+
+
+def _asked(options: LintOptions) -> str:
+    from tcready.static.cache import asked
+
+    return asked(options, ("tcready", "tcready.static", "tcready.rules", "tcready.refactor"))
+
+
+def _open_cache(options: LintOptions, asked: str | None) -> Cache | None:
+    from tcready.static.cache import Cache
+    from tcready.static.disk import Disk
+
+    return Cache(options.root, asked, Disk()) if asked is not None else None
+
+
+def _examined(
+    units: Sequence[Unit], options: LintOptions, asked: str | None, jobs: int | None
+) -> Iterator[tuple[Unit, Part]]:
+    """Each unit with what was found in it, in order."""
+    sizes = [_size(unit) for unit in units]
+    paying = min(sum(sizes) // WORTH_A_PROCESS + 1, _processors(), MAX_JOBS)
+    processes = min(jobs if jobs is not None else paying, len(units))
+    chunks = list(_chunks(units, sizes, sum(sizes) // processes if processes else 0))
+    if processes <= 1 or len(chunks) <= 1:
+        for chunk in chunks:
+            yield from zip(chunk, _examine(chunk, options, asked, last=chunk is chunks[-1]), strict=True)
+        return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
+    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+    before = multiprocessing.active_children()
+    executor = ProcessPoolExecutor(min(processes, len(chunks)), context, _prepare)
+    try:
+        waiting = [(chunk, executor.submit(_examine, chunk, options, asked)) for chunk in chunks]
+        for chunk, future in waiting:
+            try:
+                parts = future.result()
+            except (
+                BrokenProcessPool
+            ):  # one was killed, or cannot start: a main module that must not be imported
+                parts = _examine(chunk, options, asked)
+            yield from zip(chunk, parts, strict=True)
+    except BaseException:  # interrupted, or a name is not there: nobody waits for the rest
+        for process in multiprocessing.active_children():
+            if process not in before:
+                process.terminate()
+        raise
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _processors() -> int:
+    """Those that this process may use, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _size(unit: Unit) -> int:
+    try:
+        return unit.path.stat().st_size if unit.path is not None else NAMED
+    except OSError:
+        return 0
+
+
+def _chunks(units: Sequence[Unit], sizes: Sequence[int], share: int) -> Iterator[tuple[Unit, ...]]:
+    """Runs of units, each of CHUNK bytes or of one process's share where that is less."""
+    chunk: list[Unit] = []
+    held = 0
+    for unit, size in zip(units, sizes, strict=True):
+        if chunk and held + size > min(CHUNK, share):
+            yield tuple(chunk)
+            chunk, held = [], 0
+        chunk.append(unit)
+        held += size
+    if chunk:
+        yield tuple(chunk)
+
+
+def _prepare() -> None:
+    """A process of the pool leaves interrupts to its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _examine(
+    units: Sequence[Unit], options: LintOptions, asked: str | None, *, last: bool = False
+) -> list[Part]:
+    """What is found in some units, over one reading of what they share; kept where there is a cache.
+
+    Garbage is collected once, and not where these units are the last: all that is read is held to the end, and
+    walking it again and again took a third of the time.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _examined_here(units, options, asked)
+    finally:
+        if not last:
+            gc.collect()
+        if collecting:
+            gc.enable()
+
+
+def _examined_here(units: Sequence[Unit], options: LintOptions, asked: str | None) -> list[Part]:
+    from tcready.static.index import Library
+    from tcready.static.lint import examine
+
+    rules = load_rules()
+    library = Library()
+    kept = _open_cache(options, asked)
+    parts = []
+    for unit in units:
+        part, reading = examine(unit, rules, options, _suggest, library)
+        if kept is not None:
+            kept.keep(unit, part, reading, library.disk)
+        parts.append(part)
+    return parts
 
 
 # What is to be run

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import gc
 import operator
 import os
 import shutil
@@ -38,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for ending in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(ending) is signal.SIG_DFL:
             signal.signal(ending, _end)
+    collecting = gc.isenabled()
+    gc.disable()  # little of what a check builds is dropped before it ends, and walking it takes a tenth of the time
     try:
         code = app.main(args=arguments, prog_name="tcready", standalone_mode=False)
     except TcreadyError as error:
@@ -54,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Point stdout elsewhere, or the interpreter complains again while it closes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = BROKEN_PIPE
+    finally:
+        if collecting:
+            gc.enable()
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -157,6 +163,20 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
 )
 @click.option(
     "--ignore", multiple=True, metavar="CODES", callback=_codes, help="Not these rules; prefixes count."
+)
+@click.option(
+    "--no-cache",
+    "cache",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Neither use nor write .tcready_cache.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes that read the sources; by default as many as pay.",
 )
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(

@@ -144,13 +144,16 @@ class _Code:
     """The sources by display path, and where functions begin and end in them."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        self._lines = {path: re.split(r"\r\n|\r|\n", text) for path, text in texts.items()}
+        self._lines: dict[str, list[str]] = {}
         self._texts = texts
         self._functions: dict[str, tuple[_Function, ...]] = {}
 
     def line(self, path: str, line: int) -> str:
         """The text of one line; empty where the source is not there."""
-        lines = self._lines.get(path, ())
+        if path not in self._lines:
+            text = self._texts.get(path)
+            self._lines[path] = [] if text is None else re.split(r"\r\n|\r|\n", text)
+        lines = self._lines[path]
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
     def function(self, path: str, line: int) -> _Function | None:
@@ -667,7 +670,7 @@ def _targets(
     static: Sequence[StaticTarget], runs: Sequence[_Run], findings: Sequence[Finding], code: _Code
 ) -> tuple[TargetReport, ...]:
     by_code: dict[regions.Place, set[str]] = defaultdict(set)
-    for target in static:
+    for target in static if runs else ():  # finding where code begins means parsing it
         for module in target.modules:
             place = code.place(module.path, module.line)
             if place is not None:

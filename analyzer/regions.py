@@ -10,13 +10,9 @@ import itertools
 import keyword
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 from tcready.schema import BreakSite, Frame, ModuleShare, Recompile, Region, SkippedFrame, StaticModule
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 Place = tuple[str, int]
 """A file as the report names it, and the first line of a function's code there."""
@@ -133,21 +129,28 @@ def _place(path: str | None, line: int | None) -> Place | None:
     return (path, line) if path is not None and line is not None else None
 
 
-def _tree(nodes: Iterable[_Node]) -> nx.DiGraph[str]:
-    """The hierarchy as a graph from parent to child; every node has its `_Node` as `module`.
+@dataclass(frozen=True)
+class _Tree:
+    """The hierarchy, parents before children; a tree asks nothing that a graph library would answer better."""
 
-    A name whose parents are not listed gets them: they hold what is below and nothing is known of them.
-    """
-    import networkx as nx  # 0.15 s, and a file that holds no module needs none of it
+    modules: dict[str, _Node] = field(default_factory=dict)
+    children: dict[str, list[str]] = field(default_factory=dict)
 
-    tree: nx.DiGraph[str] = nx.DiGraph()
-    tree.add_node("", module=_Node("", "", None))
-    for node in nodes:
-        for child, parent in itertools.pairwise(_ancestry(node.name)):
-            if child not in tree:
-                tree.add_node(child, module=_Node(child, "", None))
-            tree.add_edge(parent, child)
-        tree.add_node(node.name, module=node)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.modules)
+
+
+def _tree(nodes: Iterable[_Node]) -> _Tree:
+    """A name whose parents are not listed gets them: they hold what is below and nothing is known of them."""
+    tree = _Tree()
+    for node in (_Node("", "", None), *nodes):
+        for name in reversed([*_ancestry(node.name)]):
+            if name not in tree.modules:
+                tree.modules[name] = _Node(name, "", None)
+                tree.children[name] = []
+                if name:
+                    tree.children[name.rpartition(".")[0]].append(name)
+        tree.modules[node.name] = node
     return tree
 
 
@@ -159,20 +162,15 @@ def _ancestry(name: str) -> Iterator[str]:
     yield ""
 
 
-def _subtree(tree: nx.DiGraph[str], top: str) -> Iterator[str]:
+def _subtree(tree: _Tree, top: str) -> Iterator[str]:
     """`top` and all below it, parents before their children."""
     yield top
-    for child in tree.successors(top):
+    for child in tree.children[top]:
         yield from _subtree(tree, child)
 
 
-def _module(tree: nx.DiGraph[str], name: str) -> _Node:
-    node: _Node = tree.nodes[name]["module"]
-    return node
-
-
 def _statically_broken(
-    tree: nx.DiGraph[str],
+    tree: _Tree,
     static_modules: Sequence[StaticModule],
     breaking: Collection[str],
     breaks_by_code: Mapping[Place, Collection[str]],
@@ -183,7 +181,7 @@ def _statically_broken(
     """
     broken = set()
     for name in tree:
-        module = _module(tree, name)
+        module = tree.modules[name]
         by_code = breaks_by_code.get(module.code, ()) if module.code else ()
         named = [static for static in static_modules if covers(static.name, name)]
         same = [static for static in named if module.type in static.type.split(" | ")]
@@ -194,7 +192,7 @@ def _statically_broken(
 
 
 def _owners(
-    tree: nx.DiGraph[str],
+    tree: _Tree,
     sites: Sequence[BreakSite],
     skipped: Sequence[SkippedFrame],
     recompiles: Sequence[Recompile],
@@ -204,7 +202,7 @@ def _owners(
     by_code: dict[Place, list[str]] = defaultdict(list)
     by_class: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name in tree:
-        module = _module(tree, name)
+        module = tree.modules[name]
         if module.code:
             by_code[module.code].append(name)
             by_class[module.code[0], module.type].append(name)
@@ -216,7 +214,7 @@ def _owners(
         return [
             name
             for name in by_code[chain[-1]]
-            if set(chain) <= {_module(tree, above).code for above in _ancestry(name)}
+            if set(chain) <= {tree.modules[above].code for above in _ancestry(name)}
         ] or by_code[chain[-1]]
 
     def owners_of_frame(path: str, line: int, symbol: str) -> Iterable[str]:
@@ -245,7 +243,7 @@ def _forward_of(frame: Frame, codes: Iterable[Place], code_ends: Mapping[Place, 
     return max(before, key=lambda code: code[1], default=None)
 
 
-def _regions(tree: nx.DiGraph[str], broken: Collection[str], *, measured: bool) -> tuple[Region, ...]:
+def _regions(tree: _Tree, broken: Collection[str], *, measured: bool) -> tuple[Region, ...]:
     unclean = set(itertools.chain.from_iterable(_ancestry(name) for name in broken))
     tops = list(_maximal(tree, "", unclean))
     worthy = [name for name in tops if not _is_bare_leaf(tree, name)]
@@ -263,51 +261,51 @@ def _regions(tree: nx.DiGraph[str], broken: Collection[str], *, measured: bool) 
     return tuple(sorted(regions, key=lambda region: -(region.ops_share or 0.0)))
 
 
-def _maximal(tree: nx.DiGraph[str], name: str, unclean: Collection[str]) -> Iterator[str]:
+def _maximal(tree: _Tree, name: str, unclean: Collection[str]) -> Iterator[str]:
     """Topmost names below `name` that nothing broken is below and that have a forward to compile."""
-    if name not in unclean and _module(tree, name).type not in _HOLDERS and name in tree:
+    if name not in unclean and tree.modules[name].type not in _HOLDERS:
         yield name
         return
-    for child in tree.successors(name):
+    for child in tree.children[name]:
         yield from _maximal(tree, child, unclean)
 
 
-def _is_bare_leaf(tree: nx.DiGraph[str], name: str) -> bool:
+def _is_bare_leaf(tree: _Tree, name: str) -> bool:
     """A module of torch (or of unknown code) that holds no other: compiled alone it gains nothing."""
-    return name != "" and _module(tree, name).code is None and not any(tree.successors(name))
+    return name != "" and tree.modules[name].code is None and not tree.children[name]
 
 
-def _shapes(tree: nx.DiGraph[str]) -> dict[str, int]:
+def _shapes(tree: _Tree) -> dict[str, int]:
     """For each module the number of its shape: equal for one class over equal children, all the way down."""
     numbers: dict[tuple[str, tuple[tuple[str, int], ...]], int] = {}
     shapes: dict[str, int] = {}
     for name in reversed(list(_subtree(tree, ""))):
-        children = tuple((child.rpartition(".")[2], shapes[child]) for child in tree.successors(name))
-        shapes[name] = numbers.setdefault((_module(tree, name).type, children), len(numbers))
+        children = tuple((child.rpartition(".")[2], shapes[child]) for child in tree.children[name])
+        shapes[name] = numbers.setdefault((tree.modules[name].type, children), len(numbers))
     return shapes
 
 
-def _pattern(tree: nx.DiGraph[str], name: str) -> str:
+def _pattern(tree: _Tree, name: str) -> str:
     """`name` with `*` for each segment that is a position in a list."""
     segments, base = [], ""
     for segment in name.split(".") if name else []:
-        listed = segment.isdigit() and _module(tree, base).type in _LISTS | {""}
+        listed = segment.isdigit() and tree.modules[base].type in _LISTS | {""}
         segments.append("*" if listed else segment)
         base = f"{base}.{segment}" if base else segment
     return ".".join(segments)
 
 
-def _ops(tree: nx.DiGraph[str], name: str) -> int:
+def _ops(tree: _Tree, name: str) -> int:
     """Operations of a subtree; a holder is never called, so its own count says nothing."""
-    own = _module(tree, name).ops
-    return own if own else sum(_ops(tree, child) for child in tree.successors(name))
+    own = tree.modules[name].ops
+    return own if own else sum(_ops(tree, child) for child in tree.children[name])
 
 
-def _region(tree: nx.DiGraph[str], names: Sequence[str], pattern: str, *, whole: bool) -> Region:
-    modules = [_module(tree, name) for name in names]
+def _region(tree: _Tree, names: Sequence[str], pattern: str, *, whole: bool) -> Region:
+    modules = [tree.modules[name] for name in names]
     total, ops = _ops(tree, ""), sum(_ops(tree, name) for name in names)
     seconds = [module.seconds for module in modules if module.seconds is not None]
-    total_seconds = _module(tree, "").seconds
+    total_seconds = tree.modules[""].seconds
     captured = [module.captured for module in modules if module.captured is not None]
     alone = whole and not (len(names) == 1 and "*" in pattern and "*" not in names[0])
     name = pattern if alone else names[0] if len(names) == 1 else _listed(pattern, names)
@@ -333,10 +331,10 @@ def _listed(pattern: str, names: Sequence[str]) -> str:
     return ".".join(segments)
 
 
-def _reason(tree: nx.DiGraph[str], names: Sequence[str], *, captured: int | None, ops: int) -> str:
+def _reason(tree: _Tree, names: Sequence[str], *, captured: int | None, ops: int) -> str:
     below = {name for top in names for name in _subtree(tree, top)}
-    running = [name for name in below if _module(tree, name).type not in _HOLDERS]
-    unknown = sum(not _module(tree, name).known for name in below)
+    running = [name for name in below if tree.modules[name].type not in _HOLDERS]
+    unknown = sum(not tree.modules[name].known for name in below)
     count = f"{len(running)} module{'s' if len(running) != 1 else ''}"
     if captured is not None and ops:
         return (
@@ -347,9 +345,9 @@ def _reason(tree: nx.DiGraph[str], names: Sequence[str], *, captured: int | None
     return f"no break predicted in {count}"
 
 
-def _code(tree: nx.DiGraph[str], name: str, names: Sequence[str]) -> str:
+def _code(tree: _Tree, name: str, names: Sequence[str]) -> str:
     """Python that compiles the region, over a variable `model`."""
-    types = {node: _module(tree, node).type for node in tree}
+    types = {node: tree.modules[node].type for node in tree}
     if "*" not in name and len(names) == 1:
         return f"{accessor(name, types)}.compile()"
     if "{" in name or name != _pattern(tree, names[0]):

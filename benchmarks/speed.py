@@ -1,31 +1,60 @@
-"""What a cold static check costs: `tcready check FILE --no-run` against importing libcst and parsing FILE.
+"""What static checks cost, each as a whole process, against a bare script that only imports libcst and parses.
 
-Both are whole processes, run in turn so that a busy moment hits both. Prints the medians and their ratio;
-exits 1 where the ratio is above the target.
+    a, b  a file of 1,500 lines, made of the fixture models: cold, and again with the cache; and one of the models
+          in which nothing is suspicious
+    c     every modeling_*.py of transformers, cold and with the cache, and the memory of all processes together
+    d     `pkg.mod::Class` with all it reaches, for fifty models: cold and with the cache, more than the bare script
 
-    python benchmarks/speed.py                    a 1,500-line file made from the fixture models
-    python benchmarks/speed.py --source bert      transformers' modeling_bert.py, where that is installed
-    python benchmarks/speed.py --source FILE      any file
+All of one row run in turn, so that a busy moment hits all. TorchFix, Fixit and ruff read the same files, where they
+are found in --peers or on PATH. Exits 1 where a bar is missed.
+
+    python benchmarks/speed.py [a] [c] [d] [--site SITE_PACKAGES] [--records RECORDS.jsonl] [--peers BIN] [--runs 5]
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import importlib.util
 import itertools
+import json
+import os
+import shutil
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-TARGET = 2.5
-"""The check may cost this many times the bare parse."""
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "models"
 LINES = 1500
-MODELS = Path(__file__).resolve().parent.parent / "fixtures" / "models"
-BARE = "import sys, libcst; libcst.parse_module(open(sys.argv[1], 'rb').read())"
+MODELS = 50
+BARE = "import sys, libcst, click\nfor path in sys.argv[1:]: libcst.parse_module(open(path, 'rb').read())"
+PEERS = {
+    "torchfix": ("torchfix", "--select", "ALL"),
+    "fixit": ("fixit", "--quiet", "lint"),
+    "ruff": ("ruff", "check", "--quiet", "--no-cache", "--isolated"),
+}
+SOME_MODELS = (
+    "transformers.models.bert.modeling_bert::BertModel",
+    "transformers.models.gpt2.modeling_gpt2::GPT2Model",
+    "transformers.models.llama.modeling_llama::LlamaModel",
+    "transformers.models.t5.modeling_t5::T5Model",
+    "transformers.models.vit.modeling_vit::ViTModel",
+    "transformers.models.whisper.modeling_whisper::WhisperModel",
+)
+BARS = {
+    "a": "at most 1.5 times the bare script",
+    "b": "at most 0.5 times the bare script",
+    "c cold": "no slower than one process that parses with libcst",
+    "c warm": "at most a tenth of that",
+    "c memory": "below 600 MB",
+    "d cold": "at most 1.0 s more than the bare script",
+    "d warm": "at most 0.4 s more than the bare script",
+}
 
 
 class _Suffix(ast.NodeTransformer):
@@ -56,11 +85,10 @@ class _Suffix(ast.NodeTransformer):
         return node
 
 
-def generated(lines: int) -> str:
-    """A modeling file of at least `lines` lines: the fixture models one behind the other; always the same."""
-    files = [path for path in sorted(MODELS.glob("*.py")) if "from parts" not in path.read_text("utf-8")]
+def generated(models: Iterable[Path], lines: int = LINES) -> str:
+    """A modeling file of at least `lines` lines: the models one behind the other; always the same."""
     parts: list[str] = []
-    for number, path in enumerate(itertools.cycle(files)):
+    for number, path in enumerate(itertools.cycle(models)):
         tree = ast.parse(path.read_text("utf-8"))
         suffix = f"_{number}"
         tops = {node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
@@ -73,52 +101,212 @@ def generated(lines: int) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _source(name: str, folder: Path) -> Path:
-    if name == "generated":
-        path = folder / "modeling_generated.py"
-        path.write_text(generated(LINES), encoding="utf-8")
-        return path
-    if name == "bert":
-        found = importlib.util.find_spec("transformers")
-        if found is None or found.origin is None:
-            sys.exit("transformers is not installed: use --source generated, or name a file")
-        return Path(found.origin).parent / "models" / "bert" / "modeling_bert.py"
-    return Path(name)
+@dataclass(frozen=True)
+class Cost:
+    wall: float
+    cpu: float
+    memory: float
+    """MB, of the process and all below it at once; 0 where /proc does not tell."""
 
 
-def _seconds(command: list[str], accepted: tuple[int, ...]) -> float:
-    started = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    taken = time.perf_counter() - started
-    if done.returncode not in accepted:
-        sys.exit(f"{' '.join(command)} failed with {done.returncode}: {done.stderr.strip()}")
-    return taken
+@dataclass(frozen=True)
+class Bench:
+    """Where processes run, and how."""
+
+    folder: Path
+    site: Path
+    peers: str | None
+    runs: int
+
+    def bare(self, *files: Path) -> Cost:
+        return self._run([sys.executable, "-c", BARE, *map(str, files)], (0,))
+
+    def check(self, *targets: str | Path, cold: bool) -> Cost:
+        """`tcready check --no-run`, without or with what the cache holds."""
+        if cold:
+            shutil.rmtree(self.folder / ".tcready_cache", ignore_errors=True)
+        command = [sys.executable, "-m", "tcready", "check", "--no-run", "-o", "report.txt"]
+        return self._run([*command, *map(str, targets)], (0, 1))
+
+    def peer(self, name: str, *files: Path) -> Cost | None:
+        """What another linter takes for the files; None where it is not installed."""
+        program, *arguments = PEERS[name]
+        found = shutil.which(program, path=self.peers)
+        return self._run([found, *arguments, *map(str, files)], None) if found else None
+
+    def _run(self, command: Sequence[str], accepted: tuple[int, ...] | None) -> Cost:
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        # Everybody's bytecode is written on a first run and read on the others, wherever it was installed.
+        environment["PYTHONPYCACHEPREFIX"] = str(self.folder / "bytecode")
+        environment["PYTHONPATH"] = os.pathsep.join(
+            filter(None, (environment.get("PYTHONPATH"), str(self.site)))
+        )
+        before, started = os.times(), time.perf_counter()
+        with subprocess.Popen(
+            command, cwd=self.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as process:
+            memory, said = 0.0, None
+            while said is None:
+                try:
+                    _, said = process.communicate(timeout=0.05)
+                except subprocess.TimeoutExpired:
+                    memory = max(memory, _resident(process.pid))
+        wall, after = time.perf_counter() - started, os.times()
+        if accepted is not None and process.returncode not in accepted:
+            sys.exit(f"{' '.join(command)[:200]} failed with {process.returncode}: {said.decode()[-500:]}")
+        cpu = after.children_user + after.children_system - before.children_user - before.children_system
+        return Cost(wall, cpu, memory)
+
+
+def _resident(pid: int) -> float:
+    """MB held by a process and all below it; 0 where /proc does not tell."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (OSError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20 + sum(_resident(int(child)) for child in children)
+
+
+class Verdicts:
+    """The bars, met or missed, told as they are measured."""
+
+    def __init__(self) -> None:
+        self.missed = 0
+
+    def tell(self, bar: str, measured: str, met: bool) -> None:
+        self.missed += not met
+        print(f"  {'met   ' if met else 'MISSED'} {bar}: {measured}; {BARS[bar]}\n")
+
+
+def _median(costs: Iterable[Cost]) -> float:
+    return statistics.median(cost.wall for cost in costs)
+
+
+def _row(label: str, costs: Sequence[Cost], against: Sequence[Cost]) -> float:
+    """Prints one row, and gives the ratio of the medians."""
+    ratio = _median(costs) / _median(against)
+    memory = max(cost.memory for cost in costs)
+    print(
+        f"  {label:38}{_median(costs):8.2f} s {min(c.wall for c in costs):8.2f} {max(c.wall for c in costs):8.2f}"
+        f"{statistics.median(c.cpu for c in costs):9.2f} s{memory:8.0f} MB{ratio:8.2f}"
+    )
+    return ratio
+
+
+def _head(title: str) -> None:
+    print(f"{title}\n  {'':38}{'median':>8}   {'min':>8} {'max':>8}{'cpu':>9}  {'memory':>8}   {'ratio':>8}")
+
+
+def _peer_rows(bench: Bench, files: Sequence[Path], against: Sequence[Cost], runs: int) -> None:
+    for name in PEERS:
+        found = [cost for _ in range(runs) if (cost := bench.peer(name, *files)) is not None]
+        if found:
+            _row(name, found, against)
+        else:
+            print(f"  {name:38}not installed")
+
+
+def one_file(bench: Bench, verdicts: Verdicts) -> None:
+    """Rows a and b."""
+    models = [path for path in sorted(FIXTURES.glob("*.py")) if "from parts" not in path.read_text("utf-8")]
+    clean = [path for path in models if path.name.startswith("clean_")]
+    for title, source in (("full of hazards", models), ("nothing suspicious", clean)):
+        path = bench.folder / f"modeling_{title.split()[0]}.py"
+        path.write_text(generated(source), encoding="utf-8")
+        bench.bare(path)
+        bench.check(path.name, cold=True)
+        bare, cold, warm = [], [], []
+        for _ in range(bench.runs):
+            bare.append(bench.bare(path))
+            cold.append(bench.check(path.name, cold=True))
+            warm.append(bench.check(path.name, cold=False))
+        _head(f"one file, {title}: {len(path.read_bytes().splitlines())} lines, {bench.runs} runs each")
+        _row("import libcst and click, parse", bare, bare)
+        first = _row("tcready, cold", cold, bare)
+        again = _row("tcready, warm", warm, bare)
+        _peer_rows(bench, [path], bare, bench.runs)
+        verdicts.tell("a", f"{first:.2f} times", first <= 1.5)
+        verdicts.tell("b", f"{again:.2f} times", again <= 0.5)
+
+
+def tree(bench: Bench, verdicts: Verdicts) -> None:
+    """Row c."""
+    files = sorted((bench.site / "transformers").rglob("modeling_*.py"))
+    if not files:
+        print(f"every modeling file: no transformers in {bench.site}: name another with --site\n")
+        return
+    lines = sum(path.read_bytes().count(b"\n") for path in files)
+    bare = [bench.bare(*files)]
+    cold = [bench.check(*files, cold=True)]
+    warm = [bench.check(*files, cold=False)]
+    _head(f"every modeling file of transformers: {len(files)} files, {lines} lines, one run each")
+    _row("libcst.parse_module, one process", bare, bare)
+    first, again = _row("tcready, cold", cold, bare), _row("tcready, warm", warm, bare)
+    _peer_rows(bench, files, bare, 1)
+    memory = max(cost.memory for cost in (*cold, *warm))
+    verdicts.tell("c cold", f"{first:.2f} times", first <= 1.0)
+    verdicts.tell("c warm", f"{again:.2f} times", again <= 0.1)
+    verdicts.tell("c memory", f"{memory:.0f} MB", memory < 600)
+
+
+def classes(bench: Bench, verdicts: Verdicts, records: Sequence[Path]) -> None:
+    """Row d."""
+    rows = [json.loads(line) for path in records for line in path.read_text("utf-8").splitlines() if line]
+    asked = list(dict.fromkeys(row["target"] for row in rows)) or list(SOME_MODELS)
+    found = [target for target in asked if _source(bench.site, target).is_file()]
+    some = [found[index * len(found) // MODELS] for index in range(MODELS)] if len(found) > MODELS else found
+    if not some:
+        print(f"classes of installed packages: none of them in {bench.site}: name another with --site\n")
+        return
+    bench.check(some[0], cold=True)
+    bare, cold, warm = [], [], []
+    for target in some:
+        bare.append(bench.bare(_source(bench.site, target)))
+        cold.append(bench.check(target, cold=True))
+        warm.append(bench.check(target, cold=False))
+    _head(f"classes of installed packages, with all they reach: {len(some)} models, one run each")
+    _row("import libcst and click, parse its file", bare, bare)
+    _row("tcready, cold", cold, bare)
+    _row("tcready, warm", warm, bare)
+    for bar, costs, most in (("d cold", cold, 1.0), ("d warm", warm, 0.4)):
+        more = [cost.wall - least.wall for cost, least in zip(costs, bare, strict=True)]
+        worst = some[more.index(max(more))]
+        said = f"median {statistics.median(more):.2f} s more, worst {max(more):.2f} s ({worst})"
+        verdicts.tell(bar, said, statistics.median(more) <= most)
+
+
+def _source(site: Path, target: str) -> Path:
+    """The file of `pkg.mod::Class`."""
+    path = site.joinpath(*target.partition("::")[0].split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Cold static check against a bare libcst parse.")
-    parser.add_argument("--source", default="generated", help="generated, bert, or a file")
-    parser.add_argument("--runs", type=int, default=7, help="of each, in turn (default 7)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="a (with b), c, d; all by default")
+    parser.add_argument("--site", type=Path, default=Path(sysconfig.get_path("purelib")))
+    parser.add_argument(
+        "--records", type=Path, nargs="*", default=[], help="JSON lines, each with a `target`"
+    )
+    parser.add_argument("--peers", help="the bin folder in which other linters are looked for")
+    parser.add_argument("--runs", type=int, default=5, help="of each process of a and b (default 5)")
     options = parser.parse_args()
+    if not set(options.rows) <= {"a", "b", "c", "d"}:
+        parser.error("the rows are a, b, c and d")
+    rows = set(options.rows) or {"a", "c", "d"}
+    verdicts = Verdicts()
     with tempfile.TemporaryDirectory() as folder:
-        path = _source(options.source, Path(folder))
-        bare = [sys.executable, "-c", BARE, str(path)]
-        check = [sys.executable, "-m", "tcready", "check", str(path), "--no-run"]
-        # Once each beforehand: what is measured is the check, not the writing of bytecode.
-        _seconds(bare, (0,))
-        _seconds(check, (0, 1))
-        bares, checks = [], []
-        for _ in range(options.runs):
-            bares.append(_seconds(bare, (0,)))
-            checks.append(_seconds(check, (0, 1)))
-        lines = len(path.read_bytes().splitlines())
-    ratio = statistics.median(checks) / statistics.median(bares)
-    print(f"{path.name}: {lines} lines, {options.runs} runs each, whole processes, seconds")
-    print(f"{'':28}{'median':>9}{'min':>9}{'max':>9}")
-    for label, times in (("import libcst and parse", bares), ("tcready check --no-run", checks)):
-        print(f"{label:28}{statistics.median(times):9.3f}{min(times):9.3f}{max(times):9.3f}")
-    print(f"ratio of medians {ratio:.2f}, target at most {TARGET}: {'met' if ratio <= TARGET else 'missed'}")
-    return 0 if ratio <= TARGET else 1
+        bench = Bench(Path(folder), options.site.resolve(), options.peers, options.runs)
+        if rows & {"a", "b"}:
+            one_file(bench, verdicts)
+        if "c" in rows:
+            tree(bench, verdicts)
+        if "d" in rows:
+            classes(bench, verdicts, options.records)
+    return 1 if verdicts.missed else 0
 
 
 if __name__ == "__main__":

@@ -1,18 +1,17 @@
 """The report for a terminal: findings as ruff and mypy users know them, then each target, the verdict last.
 
-Every string of the report reaches rich as a `Text`, never as markup, and with its control characters
-spelled out: what a model file holds cannot colour, move or hide the output.
+Every string of the report is written with its control characters spelled out, and reaches rich, which is asked
+for colours alone, as a `Text`, never as markup: what a model file holds cannot colour, move or hide the output.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.text import Text
+from rich.cells import cell_len, chop_cells, set_cell_size
 from tcready.reports.view import (
     EFFECT_WORD,
     STAGE_SIGN,
@@ -47,6 +46,7 @@ from tcready.reports.view import (
 from tcready.schema import Finding, Fix, Region, Report, RuleText, Stage, TargetReport
 
 TAB = 4
+TERMINAL_TAB = 8
 MANY_STATIC_TARGETS = 3
 """With more targets than this and no run, regions are left to the other formats: a hook stays short."""
 MANY_ROWS = 12
@@ -68,20 +68,68 @@ def render(report: Report, *, color: bool = False, width: int = 100, third_party
     findings in installed packages one by one instead of one line a file and rule.
     """
     out = io.StringIO()
+    width = max(width, 40)
+    _Printer(_coloured(out, width) if color else _plain(out), width, report, third_party).report()
+    return out.getvalue()
+
+
+Parts = Sequence[tuple[str, str]]
+"""One line: texts and their styles."""
+
+
+def _plain(out: io.StringIO) -> Callable[[Parts], None]:
+    def write(parts: Parts) -> None:
+        out.write(_expanded("".join(text for text, _ in parts).rstrip(), TERMINAL_TAB) + "\n")
+
+    return write
+
+
+def _coloured(out: io.StringIO, width: int) -> Callable[[Parts], None]:
+    """rich costs as much to load as a small file to check: only for colours."""
+    from rich.console import Console
+    from rich.text import Text
+
     console = Console(
         file=out,
-        width=max(width, 40),
-        color_system="standard" if color else None,
-        force_terminal=color,
-        no_color=not color,
+        width=width,
+        color_system="standard",
+        force_terminal=True,
         legacy_windows=False,
         markup=False,
         emoji=False,
         highlight=False,
         _environ={},
     )
-    _Printer(console, report, third_party).report()
-    return out.getvalue()
+
+    def write(parts: Parts) -> None:
+        text = Text.assemble(*parts)
+        text.rstrip()
+        console.print(text, soft_wrap=True)
+
+    return write
+
+
+def _expanded(text: str, size: int) -> str:
+    """`text` with each tab run to the next multiple of `size` cells."""
+    head, *rest = text.split("\t")
+    for part in rest:
+        head += " " * (size - cell_len(head) % size) + part
+    return head
+
+
+def _rows(text: str, room: int) -> Iterator[str]:
+    """`text` in rows of at most `room` cells, broken between words; a longer word is cut."""
+    for line in text.split("\n"):
+        row = ""
+        for word in re.findall(r"\s*\S+\s*", _expanded(line, TAB)):
+            if cell_len(row) + cell_len(word.rstrip()) <= room:
+                row += word
+                continue
+            if row:
+                yield row.rstrip()
+            *full, row = chop_cells(word, room) if cell_len(word.rstrip()) > room else [word]
+            yield from full
+        yield row.rstrip()
 
 
 @dataclass(frozen=True)
@@ -123,14 +171,17 @@ def source_window(line: str, column: int, end_column: int, room: int) -> SourceW
 
 
 class _Printer:
-    """Writes one report to one console."""
+    """Writes one report, line by line."""
 
-    def __init__(self, console: Console, report: Report, third_party: bool) -> None:
+    def __init__(self, write: Callable[[Parts], None], width: int, report: Report, third_party: bool) -> None:
+        self.write = write
+        self.width = width
         self.third_party = third_party
-        self.console = console
         self.given = report
         self.rules = rules_by_code(report)
-        self.lines = {source.path: lines_of(source.text) for source in report.sources}
+        self.texts = {source.path: source.text for source in report.sources}
+        self.lines: dict[str, list[str]] = {}
+        """Of the files that were shown so far."""
         self.ran = any(was_run(target) for target in report.targets)
 
     def report(self) -> None:
@@ -153,21 +204,13 @@ class _Printer:
 
     # One line, whole: never wrapped, never cut.
     def line(self, *parts: str | tuple[str, str]) -> None:
-        text = Text.assemble(*parts)
-        text.rstrip()
-        self.console.print(text, soft_wrap=True)
+        self.write([(part, "") if isinstance(part, str) else part for part in parts])
 
     def wrapped(self, lead: str, body: str, style: str = "", lead_style: str = "dim") -> None:
         """`lead`, then `body` wrapped beside it; a newline in the body stays one."""
         indent = cell_len(lead)
-        paragraphs = Text(visible(body, keep="\n\t"), style=style, tab_size=TAB)
-        room = max(self.console.width - indent, 20)
-        for index, row in enumerate(paragraphs.wrap(self.console, room, tab_size=TAB)):
-            row.rstrip()
-            start = (lead, lead_style) if index == 0 else " " * indent
-            self.line(start, "") if not row.plain else self.console.print(
-                Text.assemble(start, row), soft_wrap=True
-            )
+        for index, row in enumerate(_rows(visible(body, keep="\n\t"), max(self.width - indent, 20))):
+            self.line(" " * indent if index else (lead, lead_style), (row, style))
 
     def header(self, finding: Finding, tail: str = "") -> None:
         style = _LEVEL_STYLE[finding.level]
@@ -208,14 +251,17 @@ class _Printer:
         self.line()
 
     def source(self, finding: Finding) -> None:
-        lines = self.lines.get(finding.path, [])
+        if finding.path not in self.lines:
+            text = self.texts.get(finding.path)
+            self.lines[finding.path] = lines_of(text) if text is not None else []
+        lines = self.lines[finding.path]
         if not 1 <= finding.line <= len(lines):
             return
         line = lines[finding.line - 1]
         # Of a span over several lines the caret marks the first.
         end = finding.end_column if finding.end_line == finding.line else len(line) + 1
         gutter = f"{finding.line:>5} | "
-        window = source_window(line, finding.column, end, self.console.width - len(gutter))
+        window = source_window(line, finding.column, end, self.width - len(gutter))
         self.line((gutter, "dim"), window.text)
         self.line(
             (f"{'':>5} | ", "dim"),

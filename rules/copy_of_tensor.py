@@ -28,7 +28,7 @@ def check(fact: Call) -> Claim | None:
         return None
     what = fact.args[0]
     shallow = name == "copy.copy" and any(isinstance(v, Mapping) or _is_list(v) for v in options(what))
-    deep = name == "copy.deepcopy" and any(is_module(v) for v in options(what))
+    deep = name == "copy.deepcopy" and any(is_module(v) or is_namespace(v) for v in options(what))
     if shallow or deep or holds_tensor(what):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     return None
@@ -40,6 +40,10 @@ def is_module(value: Value) -> bool:
     return isinstance(value, Instance) and "forward" in value.cls.functions
 
 
+def is_namespace(value: Value) -> bool:
+    return isinstance(value, ExternalInstance) and value.name == "types.SimpleNamespace"
+
+
 def _is_list(value: Value) -> bool:
     return isinstance(value, Sequence) and value.kind == "list"
 
@@ -49,7 +53,7 @@ RULE = Rule(
     name="copy-of-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=("GB4198", "GB0208", "GB0007"),
+    gb_ids=("GB4198", "GB0208", "GB0007", "GB0156"),
     facts=(Call,),
     check=check,
     page=__doc__,

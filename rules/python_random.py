@@ -2,19 +2,20 @@
 
 ## What it does
 Finds draws from `random` and scalar draws from `numpy.random`, and branches on the draws that Dynamo does
-capture (`random.randint`, `random.uniform`).
+capture (`random.randint`, `random.uniform`). Array draws such as `np.random.randn(8)` are told as a change of
+meaning.
 
 ## Why it hurts torch.compile
 Most generators are skipped: the graph ends at the call, and the number drawn becomes a guard on the next
 graph, so every call may compile again. The captured ones give a symbolic number that no branch can decide.
+Arrays are drawn by torch's generator instead: `np.random.seed` no longer decides what comes out.
 
 ## Use instead
 `torch.rand` and its kin, kept as tensors (`torch.where(torch.rand(()) < p, a, b)`); draw outside and pass
 the number as a tensor.
 
 ## Limits
-`random.randint`, `random.uniform`, `random.randrange` and array draws such as `np.random.randn(8)` are
-captured. The latter then ignore numpy's seed.
+`random.randint`, `random.uniform` and `random.randrange` are captured and drawn anew at each call.
 """
 
 import ast
@@ -48,6 +49,13 @@ def check(fact: Call | Test) -> Claim | None:
         return Claim(f"`{name}` in compiled code: the graph ends here")
     if module == "numpy.random" and (draw in ALWAYS or (draw in SCALAR and scalar(fact, draw))):
         return Claim(f"`{name}` in compiled code: the graph ends here")
+    if module == "numpy.random" and draw in SCALAR:
+        return Claim(
+            f"`{name}` is drawn by torch when compiled: numpy's seed is ignored",
+            None,
+            "wrong_result",
+            "warning",
+        )
     return None
 
 
@@ -110,6 +118,20 @@ import random
 import numpy as np
 """,
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        noise = np.random.randn(8)  # BAD
+        shift = np.random.uniform(size=(8,))  # BAD
+        return x + torch.from_numpy(noise) + torch.from_numpy(shift)
+""",
+            setup="""
+import numpy as np
+
+np.random.seed(0)
+""",
+        ),
     ),
     good=(
         Sample(
@@ -131,9 +153,7 @@ class Model(nn.Module):
         y = x * 2
         a = random.randint(0, 3)
         b = random.uniform(0, 1)
-        c = np.random.randn(8)
-        d = np.random.uniform(size=(8,))
-        e = torch.randn_like(y) + torch.from_numpy(c) + torch.from_numpy(d)
+        e = torch.randn_like(y)
         return y + torch.zeros(8) * a + torch.zeros(8) * b + e * 0
 """,
             setup="""

@@ -1,8 +1,8 @@
 """TorchScript is made or called in compiled code.
 
 ## What it does
-Finds calls of modules from `torch.jit.load`, and `torch.jit.script`, `trace` and `freeze` reached from the
-compiled forward.
+Finds calls of modules from `torch.jit.load`, and `torch.jit.script`, `trace` and `freeze`, or
+`torch.fx.symbolic_trace`, reached from the compiled forward.
 
 ## Why it hurts torch.compile
 TorchScript is compiled code of another compiler, which Dynamo does not look into: a scripted module turns
@@ -13,8 +13,7 @@ Keep the Python module and compile that. TorchScript functions (`@torch.jit.scri
 tensors) stay in the graph.
 
 ## Limits
-A module scripted in `__init__` (`self.layer = torch.jit.script(layer)`) is not told apart from the module
-it was made of.
+A scripted module that comes in as an argument without an annotation is not known to be one.
 """
 
 from tcready.rules._names import constructed, instance_called
@@ -25,8 +24,12 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Call) -> Claim | None:
     if constructed(fact) in ("torch.jit.script", "torch.jit.trace", "torch.jit.freeze"):
         return Claim("TorchScript is made in compiled code: the graph ends here")
+    if constructed(fact) in ("torch.fx.symbolic_trace", "torch.fx.Tracer"):
+        return Claim("a module is traced by torch.fx in compiled code: the graph ends here")
     if instance_called(fact) in ("torch.jit.load", "torch.jit.ScriptModule"):
         return Claim("a TorchScript module is called: the frame goes eager", effect="frame_skip")
+    if instance_called(fact) == "torch.jit.TracedModule":
+        return Claim("a traced TorchScript module is called: the graph ends here")
     return None
 
 
@@ -35,7 +38,7 @@ RULE = Rule(
     name="scripted-module-call",
     effect="graph_break",
     level="error",
-    gb_ids=("GB4695", "GB0007", "GB0098"),
+    gb_ids=("GB4695", "GB0007", "GB0008", "GB0098", "GB0116", "GB0082"),
     facts=(Call,),
     check=check,
     page=__doc__,
@@ -64,8 +67,16 @@ class Model(nn.Module):
     def forward(self, x):
         y = x * 2
         relu = torch.jit.script(nn.ReLU())  # BAD
-        return y + 1
-"""
+        y = y * 2
+        tracer = torch.fx.Tracer()  # BAD
+        y = y * 2
+        return traced(y)  # BAD
+""",
+            setup="""
+import torch.fx
+
+traced = torch.jit.trace(nn.Linear(8, 8), (torch.randn(4, 8),))
+""",
         ),
     ),
     good=(

@@ -2,7 +2,7 @@
 
 ## What it does
 Finds factory functions, `view`, `reshape`, `expand`, `repeat`, `narrow`, `split`, `roll` and `F.pad` with a
-tensor computed in place as a size.
+tensor that was computed as a size.
 
 ## Why it hurts torch.compile
 The size has to be a number while tracing, so the tensor's value is read: the graph ends here.
@@ -12,11 +12,9 @@ A size that is known (`x.shape[1]`, a maximum from the configuration) and a mask
 an argument.
 
 ## Limits
-A tensor that comes straight in as an argument may be taken as a constant and guarded by its value, so a
-bare name is not reported.
+A tensor that comes straight in as an argument, a parameter or a buffer may be taken as a constant and guarded
+by its value, so it is not reported.
 """
-
-import ast
 
 from tcready.rules._names import constructed, method_of_tensor
 from tcready.static.facts import Call
@@ -42,24 +40,25 @@ METHODS = (
 def check(fact: Call) -> Claim | None:
     name = constructed(fact).removeprefix("torch.").removeprefix("nn.functional.")
     if name in FACTORIES:
-        sizes, nodes = fact.args, fact.node.args
+        sizes = fact.args
     elif name in FUNCTIONS:
-        sizes, nodes = fact.args[1:], fact.node.args[1:]
+        sizes = fact.args[1:]
     elif method_of_tensor(fact, *METHODS):
-        sizes, nodes = fact.args, fact.node.args
+        sizes = fact.args
     else:
         return None
-    if any(read(value, node) for value, node in zip(sizes, nodes, strict=False)):
+    if any(map(read, sizes)):
         return Claim("a tensor gives a size: its value has to be read, and the graph ends here")
     return None
 
 
-def read(value: Value, node: ast.expr) -> bool:
+def read(value: Value) -> bool:
     """A computed tensor as a size, or one among the sizes of a tuple."""
-    if isinstance(node, (ast.Tuple, ast.List)):
-        rows = [v.items for v in options(value) if isinstance(v, Sequence) and v.items is not None]
-        return any(read(item, inner) for row in rows for item, inner in zip(row, node.elts, strict=False))
-    return tensor_of(value) is not None and not isinstance(node, ast.Name)
+    rows = [v.items for v in options(value) if isinstance(v, Sequence) and v.items is not None]
+    if rows:
+        return any(read(item) for row in rows for item in row)
+    tensor = tensor_of(value)
+    return tensor is not None and not tensor.leaf and not tensor.given
 
 
 RULE = Rule(

@@ -2,7 +2,8 @@
 
 ## What it does
 Finds calls into the standard library that Dynamo does not trace: clocks, `datetime.now`, files, environment
-writes, processes, threads, the garbage collector, `json`, `pickle`, `uuid`, hashes, stack inspection.
+writes, processes, threads, the garbage collector, `json`, `pickle`, `uuid`, hashes, stack inspection, progress
+bars, context variables; and files of numpy.
 
 ## Why it hurts torch.compile
 Each ends the graph. A value that comes back and is used (a time stamp) becomes a guard on the next graph,
@@ -35,12 +36,18 @@ NAMES = frozenset(
     importlib.import_module __import__ hashlib.md5 hashlib.sha1 hashlib.sha256 zlib.crc32 base64.b64encode
     glob.glob shutil.which socket.gethostname torch.save torch.load io.BytesIO io.StringIO queue.Queue
     heapq.heappush heapq.heappop heapq.heapify heapq.nlargest heapq.nsmallest bisect.bisect bisect.insort
-    tracemalloc.get_traced_memory multiprocessing.cpu_count tempfile.mkdtemp
+    tracemalloc.get_traced_memory multiprocessing.cpu_count tempfile.mkdtemp decimal.Decimal
+    numpy.save numpy.savez numpy.savetxt numpy.load numpy.loadtxt
     """.split()
 )
 """Measured on torch 2.13, each alone."""
-MODULES = ("time.", "subprocess.")
-OBJECTS = frozenset({"threading.Event", "threading.Thread", "queue.Queue", "io.BytesIO"})
+MODULES = ("time.", "subprocess.", "tqdm.")
+OBJECTS = frozenset(
+    """
+    threading.Event threading.Thread queue.Queue io.BytesIO hashlib.md5 hashlib.sha1 hashlib.sha256 string.Template
+    contextvars.ContextVar
+    """.split()
+)
 
 
 def check(fact: Call | Index) -> Claim | None:
@@ -62,7 +69,7 @@ RULE = Rule(
     name="system-call",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0007", "GB0059", "GB0142", "GB0147", "GB0156"),
+    gb_ids=("GB0007", "GB0008", "GB0059", "GB0092", "GB0142", "GB0147", "GB0156", "GB0294", "GB0299"),
     facts=(
         Call,
         Index,
@@ -101,6 +108,8 @@ class Model(nn.Module):
         owner = threading.get_ident()  # BAD
         blob = pickle.dumps(1)  # BAD
         own = os.getpid()  # BAD
+        scale = SCALE.get()  # BAD
+        digest = hashlib.sha256(b"a").hexdigest()  # BAD
         time.sleep(0)  # BAD
         frame = sys._getframe()  # BAD
         found = importlib.import_module("math")  # BAD
@@ -109,6 +118,7 @@ class Model(nn.Module):
         return y + len(name)
 """,
             setup="""
+import contextvars
 import datetime
 import gc
 import hashlib
@@ -120,6 +130,35 @@ import sys
 import threading
 import time
 import uuid
+
+SCALE = contextvars.ContextVar("SCALE", default=2)
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        text = GREETING.substitute(name="b")  # BAD
+        return y * len(text)
+""",
+            setup="""
+import string
+
+GREETING = string.Template("a $name")
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        for step in tqdm.tqdm(range(2)):  # BAD
+            y = y + step
+        return y
+""",
+            setup="""
+import tqdm
 """,
         ),
     ),

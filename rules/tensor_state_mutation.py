@@ -2,7 +2,7 @@
 
 ## What it does
 Finds assignments to `requires_grad` and `.data`, `requires_grad_()`, `resize_`, `resize_as_`,
-`share_memory_`, `storage()` and `is_pinned()` on tensors.
+`share_memory_`, `storage()` and `is_pinned()` on tensors, and what is asked of an `untyped_storage()`.
 
 ## Why it hurts torch.compile
 These change or read what a tensor is, not what it holds, and a graph of operations cannot express it: the
@@ -32,6 +32,8 @@ def check(fact: Call | Store) -> Claim | None:
         return None
     if method_of_tensor(fact, "resize_", "resize_as_", "share_memory_", "storage", "is_pinned"):
         return Claim(f"`{fact.method}` on a tensor: the graph ends here")
+    if receiver_class(fact) == "torch.UntypedStorage":
+        return Claim(f"`{fact.method}` of a tensor's storage: the graph ends here")
     if fact.method == "requires_grad_":
         if receiver_class(fact).startswith("torch.nn."):
             return Claim("`requires_grad_` on a module: the graph ends here")
@@ -45,7 +47,7 @@ RULE = Rule(
     name="tensor-state-mutation",
     effect="graph_break",
     level="error",
-    gb_ids=("GB8985", "GB0125", "GB0206", "GB0056", "GB0126", "GB0127", "GB0117", "GB0208"),
+    gb_ids=("GB8985", "GB0125", "GB0206", "GB0056", "GB0126", "GB0127", "GB0117", "GB0208", "GB0156"),
     facts=(
         Call,
         Store,
@@ -67,6 +69,8 @@ class Model(nn.Module):
 class Model(nn.Module):
     def forward(self, x):
         y = x * 2
+        size = y.untyped_storage().nbytes()  # BAD
+        y = (y * 2).detach()
         y.requires_grad = True  # BAD
         return y + 1
 """

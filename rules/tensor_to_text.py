@@ -1,7 +1,7 @@
 """`str` or `repr` of a tensor.
 
 ## What it does
-Finds `str(t)` and `repr(t)` of a tensor.
+Finds `str(t)` and `repr(t)` of a tensor, and `len` of an f-string that a tensor was written into.
 
 ## Why it hurts torch.compile
 The text holds the values, which Dynamo does not have while tracing: the graph ends at the call.
@@ -10,21 +10,27 @@ The text holds the values, which Dynamo does not have while tracing: the graph e
 Text of what is known while tracing (`t.shape`, `t.dtype`), or text made outside of the compiled region.
 
 ## Limits
-An f-string of a tensor breaks only where the text is used (`len(text)`, `print`), and is not reported by
-itself.
+An f-string of a tensor breaks only where the text is used; of such uses `len` alone is told here.
 """
 
 from tcready.rules._names import constructed
 from tcready.static.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import tensor_of
+from tcready.static.values import Plain, Value, options, tensor_of
 
 
 def check(fact: Call) -> Claim | None:
     name = constructed(fact)
     if name in ("str", "repr") and fact.args and tensor_of(fact.args[0]):
         return Claim(f"`{name}` of a tensor needs its values: the graph ends here")
+    if name == "len" and any(map(text_of_tensor, fact.args)):
+        return Claim("the length of a tensor's text is asked for: the frame goes eager", effect="frame_skip")
     return None
+
+
+def text_of_tensor(value: Value) -> bool:
+    """An f-string that a tensor was written into."""
+    return any(isinstance(v, Plain) and v.kind == "str" and v.origin == "tensor" for v in options(value))
 
 
 RULE = Rule(
@@ -32,7 +38,7 @@ RULE = Rule(
     name="tensor-to-text",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0059", "GB0569"),
+    gb_ids=("GB0059", "GB0569", "GB0088"),
     facts=(Call,),
     check=check,
     page=__doc__,
@@ -45,6 +51,15 @@ class Model(nn.Module):
         text = str(y)  # BAD
         again = repr(y)  # BAD
         return y + len(text) + len(again)
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        text = f"{y.sum()}"
+        return y + len(text)  # BAD
 """
         ),
     ),

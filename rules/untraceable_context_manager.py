@@ -2,7 +2,7 @@
 
 ## What it does
 Finds `with` over `torch.device`, locks, `fork_rng`, `set_detect_anomaly`, `saved_tensors_hooks` and
-redirected output.
+redirected output, and contexts that an `ExitStack` is given.
 
 ## Why it hurts torch.compile
 Dynamo cannot end a graph inside a `with`, so the whole function around the block runs eagerly.
@@ -15,19 +15,25 @@ Dynamo cannot end a graph inside a `with`, so the whole function around the bloc
 ranges are traced. `with open(...)` is told as the system call it is.
 """
 
-from tcready.static.facts import With
+from tcready.rules._names import receiver_class
+from tcready.static.facts import Call, With
 from tcready.static.rule import Claim, Rule, Sample
 
 NAMES = frozenset(
     """
     torch.device threading.Lock threading.RLock torch.random.fork_rng torch.autograd.set_detect_anomaly
     torch.autograd.detect_anomaly torch.autograd.graph.saved_tensors_hooks torch.autograd.graph.save_on_cpu
+    torch.backends.cuda.sdp_kernel torch.backends.cudnn.flags
     contextlib.redirect_stdout contextlib.redirect_stderr tempfile.TemporaryDirectory
     """.split()
 )
 
 
-def check(fact: With) -> Claim | None:
+def check(fact: Call | With) -> Claim | None:
+    if isinstance(fact, Call):
+        if fact.method == "enter_context" and receiver_class(fact) == "contextlib.ExitStack":
+            return Claim("a context is entered through an `ExitStack`: the frame around it goes eager")
+        return None
     if fact.name in NAMES:
         return Claim(f"`with {fact.name}` is not traced: the frame around it goes eager")
     return None
@@ -38,8 +44,11 @@ RULE = Rule(
     name="untraceable-context-manager",
     effect="frame_skip",
     level="error",
-    gb_ids=("GB0142", "GB0208", "GB0008", "GB0262", "GB0007"),
-    facts=(With,),
+    gb_ids=("GB0142", "GB0208", "GB0008", "GB0262", "GB0007", "GB0147", "GB0066"),
+    facts=(
+        Call,
+        With,
+    ),
     check=check,
     page=__doc__,
     bad=(
@@ -99,6 +108,20 @@ class Model(nn.Module):
             y = y + 1
         return y
 """
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.no_grad())  # BAD
+            y = y + 1
+        return y
+""",
+            setup="""
+import contextlib
+""",
         ),
     ),
     good=(

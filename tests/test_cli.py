@@ -96,6 +96,7 @@ def test_a_folder_without_python_is_clean(project: Path, capsys: pytest.CaptureF
         (["check", "clean.py", "-o", "."], "folder"),
         (["check", "clean.py", "-o", "one", "--html", "./one"], "different files"),
         (["check", "clean.py", "--timeout", "0"], "--timeout"),
+        (["check", "clean.py", "--jobs", "0"], "--jobs"),
         (["check", "clean.py", "--python", "no-such-python"], "no-such-python"),
         (["rule", "TCR1O1"], "TCR101"),
         (["rule", "data-dependent-iff"], "data-dependent-if"),
@@ -133,6 +134,7 @@ def test_files_are_written_beside_each_other_and_stdout_stays_empty(
     assert json.loads((project / "out.json").read_text())["schema_version"] == 1
     assert (project / "page.html").read_text().lower().startswith("<!doctype html>")
     assert sorted(p.name for p in project.iterdir()) == [
+        ".tcready_cache",
         "breaks.py",
         "clean.py",
         "out.json",

@@ -34,10 +34,10 @@ TYPES_ONLY = {("cli", "static")}
 """Imports that only a type checker follows."""
 LIBRARIES: dict[str, frozenset[str]] = {
     "schema": frozenset(),
-    "static": frozenset({"networkx", "libcst"}),
+    "static": frozenset({"libcst"}),
     "dynamic": frozenset(),
     "worker": frozenset({"torch"}),
-    "regions": frozenset({"networkx"}),
+    "regions": frozenset(),
     "merge": frozenset(),
     "rules": frozenset({"libcst"}),
     "refactor": frozenset({"libcst"}),
@@ -208,12 +208,12 @@ def command(*arguments: str) -> str:
         (command("check", "plain.py", "--no-run", "--output-format", "json"), {"tcready.api", "click"}),
         (
             command("check", "clean.py", "--no-run", "--output-format", "json"),
-            {"tcready.api", "click", "networkx"},
+            {"tcready.api", "click"},
         ),
-        (command("check", "clean.py", "--no-run"), {"tcready.api", "click", "networkx", "rich"}),
+        (command("check", "clean.py", "--no-run"), {"tcready.api", "click", "rich"}),
         (
             command("check", "clean.py", "--no-run", "--html", "page.html"),
-            {"tcready.api", "click", "networkx", "rich", "jinja2"},
+            {"tcready.api", "click", "rich", "jinja2"},
         ),
     ],
 )

@@ -1,31 +1,39 @@
-"""The concrete syntax, by libcst, of the statements in which something is suspected.
+"""What stands written around a suspect: its words and comments; and libcst's lossless tree of it, for a rewrite.
 
-ast finds suspects fast in everything that is reachable; what is then told, silenced by a comment or rewritten
-is read off libcst's lossless tree. Only the top-level statements that hold a suspect are parsed: positions
-over whole files cost thirty times what ast does.
+ast finds suspects fast in everything that is reachable. libcst, which takes fourteen times as long, and as long
+again to be loaded, reads what is to be written anew: only the function around a suspect whose rule suggests a
+change.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 from tcready.static.source import Source
 
+if TYPE_CHECKING:
+    import libcst as cst
+    from libcst.metadata import CodeRange
+
 NOQA = re.compile(r"#\s*noqa\b(?::\s*(?P<codes>[A-Z]+[0-9]*(?:[\s,]+[A-Z]+[0-9]*)*))?", re.IGNORECASE)
+
+_DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One top-level statement: `first` is its first line in the file, 1-based; `tree` holds it alone."""
+    """A function, or a top-level statement, as libcst reads it: line 1 of `tree` is line `first` of the file,
+    1-based. A function that stands in a class stands in an `if` here."""
 
     first: int
-    last: int
     tree: cst.Module
     positions: dict[cst.CSTNode, CodeRange]
 
@@ -43,6 +51,8 @@ class Piece:
     @cached_property
     def expressions(self) -> dict[tuple[int, int, int, int], cst.BaseExpression]:
         """By (first line, first column, last line, end column) in the piece; the outermost of equals."""
+        import libcst as cst
+
         found: dict[tuple[int, int, int, int], cst.BaseExpression] = {}
         for node, span in self.positions.items():
             if isinstance(node, cst.BaseExpression):
@@ -52,6 +62,8 @@ class Piece:
 
     def statement_of(self, node: cst.CSTNode) -> cst.BaseStatement:
         """The smallest statement that is, or is around, a node."""
+        import libcst as cst
+
         while not isinstance(node, cst.BaseStatement):
             node = self.parents[node]
         return node
@@ -71,11 +83,6 @@ class Located:
     node: cst.BaseExpression
 
     @property
-    def code(self) -> str:
-        """The expression as it is written, on one line."""
-        return " ".join(self.piece.tree.code_for_node(self.node).split())
-
-    @property
     def statement(self) -> cst.BaseStatement:
         """The smallest statement around the node."""
         return self.piece.statement_of(self.node)
@@ -87,60 +94,100 @@ class Concrete:
     def __init__(self, source: Source) -> None:
         self.source = source
         self._pieces: dict[int, Piece | None] = {}
-        self._starts: list[int] = []
-        last = 0
-        for statement in source.tree.body:
-            if _first_line(statement) > last:  # else a `;` puts it on the line where the one before ends
-                self._starts.append(_first_line(statement))
-            last = statement.end_lineno or statement.lineno
+        self._comments: dict[int, list[tuple[int, str]]] = {}
 
-    def piece(self, line: int) -> Piece | None:
-        """The piece around a 1-based line; None where libcst does not read it."""
-        first = max((start for start in self._starts if start <= line), default=1)
-        if first not in self._pieces:
-            self._pieces[first] = self._parse(first)
-        return self._pieces[first]
-
-    def _parse(self, first: int) -> Piece | None:
-        following = [start for start in self._starts if start > first]
-        last = following[0] - 1 if following else len(self.source.lines)
-        text = "\n".join(self.source.lines[first - 1 : last]) + "\n"
-        try:
-            wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
-        except (cst.ParserSyntaxError, RecursionError):
-            return None
-        positions = dict(wrapper.resolve(PositionProvider))
-        return Piece(first, last, wrapper.module, positions)
+    def written(self, line: int, column: int, end_line: int, end_column: int) -> str:
+        """What stands there (1-based, end exclusive), on one line."""
+        start, end = self.source.offset(line, column), self.source.offset(end_line, end_column)
+        return " ".join(self.source.text[start:end].split())
 
     def locate(self, line: int, column: int, end_line: int, end_column: int) -> Located | None:
         """The expression that stands exactly there (1-based, end exclusive), outermost first."""
-        piece = self.piece(line)
+        piece = self._piece(line)
         if piece is None:
             return None
-        wanted = (line - piece.first + 1, column - 1, end_line - piece.first + 1, end_column - 1)
-        node = piece.expressions.get(wanted)
+        above = piece.first - 1
+        node = piece.expressions.get((line - above, column - 1, end_line - above, end_column - 1))
         return Located(self.source, piece, node) if node is not None else None
-
-    def comments(self, first: int, last: int) -> Iterator[str]:
-        """The comments that stand on lines `first` to `last`."""
-        piece = self.piece(first)
-        if piece is None:
-            return
-        for node in piece.positions:
-            if isinstance(node, cst.Comment) and first <= piece.lines(node)[0] <= last:
-                yield node.value
 
     def silenced(self, code: str, first: int, last: int) -> bool:
         """A `# noqa` without codes, or with this one or a prefix of it, stands on one of the lines."""
         if not any("noqa" in text.lower() for text in self.source.lines[first - 1 : last]):
             return False
-        for comment in self.comments(first, last):
+        for comment in self._comments_on(first, last):
             match = NOQA.search(comment)
             if match and (
                 match["codes"] is None or code.startswith(tuple(re.split(r"[\s,]+", match["codes"].upper())))
             ):
                 return True
         return False
+
+    @cached_property
+    def _tops(self) -> list[tuple[int, ast.stmt]]:
+        """The top-level statements by their first line, without those that start where another ends (`;`)."""
+        found: list[tuple[int, ast.stmt]] = []
+        last = 0
+        for statement in self.source.tree.body:
+            if _first_line(statement) > last:
+                found.append((_first_line(statement), statement))
+            last = statement.end_lineno or statement.lineno
+        return found
+
+    def _top(self, line: int) -> tuple[int, int]:
+        """First and last line of the top-level statement around a line, with what follows it up to the next."""
+        starts = [start for start, _ in self._tops]
+        first = max((start for start in starts if start <= line), default=1)
+        return first, min(
+            (start for start in starts if start > first), default=len(self.source.lines) + 1
+        ) - 1
+
+    def _comments_on(self, first: int, last: int) -> Iterator[str]:
+        """The comments that stand on lines `first` to `last`."""
+        top, end = self._top(first)
+        if top not in self._comments:
+            text = "\n".join(self.source.lines[top - 1 : end]) + "\n"
+            self._comments[top] = list(_comments(text, top))
+        return (text for line, text in self._comments[top] if first <= line <= last)
+
+    def _piece(self, line: int) -> Piece | None:
+        """The piece around a 1-based line; None where libcst does not read it."""
+        first, last, depth = *self._top(line), 0
+        around = next((s for start, s in self._tops if start == first), None)
+        while isinstance(around, ast.ClassDef):
+            inside = (s for s in around.body if isinstance(s, _DEFINITIONS))
+            around = next((s for s in inside if _first_line(s) <= line <= (s.end_lineno or s.lineno)), None)
+            if around is not None:
+                first, last, depth = _first_line(around), around.end_lineno or around.lineno, depth + 1
+        if first not in self._pieces:
+            self._pieces[first] = self._parse(first, last, depth)
+        return self._pieces[first]
+
+    def _parse(self, first: int, last: int, depth: int) -> Piece | None:
+        """The piece of those lines, `depth` classes deep."""
+        import libcst as cst
+        from libcst.metadata import MetadataWrapper, PositionProvider
+
+        lines = self.source.lines[first - 1 : last]
+        config = cst.PartialParserConfig()
+        if depth:
+            indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
+            config = cst.PartialParserConfig(default_indent=indent[: len(indent) // depth])
+            first, lines = first - 1, ["if 1:", *lines]
+        try:
+            wrapper = MetadataWrapper(
+                cst.parse_module("\n".join(lines) + "\n", config), unsafe_skip_copy=True
+            )
+        except (cst.ParserSyntaxError, RecursionError):
+            return None
+        return Piece(first, wrapper.module, dict(wrapper.resolve(PositionProvider)))
+
+
+def _comments(text: str, first: int) -> Iterator[tuple[int, str]]:
+    """The comments of a statement, by line; `first` is its first line."""
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):  # what ast reads and tokenize does not
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0] + first - 1, token.string
 
 
 def _first_line(node: ast.stmt) -> int:

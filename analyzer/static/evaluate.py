@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from tcready.schema import is_installed
 from tcready.static import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static import knowledge as K  # noqa: N812
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, Program, build_class
@@ -17,12 +18,15 @@ from tcready.static.values import (
     NONE,
     TAINTED,
     UNKNOWN,
+    Answer,
+    Choice,
     Class,
     Const,
     External,
     ExternalInstance,
     Function,
     Instance,
+    Kind,
     Mapping,
     Method,
     Module,
@@ -34,18 +38,27 @@ from tcready.static.values import (
     Value,
     holds_tensor,
     join,
+    keep,
+    lift,
+    likely,
     members_of,
     one_of,
     options,
+    prefer,
     tensor_of,
     truth,
+    whole,
     without_none,
 )
 
 BUILTINS = frozenset(vars(builtins))
 Arguments = tuple[tuple[Value, ...], dict[str, Value]]
+PATCHED = ("forward", "__call__", "__init__")
+"""Methods that class decorators are known to replace."""
 IMPORT_DEPTH = 8
 """Where the count of call levels starts for what runs at import, so that few are followed there."""
+MAX_TEXT = 20_000
+"""Longer constant text is only known to be text."""
 MAX_ITEMS = 32
 """Longer literal sequences are known by their joined element alone."""
 
@@ -67,8 +80,10 @@ class Context:
 class Evaluator:
     """Evaluates expressions; `invoke` and `instantiate` are the interpreter's."""
 
-    def __init__(self, program: Program, training: bool | None) -> None:
+    def __init__(self, program: Program, training: bool | None, low: bool = False) -> None:
         self.program = program
+        self.low = low
+        """Follow what only other than the defaults would run in an installed package too."""
         self.training = training
         """What `self.training` is; None for both."""
         self.heap = Heap()
@@ -83,10 +98,15 @@ class Evaluator:
         self._busy: set[tuple[ModuleInfo | ClassInfo, str]] = set()
         """Names whose value is being worked out."""
         self._lineages: dict[ClassInfo, Lineage] = {}
+        self._stores: dict[Lineage, frozenset[str]] = {}
         self._changing: dict[Lineage, frozenset[str]] = {}
         self._functions: dict[int, FunctionInfo] = {}
         self._classes: dict[int, ClassInfo] = {}
         self._module_frames: dict[ModuleInfo, Frame] = {}
+        self._patched: dict[ClassInfo, dict[str, Function]] = {}
+        """Methods that decorators of their class put in the place of what it defines."""
+        self._patching: dict[FunctionInfo, bool] = {}
+        self._installed: dict[ModuleInfo, bool] = {}
         self._expressions: dict[type, Callable[[Any, Frame], Value]] = {}
 
     # to be given by the interpreter
@@ -119,6 +139,21 @@ class Evaluator:
     def tell(self, fact: F.Fact) -> None:
         if not self.quiet:
             self.facts[fact] = None
+
+    # defaults
+
+    def improbable(self, frame: Frame) -> F.Chance | None:
+        """How sure code runs that the defaults pass by; None where it is not followed.
+
+        A project's own options are there to be used, so what they switch on is judged. Of an installed package's
+        nobody uses most, and what they switch on says nothing of the model at hand.
+        """
+        module = frame.module
+        if module not in self._installed:
+            self._installed[module] = is_installed(str(module.path))
+        if not self._installed[module]:
+            return "low" if frame.chance == "low" else "medium"
+        return "low" if self.low else None
 
     # names
 
@@ -166,6 +201,7 @@ class Evaluator:
         if isinstance(binding, FunctionInfo):
             return self.decorated(binding, frame)
         if isinstance(binding, ClassInfo):
+            self._decorate_class(binding)
             return Class(binding)
         if isinstance(binding, Import):
             return self.imported(binding)
@@ -194,6 +230,54 @@ class Evaluator:
         return self.global_value(module, name)
 
     # classes
+
+    def _decorate_class(self, cls: ClassInfo) -> None:
+        """Runs the decorators of a class that put other functions in the place of its methods."""
+        if cls in self._patched:
+            return
+        self._patched[cls] = {}
+        frame = self.module_frame(cls.module)
+        for node in reversed(cls.node.decorator_list):
+            named = self.eval(node.func if isinstance(node, ast.Call) else node, frame)
+            if not isinstance(named, Function) or not self._patches(named.info):
+                continue
+            for decorator in options(self.eval(node, frame)):
+                if isinstance(decorator, Function):
+                    self.invoke(decorator, (Class(cls),), {}, frame, "high")
+
+    def _patches(self, info: FunctionInfo) -> bool:
+        """Whether a decorator, or a function inside it, assigns a method to something."""
+        if info not in self._patching:
+            self._patching[info] = any(
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Name)
+                and any(isinstance(t, ast.Attribute) and t.attr in PATCHED for t in node.targets)
+                for node in ast.walk(info.node)
+            )
+        return self._patching[info]
+
+    def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
+        """`cls.name = value` while its decorators run."""
+        if self.quiet and isinstance(value, Function):
+            self._patched.setdefault(cls, {})[name] = value
+
+    def _replacement(self, lineage: Lineage, name: str, after: ClassInfo | None = None) -> Function | None:
+        """What a decorator put in the place of the method that the nearest class defines."""
+        for cls in lineage.after(after):
+            if name in self._patched.get(cls, {}):
+                return self._patched[cls][name]
+            if name in cls.functions:
+                return None
+        return None
+
+    def initialisers(self, lineage: Lineage) -> list[Function]:
+        """The functions that stand for `__init__`."""
+        replaced = self._replacement(lineage, "__init__")
+        if replaced is not None:
+            return [replaced]
+        defined = lineage.functions("__init__")[:1]
+        found = (options(self.decorated(info, self.module_frame(info.module))) for info in defined)
+        return [value for values in found for value in values if isinstance(value, Function)]
 
     def lineage(self, cls: ClassInfo) -> Lineage:
         """The method resolution order of a class, its unseen bases by name."""
@@ -272,10 +356,13 @@ class Evaluator:
 
     def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
         """`owner.name`."""
-        found = [self._attribute_of(option, name, frame) for option in options(owner)]
-        if len(found) > 1:  # None has no attributes worth knowing: the code that reads one has ruled it out
-            found = [v for v, o in zip(found, options(owner), strict=True) if o != NONE] or found
-        return join(*found)
+        if len(options(owner)) > 1:  # None has no attributes worth knowing: who reads one has ruled it out
+            owner = without_none(owner)
+            if tensor_of(owner):
+                owner = keep(owner, lambda v: not isinstance(v, Unknown))
+        return lift(
+            lambda o: join(*(self._attribute_of(option, name, frame) for option in options(o))), owner
+        )
 
     def _attribute_of(self, owner: Value, name: str, frame: Frame) -> Value:
         if isinstance(owner, Tensor):
@@ -292,7 +379,9 @@ class Evaluator:
             if name == "ndim":
                 return Plain("int")
             if name in K.PLAIN_ATTRIBUTES:
-                return Plain()
+                if name in K.UNUSUAL_KINDS:
+                    return prefer(Const(False), Plain("bool"))
+                return Plain(name if name in ("dtype", "layout") else None)
             return Method(owner, name)
         if isinstance(owner, Instance):
             return self.member(owner, name, frame)
@@ -341,7 +430,11 @@ class Evaluator:
                         return value  # attribute access of ModelOutput-like dicts
             return Method(owner, name)
         if isinstance(owner, Function):
-            return UNKNOWN
+            if name == "__code__":
+                return owner
+            if name == "co_varnames":
+                return Sequence("tuple", tuple(map(Const, local_names(owner.info))), UNKNOWN)
+            return Const(owner.info.name) if name == "__name__" else UNKNOWN
         if isinstance(owner, Unknown):
             if name == "shape":
                 return K.SHAPE
@@ -361,19 +454,34 @@ class Evaluator:
         thing = self.heap[owner]
         if after is None and name in thing.attributes:
             value = thing.attributes[name]
-            if isinstance(value, Const) and thing.outer and name in self._rewritten(lineage):
-                value = join(value, UNKNOWN if value == NONE else Plain(type(value.value).__name__))
+            if thing.outer and name in self._rewritten(lineage):
+                value = whole(value)
+                if isinstance(value, Const):
+                    value = join(value, _vague(value))
+            if thing.assumed and isinstance(value, Const):
+                return prefer(value, _vague(value))
             return _held(value) if thing.outer else value
         if name == "training" and lineage.is_module:
             return self._training()
         if name == "__class__":
             return Class(owner.cls)
+        if name in PATCHED:
+            replaced = self._replacement(lineage, name, after)
+            if replaced is not None:
+                return Function(replaced.info, owner, replaced.closure, replaced.given)
         defined = lineage.functions(name, after)
         if defined:
             return self._bind(defined, owner, frame)
         holder = lineage.holder(name, after)
         if holder is not None:
-            return self._class_attribute(holder, name, owner)
+            value = self._class_attribute(holder, name, owner)
+            if not thing.assumed or not isinstance(value, Const):
+                return value
+            said = holder.annotated.get(name)
+            other = _vague(value)
+            if value == NONE and said is not None:
+                other = self.annotation(said, holder.module, sure=False)
+            return join(value, other) if name in self._assigned(lineage) else prefer(value, other)
         if lineage.container and name in ("_modules", "_parameters"):
             return Method(owner, name)
         if lineage.is_module:
@@ -396,6 +504,19 @@ class Evaluator:
         if lineage.external and lineage.external != ("object",):
             return Method(owner, name)
         return UNKNOWN
+
+    def _assigned(self, lineage: Lineage) -> frozenset[str]:
+        """Attributes that some method assigns, `__init__` and `__post_init__` too."""
+        if lineage not in self._stores:
+            self._stores[lineage] = frozenset(
+                node.attr
+                for cls in lineage.classes
+                for found in cls.functions.values()
+                for info in found
+                for node in ast.walk(info.node)
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            )
+        return self._stores[lineage]
 
     def _rewritten(self, lineage: Lineage) -> frozenset[str]:
         """Attributes that methods assign which run after `__init__`: what that gave them decides nothing.
@@ -447,8 +568,6 @@ class Evaluator:
                 if isinstance(value, Function) and kind != "static":
                     bound: Value = Class(owner.cls) if kind == "class" else owner
                     values.append(Function(value.info, bound, value.closure, value.given))
-                elif isinstance(value, External):
-                    values.append(Method(owner, defined[0].name))
                 else:
                     values.append(value)
         return join(*values)
@@ -465,7 +584,9 @@ class Evaluator:
         holder = lineage.holder(name)
         if holder is not None:
             return self._class_attribute(holder, name, None)
-        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        if name in ("__name__", "__qualname__"):
+            return Const(owner.info.name)
+        if name in ("__module__", "__doc__"):
             return Plain("str")
         if name == "apply" and "torch.autograd.Function" in lineage.external:
             return Method(owner, name)
@@ -497,7 +618,7 @@ class Evaluator:
                 return self._annotation(parsed, module, sure, depth + 1)
             return UNKNOWN
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return join(
+            return _either(
                 self._annotation(node.left, module, sure, depth + 1),
                 self._annotation(node.right, module, sure, depth + 1),
             )
@@ -510,9 +631,9 @@ class Evaluator:
                 if not (isinstance(i, ast.Constant) and i.value is Ellipsis)
             ]
             if outer == "Optional":
-                return join(*values, NONE)
+                return _either(*values, NONE)
             if outer == "Union":
-                return join(*values)
+                return _either(*values)
             if outer in ("list", "List", "Sequence", "Iterable", "Collection", "Iterator"):
                 return Sequence("list", None, values[0] if values else UNKNOWN)
             if outer in ("tuple", "Tuple"):
@@ -526,12 +647,24 @@ class Evaluator:
             if outer in ("Literal", "Callable", "Type", "type"):
                 return UNKNOWN if outer == "Callable" else Plain()
             return self._annotation(node.value, module, sure, depth + 1)
-        value = (
-            self.eval(node, self.module_frame(module))
-            if isinstance(node, (ast.Name, ast.Attribute))
-            else UNKNOWN
-        )
-        return self._annotated_by(value, sure)
+        if not isinstance(node, (ast.Name, ast.Attribute)):
+            return UNKNOWN
+        alias = self._alias(node.id, module) if isinstance(node, ast.Name) else None
+        if alias is not None:
+            return self._annotation(alias[0], alias[1], sure, depth + 1)
+        return self._annotated_by(self.eval(node, self.module_frame(module)), sure)
+
+    def _alias(self, name: str, module: ModuleInfo, depth: int = 0) -> tuple[ast.expr, ModuleInfo] | None:
+        """The type that a name such as `Adj = Union[Tensor, SparseTensor]` stands for, and where it is written."""
+        for binding in module.bindings.get(name, ()):
+            if isinstance(binding, (ast.Subscript, ast.BinOp)):
+                return binding, module
+            if isinstance(binding, Import) and binding.name is not None and depth < 4:
+                source = self.program.module(binding.module)
+                found = self._alias(binding.name, source, depth + 1) if source is not None else None
+                if found is not None:
+                    return found
+        return None
 
     def _annotated_by(self, value: Value, sure: bool) -> Value:
         if isinstance(value, External):
@@ -557,8 +690,7 @@ class Evaluator:
                 return Mapping((), UNKNOWN)
             return UNKNOWN
         if isinstance(value, Class):
-            ident = self.heap.ident("annotated", value.info, outer=True)
-            return Instance(ident, value.info)
+            return self.assumed(value.info)
         return UNKNOWN if not isinstance(value, Tensor) else value
 
     # operators
@@ -567,8 +699,18 @@ class Evaluator:
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
         return self.binary(type(node.op).__name__, left, right)
 
+    def assumed(self, cls: ClassInfo) -> Instance:
+        """An object of a class that comes from outside, as nobody said more of it than its class."""
+        ident = self.heap.ident("annotated", cls, outer=True)
+        made = Instance(ident, cls)
+        self.heap[made].assumed = True
+        return made
+
     def binary(self, op: str, left: Value, right: Value) -> Value:
         """`left op right`; constants are folded where that is small and cannot fail oddly."""
+        return self._binary(op, whole(left), whole(right))
+
+    def _binary(self, op: str, left: Value, right: Value) -> Value:
         for one, other in ((left, right), (right, left)):
             absorbing = (one == Const(True) and op == "BitOr") or (one == Const(False) and op == "BitAnd")
             if absorbing and isinstance(one, Const) and isinstance(one.value, bool) and not tensor_of(other):
@@ -584,6 +726,10 @@ class Evaluator:
                 and len(left.items + right.items) <= MAX_ITEMS
             ):
                 return Sequence(left.kind, left.items + right.items, UNKNOWN)
+            if left.kind == "tuple" and left.items and right.items is None and len(left.items) < MAX_ITEMS:
+                # what a function always returns, with what it sometimes adds
+                more = Sequence("tuple", (*left.items, right.element), UNKNOWN)
+                return join(Sequence("tuple", left.items, UNKNOWN), more)
             members = (*members_of(left), *members_of(right))
             return Sequence(left.kind, None, join(*members) if members else UNKNOWN)
         if op == "Mult":
@@ -594,8 +740,7 @@ class Evaluator:
 
     def _unaryop(self, node: ast.UnaryOp, frame: Frame) -> Value:
         if isinstance(node.op, ast.Not):
-            answer = self.test(node.operand, "not", frame)
-            return Plain("bool") if answer is None else Const(not answer)
+            return _truth_value(~self.test(node.operand, "not", frame))
         value = self.eval(node.operand, frame)
         if (
             isinstance(value, Const)
@@ -610,28 +755,45 @@ class Evaluator:
 
     def _boolop(self, node: ast.BoolOp, frame: Frame) -> Value:
         kind = "and" if isinstance(node.op, ast.And) else "or"
+        short = kind == "or"
         values: list[Value] = []
-        before = frame.env
+        first: list[Value] = []
+        """The values it may have where nothing else is said."""
+        guess: Value | None = None
+        before, chance = frame.env, frame.chance
         for operand in node.values[:-1]:
             value = self._truthy(operand, kind, frame)
-            answer = self._answer(value)
-            if answer is not None and answer == (kind == "or"):
-                frame.env = _with_walrus(before, node, frame.env)
-                return join(*values, value)
-            if answer is None:
-                values.append(without_falsy(value) if kind == "or" else value)
+            answer = self.answer(value)
+            if answer.decided == short:
+                values.append(value)
+                break
+            if answer.decided is None:
+                values.append(without_falsy(whole(value)) if kind == "or" else whole(value))
+                if answer.likely == short and guess is None:
+                    guess = join(*first, likely(value))
+                    lower = self.improbable(frame)
+                    if lower is None:
+                        values.append(UNKNOWN)
+                        break
+                    frame.chance = lower
+                elif answer.likely is None:
+                    bare = values[-1]  # it is the result only where it ends the chain
+                    first.append(Const(short) if isinstance(bare, Plain) and bare.kind == "bool" else bare)
             frame.env = self.narrow(operand, kind == "and", frame)
-        values.append(self.eval(node.values[-1], frame))
-        frame.env = _with_walrus(before, node, frame.env)
-        return join(*values)
+        else:
+            values.append(self.eval(node.values[-1], frame))
+        frame.env, frame.chance = _with_walrus(before, node, frame.env), chance
+        if guess is None:
+            guess = join(*first, likely(values[-1]))
+        found = join(*values)
+        return found if guess == found else prefer(guess, found)
 
     def _truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
         """The value of an operand whose truth is asked; the test inside it is told."""
         if isinstance(node, (ast.BoolOp, ast.UnaryOp)) and (
             isinstance(node, ast.BoolOp) or isinstance(node.op, ast.Not)
         ):
-            answer = self.test(node, kind, frame)
-            return Plain("bool") if answer is None else Const(answer)
+            return _truth_value(self.test(node, kind, frame))
         value = self.eval(node, frame)
         self._tell_test(node, kind, value, frame)
         return value
@@ -644,9 +806,19 @@ class Evaluator:
             )
             frame.config_tested = set_up if frame.config_tested is None else frame.config_tested and set_up
         if not isinstance(value, Const):
-            self.tell(F.Test(self.where(frame), node, kind, value))  # type: ignore[arg-type]
+            self.tell(F.Test(self.where(frame), node, kind, value, frame.guarding))  # type: ignore[arg-type]
 
-    def _answer(self, value: Value) -> bool | None:
+    def answer(self, value: Value) -> Answer:
+        """`bool(value)`, as far as the source tells."""
+        decided = self._truth(value)
+        return Answer(decided, self._truth(likely(value)) if decided is None else decided)
+
+    def answer(self, value: Value) -> Answer:
+        """`bool(value)`, as far as the source tells."""
+        decided = self._truth(value)
+        return Answer(decided, self._truth(likely(value)) if decided is None else decided)
+
+    def _truth(self, value: Value) -> bool | None:
         answer = truth(value)
         if answer is None and isinstance(value, Instance):
             lineage = self.lineage(value.cls)
@@ -658,27 +830,40 @@ class Evaluator:
                 return True
         return answer
 
-    def test(self, node: ast.expr, kind: str, frame: Frame) -> bool | None:
-        """Whether `node` is true, where the source decides it; the question is told as a fact of `kind`."""
+    def test(self, node: ast.expr, kind: str, frame: Frame) -> Answer:
+        """Whether `node` is true, as far as the source tells; the question is told as a fact of `kind`."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            answer = self.test(node.operand, kind, frame)
-            return None if answer is None else not answer
+            return ~self.test(node.operand, kind, frame)
         if isinstance(node, ast.BoolOp):
-            conjunction = isinstance(node.op, ast.And)
-            decided = True
-            before = frame.env
-            for operand in node.values:
-                answer = self.test(operand, kind, frame)
-                if answer is not None and answer != conjunction:
-                    frame.env = _with_walrus(before, node, frame.env)
-                    return answer
-                decided = decided and answer is not None
-                frame.env = self.narrow(operand, conjunction, frame)
-            frame.env = _with_walrus(before, node, frame.env)
-            return conjunction if decided else None
+            return self._test_all(node, kind, frame)
         value = self.eval(node, frame)
         self._tell_test(node, kind, value, frame)
-        return self._answer(value)
+        return self.answer(value)
+
+    def _test_all(self, node: ast.BoolOp, kind: str, frame: Frame) -> Answer:
+        conjunction = isinstance(node.op, ast.And)
+        decided: bool | None = conjunction
+        guess: bool | None = conjunction
+        before, chance = frame.env, frame.chance
+        for operand in node.values:
+            answer = self.test(operand, kind, frame)
+            if answer.decided is not None and answer.decided != conjunction:
+                decided = answer.decided
+                break
+            if answer.decided is None:
+                decided = None
+            if guess == conjunction:
+                guess = answer.likely
+            elif answer.likely is not None and answer.likely != conjunction:
+                guess = answer.likely  # whatever the others say
+            if answer.decided is None and answer.likely is not None and answer.likely != conjunction:
+                lower = self.improbable(frame)
+                if lower is None:
+                    break
+                frame.chance = lower
+            frame.env = self.narrow(operand, conjunction, frame)
+        frame.env, frame.chance = _with_walrus(before, node, frame.env), chance
+        return Answer(decided, guess if decided is None else decided)
 
     def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
         """The environment once `node` is known to be `assume`."""
@@ -749,24 +934,31 @@ class Evaluator:
 
     def _ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
         answer = self.test(node.test, "ifexp", frame)
-        before = frame.env
-        values = []
-        if answer is not False:
-            frame.env = self.narrow(node.test, True, frame)
-            values.append(self.eval(node.body, frame))
-            frame.env = before
-        if answer is not True:
-            frame.env = self.narrow(node.test, False, frame)
-            values.append(self.eval(node.orelse, frame))
-            frame.env = before
-        return join(*values)
+        before, chance = frame.env, frame.chance
+        values: list[Value] = []
+        guess: Value | None = None
+        for taken, side in ((True, node.body), (False, node.orelse)):
+            if answer.decided not in (None, taken):
+                continue
+            if answer.likely is not None and answer.likely != taken:
+                lower = self.improbable(frame)
+                if lower is None:
+                    values.append(UNKNOWN)
+                    continue
+                frame.chance = lower
+            frame.env = self.narrow(node.test, taken, frame)
+            values.append(self.eval(side, frame))
+            frame.env, frame.chance = before, chance
+            if answer.decided is None and answer.likely == taken:
+                guess = likely(values[-1])
+        return join(*values) if guess is None else prefer(guess, join(*map(whole, values)))
 
     def _compare(self, node: ast.Compare, frame: Frame) -> Value:
         left = self.eval(node.left, frame)
         result: Value = UNKNOWN
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.eval(comparator, frame)
-            result = self._compared(op, left, right)
+            result = lift(lambda a, b, op=op: self._compared(op, a, b), left, right)  # type: ignore[misc]
             if isinstance(op, (ast.In, ast.NotIn)):
                 self.tell(F.Contains(self.where(frame), node, left, right))
             if index < len(node.ops) - 1 and tensor_of(result):
@@ -778,11 +970,21 @@ class Evaluator:
         if isinstance(op, (ast.Is, ast.IsNot)):
             same = _identity(left, right)
             return Plain("bool", "call") if same is None else Const(same == isinstance(op, ast.Is))
+        if any(v in (left, right) for v in (Plain("dtype"), Plain("layout"))):
+            unusual = any(map(K.is_unusual, (left, right)))
+            if unusual and isinstance(op, (ast.Eq, ast.Is, ast.In)):
+                return prefer(Const(False), Plain("bool"))
+            if unusual:
+                return prefer(Const(True), Plain("bool"))
         if isinstance(op, (ast.In, ast.NotIn)):
             if tensor_of(left) and holds_tensor(right):
                 return Tensor("bool")  # `==` with each member, left for whoever asks
             inside = _contains(left, right)
-            return Plain("bool") if inside is None else Const(inside == isinstance(op, ast.In))
+            if inside is None:
+                return Plain("bool")
+            found = Const(inside == isinstance(op, ast.In))
+            changeable = isinstance(right, (Sequence, Mapping)) and right.outer
+            return prefer(found, Plain("bool")) if changeable else found
         if isinstance(left, Const) and isinstance(right, Const):
             return _fold_compare(op, left.value, right.value)
         for one, other in ((left, right), (right, left)):
@@ -861,14 +1063,29 @@ class Evaluator:
         return self.element(self.eval(node.value, frame))
 
     def _joinedstr(self, node: ast.JoinedStr, frame: Frame) -> Value:
+        written = False
+        text: list[str] | None = []
         for part in node.values:
-            if isinstance(part, ast.FormattedValue):
+            if isinstance(part, ast.Constant):
+                if text is not None:
+                    text.append(str(part.value))
+            elif isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
+                written = written or tensor_of(value) is not None
                 if part.format_spec is not None:
                     self.eval(part.format_spec, frame)
+                plain = part.format_spec is None and part.conversion == -1
+                if isinstance(value, Const) and isinstance(value.value, (str, int)) and plain:
+                    if text is not None:
+                        text.append(str(value.value))
+                else:
+                    text = None
                 if not isinstance(value, Const):
                     self.tell(F.Format(self.where(frame), part.value, value, part.format_spec is not None))
-        return Plain("str")
+        joined = "".join(text) if text is not None else ""
+        if text is not None and len(joined) < MAX_TEXT:
+            return Const(joined)
+        return Plain("str", "tensor" if written else "config")
 
     def _lambda(self, node: ast.Lambda, frame: Frame) -> Value:
         return Function(self.function_info(node, "<lambda>", frame), None, self.close(frame))
@@ -904,22 +1121,33 @@ class Evaluator:
         return self._classes[id(node)]
 
     def _listcomp(self, node: ast.ListComp, frame: Frame) -> Value:
-        return Sequence("list", None, self._comprehension(node.generators, [node.elt], frame)[0])
+        return self._collected("list", node, frame)
 
     def _setcomp(self, node: ast.SetComp, frame: Frame) -> Value:
-        return Sequence("set", None, self._comprehension(node.generators, [node.elt], frame)[0])
+        return self._collected("set", node, frame)
 
     def _generatorexp(self, node: ast.GeneratorExp, frame: Frame) -> Value:
-        return Sequence("iterator", None, self._comprehension(node.generators, [node.elt], frame)[0])
+        return self._collected("iterator", node, frame)
+
+    def _collected(
+        self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame
+    ) -> Value:
+        found, kept = self._comprehension(node.generators, [node.elt], frame)
+        every = Sequence(kind, None, found[0])
+        return every if kept.likely is not False else prefer(Sequence(kind, (), UNKNOWN), every)
 
     def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
-        return Mapping((), self._comprehension(node.generators, [node.key, node.value], frame)[1])
+        found, kept = self._comprehension(node.generators, [node.key, node.value], frame)
+        every = Mapping((), found[1])
+        return every if kept.likely is not False else prefer(Mapping((), None), every)
 
     def _comprehension(
         self, generators: list[ast.comprehension], parts: list[ast.expr], frame: Frame
-    ) -> list[Value]:
-        before, enclosing = frame.env, frame.enclosing
+    ) -> tuple[list[Value], Answer]:
+        """The values of `parts`, and whether the conditions keep anything."""
+        before, enclosing, chance = frame.env, frame.enclosing, frame.chance
         frame.env = dict(before)
+        kept = Answer(None, None)
         try:
             for generator in generators:
                 value = self.eval(generator.iter, frame)
@@ -927,12 +1155,17 @@ class Evaluator:
                 self.assign(generator.target, self.element(value), frame)
                 frame.enclosing = (*frame.enclosing, "comprehension")
                 for condition in generator.ifs:
-                    if self.test(condition, "comprehension", frame) is False:
-                        return [UNKNOWN for _ in parts]
+                    answer = self.test(condition, "comprehension", frame)
+                    if answer.likely is False:
+                        kept = Answer(answer.decided, False)
+                        lower = self.improbable(frame)
+                        if answer.decided is False or lower is None:
+                            return [UNKNOWN for _ in parts], kept
+                        frame.chance = lower
                     frame.env = self.narrow(condition, True, frame)
-            return [self.eval(part, frame) for part in parts]
+            return [self.eval(part, frame) for part in parts], kept
         finally:
-            frame.env, frame.enclosing = before, enclosing
+            frame.env, frame.enclosing, frame.chance = before, enclosing, chance
 
     def assign(self, target: ast.expr, value: Value, frame: Frame) -> None:
         """Binds a target. The interpreter's."""
@@ -1017,6 +1250,12 @@ class Evaluator:
 
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:
         """`base[index]`."""
+        return lift(lambda b, i: self._item(b, i, node), base, index)
+
+    def _item(self, base: Value, index: Value, node: ast.expr) -> Value:
+        if isinstance(base, Choice) and isinstance(index, Const) and isinstance(index.value, int):
+            place = index.value
+            base = keep(base, lambda v: not _too_short(v, place))
         return join(
             *(
                 self._item_of(option, index, node)
@@ -1114,8 +1353,19 @@ class Evaluator:
         node: ast.Call,
     ) -> Value:
         """The value of a call; a choice of callees is followed one by one, with less chance each."""
+        if isinstance(function, Choice) and function.likely:
+            lower = self.improbable(frame)
+            usual = self.call(likely(function), args, keywords, frame, node)
+            if lower is None:
+                return prefer(usual, UNKNOWN)
+            chance, frame.chance = frame.chance, lower
+            try:
+                rest = join(*(v for v in function.options[function.likely :] if v != NONE))
+                return prefer(usual, self.call(rest, args, keywords, frame, node))
+            finally:
+                frame.chance = chance
         candidates = [c for c in options(function) if c != NONE] or [function]
-        chance: F.Chance = frame.chance
+        chance = frame.chance
         if sum(isinstance(c, (Function, Class, Instance)) for c in candidates) > 1:
             chance = "low" if len(candidates) > 3 else ("medium" if chance == "high" else chance)
         results = []
@@ -1177,31 +1427,65 @@ def _method_kind(info: FunctionInfo) -> str:
 
 def without_falsy(value: Value) -> Value:
     """The value once it is known to be true."""
-    rest = [v for v in options(value) if not (isinstance(v, Const) and not v.value)]
-    return join(*rest) if rest else UNKNOWN
+    return keep(value, lambda v: not (isinstance(v, Const) and not v.value))
+
+
+def _either(*values: Value) -> Value:
+    """One of several types: where a tensor is among them, an object or what comes behind it is the odd case."""
+    found = join(*values)
+    tensor = tensor_of(found)
+    if tensor is None:
+        return found
+    first = next(i for i, v in enumerate(values) if tensor_of(v))
+    odd = (Unknown, Instance, ExternalInstance)
+    held = [
+        v
+        for i, v in enumerate(values)
+        if not isinstance(v, odd) and not (i > first and isinstance(v, (Sequence, Mapping)))
+    ]
+    return prefer(join(*map(likely, held)), found)
+
+
+def _too_short(value: Value, index: int) -> bool:
+    if not isinstance(value, Sequence) or value.items is None:
+        return False
+    return not -len(value.items) <= index < len(value.items)
+
+
+def _vague(value: Const) -> Value:
+    """What may stand where a constant is only the default."""
+    return UNKNOWN if value == NONE else Plain(type(value.value).__name__)
+
+
+def _truth_value(answer: Answer) -> Value:
+    if answer.decided is not None:
+        return Const(answer.decided)
+    return Plain("bool") if answer.likely is None else prefer(Const(answer.likely), Plain("bool"))
 
 
 def _narrow_to(value: Value, wanted: Value | None, assume: bool) -> Value:
     """`value` once isinstance says `assume` about what `wanted` stands for."""
     if wanted is None:
         return value
-    kinds = tuple(type(v) for v in options(wanted))
-    fits: list[Value] = []
-    for option in options(value):
-        if isinstance(option, Unknown):
-            fits.append(wanted if assume else option)
-        elif isinstance(option, Const) and option != NONE:
-            named = type(option.value).__name__
-            fitting = {v.kind for v in options(wanted) if isinstance(v, Plain)}
-            if (named in fitting or (named == "bool" and "int" in fitting)) == assume:
-                fits.append(option)
-        elif isinstance(option, kinds):
-            same = not isinstance(option, (Plain, Instance, ExternalInstance)) or option in options(wanted)
-            if assume or not same or isinstance(option, (Plain, Instance)):
-                fits.append(option)
-        elif not assume or isinstance(option, (Plain, Instance)):
-            fits.append(option)
-    return join(*fits) if fits else value
+    fits = [v for option in options(value) if (v := _fitting(option, wanted, assume)) is not None]
+    if not fits:
+        return value
+    first = [v for option in options(likely(value)) if (v := _fitting(option, wanted, assume)) is not None]
+    return prefer(join(*first), join(*fits)) if first else join(*fits)
+
+
+def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
+    """One alternative once isinstance says `assume`; None where it is ruled out."""
+    if isinstance(option, Unknown):
+        return wanted if assume else option
+    if isinstance(option, Const) and option != NONE:
+        named = type(option.value).__name__
+        fitting = {v.kind for v in options(wanted) if isinstance(v, Plain)}
+        return option if (named in fitting or (named == "bool" and "int" in fitting)) == assume else None
+    if isinstance(option, tuple(type(v) for v in options(wanted))):
+        same = not isinstance(option, (Plain, Instance, ExternalInstance)) or option in options(wanted)
+        return option if assume or not same or isinstance(option, (Plain, Instance)) else None
+    return option if not assume or isinstance(option, (Plain, Instance)) else None
 
 
 def _identity(left: Value, right: Value) -> bool | None:
@@ -1234,9 +1518,9 @@ def _identity(left: Value, right: Value) -> bool | None:
 def _contains(item: Value, container: Value) -> bool | None:
     if not isinstance(item, Const):
         return None
-    if isinstance(container, Mapping) and container.element is None and not container.outer:
+    if isinstance(container, Mapping) and container.element is None:
         return any(key == item.value for key, _ in container.entries)
-    if isinstance(container, Sequence) and container.items is not None and not container.outer:
+    if isinstance(container, Sequence) and container.items is not None:
         if all(isinstance(v, Const) for v in container.items):
             return any(v == item for v in container.items)
     if isinstance(container, Const) and isinstance(container.value, str) and isinstance(item.value, str):
@@ -1299,6 +1583,15 @@ def _fold_compare(op: ast.cmpop, left: Any, right: Any) -> Value:
     except TypeError:
         return UNKNOWN
     return UNKNOWN
+
+
+def local_names(info: FunctionInfo) -> tuple[str, ...]:
+    """The parameters of a function and the names it assigns: CPython's `co_varnames`, nearly in order."""
+    spec = info.node.args
+    named = [a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
+    named += [a.arg for a in (spec.vararg, spec.kwarg) if a is not None]
+    stored = (n.id for n in ast.walk(info.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return tuple(dict.fromkeys((*named, *stored)))
 
 
 def names_in(node: ast.AST) -> Iterable[str]:

@@ -46,6 +46,8 @@ class Test:
         "if", "while", "ifexp", "assert", "comprehension", "and", "or", "not", "compare", "match", "filter"
     ]
     value: Value
+    guards: bool = False
+    """Asked by an `if` that does nothing but raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ class Store:
     """`+=` and its kind, or an assignment whose right side reads the old value."""
     own_module: bool = False
     """The owner is an nn.Module of the source."""
+    source: ast.expr | None = None
+    """What an attribute is assigned, where one expression says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,4 +166,15 @@ class Define:
     node: ast.ClassDef
 
 
-Fact: TypeAlias = Test | Call | Loop | Index | Store | Format | With | Attribute | Contains | Define
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """An `except` clause of a `try` whose body makes tensors; `caught` are the classes it names, None for a bare one."""
+
+    where: Where
+    node: ast.expr
+    caught: Value | None
+    reraises: bool
+    """It ends in a `raise`: eager code does not go on from here either."""
+
+
+Fact: TypeAlias = Test | Call | Loop | Index | Store | Format | With | Attribute | Contains | Define | Handler

@@ -14,7 +14,9 @@ from typing import TypeAlias
 
 from tcready.schema import origin_of
 from tcready.static import locate
-from tcready.static.source import Source, UnreadableError, read
+from tcready.static.disk import Disk
+from tcready.static.source import Source, UnreadableError, parse, read
+from tcready.static.targets import holds
 
 AnyFunction: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 
@@ -96,10 +98,26 @@ def build_module(source: Source, name: str) -> ModuleInfo:
     module = ModuleInfo(name, source, source.path.name == "__init__.py")
     _bind_block(module, source.tree.body)
     if "global" in source.text:
-        for node in ast.walk(source.tree):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                _bind_globals(module, node)
+        lines = [number for number, line in enumerate(source.lines, 1) if "global" in line]
+        for node in _functions_around(source.tree.body, lines):
+            _bind_globals(module, node)
     return module
+
+
+def _functions_around(
+    body: list[ast.stmt], lines: list[int]
+) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The outermost functions that hold one of the lines: walking whole files costs more than parsing them."""
+    for node in body:
+        if not any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines):
+            continue
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+            continue
+        for block in ("body", "orelse", "finalbody"):
+            yield from _functions_around(getattr(node, block, []), lines)
+        for inner in (*getattr(node, "handlers", []), *getattr(node, "cases", [])):
+            yield from _functions_around(inner.body, lines)
 
 
 def _bind_globals(module: ModuleInfo, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -113,6 +131,14 @@ def _bind_globals(module: ModuleInfo, function: ast.FunctionDef | ast.AsyncFunct
                     module.bindings.setdefault(target.id, []).append(node.value)
 
 
+def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """`@overload` and `@torch.jit._overload`: a signature for type checkers that is never called."""
+    return any(
+        (getattr(d, "attr", None) or getattr(d, "id", "")).lstrip("_") in ("overload", "overload_method")
+        for d in node.decorator_list
+    )
+
+
 def _bind_block(module: ModuleInfo, body: list[ast.stmt]) -> None:
     """Binds the names of a block that runs at import; both sides of an `if` or `try` count."""
 
@@ -121,6 +147,8 @@ def _bind_block(module: ModuleInfo, body: list[ast.stmt]) -> None:
 
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if _is_overload(node):
+                continue
             bind(node.name, FunctionInfo(node.name, node.name, module, node, None))
         elif isinstance(node, ast.ClassDef):
             bind(node.name, build_class(module, node, node.name))
@@ -187,6 +215,8 @@ def build_class(module: ModuleInfo, node: ast.ClassDef, symbol: str) -> ClassInf
 def _fill_class(info: ClassInfo, body: list[ast.stmt]) -> None:
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if _is_overload(node):
+                continue
             function = FunctionInfo(node.name, f"{info.symbol}.{node.name}", info.module, node, info)
             info.functions.setdefault(node.name, []).append(function)
         elif isinstance(node, ast.ClassDef):
@@ -203,11 +233,35 @@ def _fill_class(info: ClassInfo, body: list[ast.stmt]) -> None:
                 _fill_class(info, getattr(node, block, []))
 
 
+@dataclass(eq=False)
+class Library:
+    """The modules that one process has read; the Programs over it read no file twice."""
+
+    disk: Disk = field(default_factory=Disk)
+    _modules: dict[tuple[Path, str], ModuleInfo | str] = field(default_factory=dict)
+    """By file and the name it is imported as; the reason where it cannot be read."""
+
+    def module(self, path: Path, name: str) -> ModuleInfo:
+        """The index of a file that is imported as `name`. Raises UnreadableError."""
+        key = path, name
+        if key not in self._modules:
+            stamp = self.disk.stamp(path)
+            try:
+                source = parse(path, self.disk.text(path), stamp.sha256) if stamp else read(path)
+                self._modules[key] = build_module(source, name)
+            except UnreadableError as error:
+                self._modules[key] = str(error)
+        found = self._modules[key]
+        if isinstance(found, str):
+            raise UnreadableError(found)
+        return found
+
+
 class Program:
-    """The modules read so far, and the way to the others.
+    """The modules that one unit reads, and the way to the others.
 
     `third_party` False leaves every package that is not the user's own opaque, so that what is told of own
-    code does not depend on what is installed.
+    code does not depend on what is installed. What lies below `folder`, which the user named, is his own.
     """
 
     def __init__(
@@ -217,28 +271,44 @@ class Program:
         own_packages: tuple[str, ...] = (),
         *,
         third_party: bool,
+        folder: Path | None = None,
+        library: Library | None = None,
     ) -> None:
         self.root = root
         self.search_path = search_path
         self.own_packages = own_packages
         self.third_party = third_party
+        self.folder = folder.resolve() if folder is not None else None
+        self.library = library or Library()
         self.skipped: dict[Path, str] = {}
         self.named: set[Path] = set()
         """Files the user named: his own, wherever they lie."""
+        self.opened: dict[Path, None] = {}
+        """Every file that was read, or only searched."""
+        self.lookups: dict[str, Path | None] = {}
+        """Every module that was looked for on the search path, and where it stands."""
         self._by_name: dict[str, ModuleInfo | None] = {}
         self._by_path: dict[Path, ModuleInfo] = {}
         self._places: dict[str, Path | None] = {}
-        self._texts: dict[Path, bytes] = {}
 
     def widened(self) -> Program:
         """The same program with third-party packages in sight; what has been read is not read again."""
-        wide = Program(self.root, self.search_path, self.own_packages, third_party=True)
+        wide = Program(
+            self.root,
+            self.search_path,
+            self.own_packages,
+            third_party=True,
+            folder=self.folder,
+            library=self.library,
+        )
         wide._by_path.update(self._by_path)
         wide.named |= self.named
         return wide
 
     def is_own(self, path: Path) -> bool:
-        return path in self.named or origin_of(str(path), str(self.root), self.own_packages) == "own"
+        if path in self.named or origin_of(str(path), str(self.root), self.own_packages) == "own":
+            return True
+        return self.folder is not None and holds(self.folder, path)
 
     def file(self, path: Path) -> ModuleInfo:
         """The module of a file the user named. Raises UnreadableError."""
@@ -250,7 +320,8 @@ class Program:
                 self.search_path = (folder, *self.search_path)
             if path.parent not in self.search_path:
                 self.search_path = (*self.search_path, path.parent)
-            self._by_path[path] = build_module(read(path), name)
+            self.opened[path] = None
+            self._by_path[path] = self.library.module(path, name)
             self._by_name.setdefault(name, self._by_path[path])
         return self._by_path[path]
 
@@ -272,19 +343,20 @@ class Program:
         path = self._place(name)
         if path is None:
             return False
-        if path not in self._texts:
-            try:
-                self._texts[path] = path.read_bytes()
-            except OSError:
-                self._texts[path] = b""
-        text = self._texts[path]
+        self.opened[path] = None
+        text = self.library.disk.text(path)
         return identifier.encode() in text or b"import *" in text
+
+    def find(self, name: str) -> Path | None:
+        """The file of a module on the search path, whosoever it is; None where it is not found."""
+        if name not in self.lookups:
+            self.lookups[name] = self.library.disk.find(name, self.search_path)
+        return self.lookups[name]
 
     def _place(self, name: str) -> Path | None:
         """The file of a module that may be read, or None."""
         if name not in self._places:
-            path = None if not name or locate.is_opaque(name) else locate.find_module(name, self.search_path)
-            path = path.resolve() if path is not None else None
+            path = None if not name or locate.is_opaque(name) else self.find(name)
             self._places[name] = path if path is None or self.third_party or self.is_own(path) else None
         return self._places[name]
 
@@ -294,8 +366,9 @@ class Program:
             return None
         if path in self._by_path:
             return self._by_path[path]
+        self.opened[path] = None
         try:
-            module = build_module(read(path), name)
+            module = self.library.module(path, name)
         except UnreadableError as error:
             self.skipped[path] = str(error)
             return None

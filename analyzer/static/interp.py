@@ -7,17 +7,19 @@ its callers give, each distinct situation once. Limits keep that finite; what th
 from __future__ import annotations
 
 import ast
+import re
 from typing import cast
 
 from tcready.static import facts as F  # noqa: N812
 from tcready.static import knowledge as K  # noqa: N812
-from tcready.static.evaluate import Context, Evaluator, names_in
+from tcready.static.evaluate import MAX_TEXT, Context, Evaluator, names_in
 from tcready.static.index import ClassInfo, FunctionInfo, Program, imports_of
 from tcready.static.scope import Env, Frame, meet
 from tcready.static.values import (
     NONE,
     TAINTED,
     UNKNOWN,
+    Choice,
     Class,
     Const,
     External,
@@ -34,10 +36,16 @@ from tcready.static.values import (
     Value,
     holds_tensor,
     join,
+    keep,
+    lift,
+    likely,
     members_of,
     one_of,
     options,
+    prefer,
     tensor_of,
+    whole,
+    without_none,
 )
 
 MAX_CONTEXTS = 12
@@ -50,6 +58,7 @@ UNROLL = 8
 """Known members of a sequence that a `for` walks one by one."""
 
 OPAQUE_DECORATORS = (
+    "functools.singledispatch",
     "torch.compiler.disable",
     "torch._dynamo.disable",
     "torch._disable_dynamo",
@@ -68,14 +77,29 @@ CALLS_FIRST_ARGUMENT = frozenset(
         "torch.cuda.amp.custom_fwd",
     }
 )
+TARGETS = frozenset({"labels", "label", "targets", "target"})
+"""Names under which a model takes what it is to predict."""
+BUILTIN_TYPES = frozenset({"str", "dict", "set", "frozenset", "list", "tuple", "object"})
+PURE_TEXT = frozenset(
+    "lower upper title capitalize strip lstrip rstrip removeprefix removesuffix replace startswith endswith split "
+    "isdigit isalnum isidentifier isalpha isdecimal islower isupper".split()
+)
+"""Methods of text that are worked out where everything is constant."""
+TEXT_METHODS = frozenset(
+    "lower upper title capitalize strip lstrip rstrip removeprefix removesuffix startswith endswith splitlines "
+    "isdigit isalnum isidentifier isalpha isdecimal islower isupper encode casefold zfill rsplit partition".split()
+)
+"""Methods that text alone has."""
+WORDS = re.compile(r"[\w|()^$-]*")
+"""Patterns without anything that repeats."""
 GROWING = frozenset({"append", "add", "insert", "extend", "appendleft", "extendleft"})
 
 
 class Interpreter(Evaluator):
     """One analysis of one program; `facts`, `contexts`, `edges` and `calls` hold what it found."""
 
-    def __init__(self, program: Program, training: bool | None) -> None:
-        super().__init__(program, training)
+    def __init__(self, program: Program, training: bool | None, low: bool = False) -> None:
+        super().__init__(program, training, low)
         self.cut = 0
         """Calls not followed because a limit was reached."""
         self._memo: dict[tuple[object, ...], tuple[int, Value | None]] = {}
@@ -97,20 +121,29 @@ class Interpreter(Evaluator):
         root = Instance(ident, cls)
         self.quiet += 1
         try:
-            init = self.lineage(cls).functions("__init__")
-            if init:
-                args, keywords = self._configuration(init[0])
-                self.invoke(Function(init[0], root), args, keywords, frame, "high")
+            lineage = self.lineage(cls)
+            for init in self.initialisers(lineage):
+                args, keywords = self._configuration(lineage.functions("__init__")[0], cls)
+                self.invoke(Function(init.info, root, init.closure), args, keywords, frame, "high")
         finally:
             self.quiet -= 1
         return root
 
-    def _configuration(self, info: FunctionInfo) -> tuple[tuple[Value, ...], dict[str, Value]]:
+    def _configuration(
+        self, info: FunctionInfo, cls: ClassInfo
+    ) -> tuple[tuple[Value, ...], dict[str, Value]]:
         node = info.node
         frame = self.module_frame(info.module)
+        # `config: Config` in the class body tells what the argument of that name is, which becomes the attribute
+        annotated = {
+            k: v
+            for c in reversed(self.lineage(cls).classes)
+            if c.module is info.module
+            for k, v in c.annotated.items()
+        }
 
         def unknown(arg: ast.arg, default: ast.expr | None) -> Value:
-            said = self.annotation(arg.annotation, info.module, sure=True)
+            said = self.annotation(arg.annotation or annotated.get(arg.arg), info.module, sure=True)
             if isinstance(said, (Tensor, Unknown)) or not options(said):
                 said = Plain()
             if default is None:
@@ -120,8 +153,8 @@ class Interpreter(Evaluator):
                 value = self.eval(default, frame)
             finally:
                 self.quiet -= 1
-            if isinstance(value, Const) and value.value is not None:
-                return Plain(type(value.value).__name__)
+            if isinstance(value, Const):
+                return prefer(value, said if value == NONE else Plain(type(value.value).__name__))
             return join(value, said)
 
         args = tuple(unknown(arg, default) for arg, default in _positional(node.args)[1:])
@@ -139,13 +172,15 @@ class Interpreter(Evaluator):
         defined = lineage.functions("forward")
         if not defined:
             return None
-        forward = self._bind(defined, root, self.module_frame(root.cls.module))
+        forward = self.member(root, "forward", self.module_frame(root.cls.module))
         parameters = defined[0]
-        return self.run_function(forward, parameters, skip=1)
+        return self.run_function(forward, parameters, 1, root)
 
-    def run_function(self, value: Value, parameters: FunctionInfo, skip: int = 0) -> int | None:
+    def run_function(
+        self, value: Value, parameters: FunctionInfo, skip: int = 0, root: Instance | None = None
+    ) -> int | None:
         """Interprets a function as the compiled entry; `parameters` is where its signature stands."""
-        args, keywords = self._entry_arguments(parameters, skip)
+        args, keywords = self._entry_arguments(parameters, skip, root)
         frame = Frame(parameters.module, None, len(self.contexts), "high", {})
         self.contexts.append(Context(frame.context, None, None, "<entry>", str(parameters.module.path)))
         for option in options(value):
@@ -153,20 +188,23 @@ class Interpreter(Evaluator):
                 self.invoke(option, args, keywords, frame, "high")
         return frame.context
 
-    def _entry_arguments(self, info: FunctionInfo, skip: int) -> tuple[tuple[Value, ...], dict[str, Value]]:
+    def _entry_arguments(
+        self, info: FunctionInfo, skip: int, root: Instance | None
+    ) -> tuple[tuple[Value, ...], dict[str, Value]]:
         """What a user passes: by position what has no default, by name what has one, as calls are written."""
         node = info.node
         pairs = _positional(node.args)[skip:]
+        usual = self._usually_given(info, pairs, root)
         only_position = len(node.args.posonlyargs) - skip
         args = tuple(
-            self._entry_parameter(arg, default, info)
+            self._entry_parameter(arg, default, info, usual)
             for index, (arg, default) in enumerate(pairs)
             if default is None or index < only_position
         )
         if node.args.vararg is not None:
             args = (*args, Tensor(sure=False), Tensor(sure=False), Tensor(sure=False))
         keywords = {
-            arg.arg: self._entry_parameter(arg, default, info)
+            arg.arg: self._entry_parameter(arg, default, info, usual)
             for arg, default in (
                 *(pair for index, pair in enumerate(pairs) if pair[1] is not None and index >= only_position),
                 *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
@@ -174,22 +212,59 @@ class Interpreter(Evaluator):
         }
         return args, keywords
 
-    def _entry_parameter(self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo) -> Value:
+    def _usually_given(
+        self, info: FunctionInfo, pairs: list[tuple[ast.arg, ast.expr | None]], root: Instance | None
+    ) -> frozenset[str] | None:
+        """The optional parameters that a plain call gives; None for all of them alike.
+
+        A model that takes its targets is called with all it takes. Any other gets its main input, a mask, and as
+        often as not the first tensor that may be left out.
+        """
+        names = [arg.arg for arg, _ in (*pairs, *((a, None) for a in info.node.args.kwonlyargs))]
+        if TARGETS.intersection(names):
+            return None
+        given = {name for name in names if name.endswith(("attention_mask", "decoder_input_ids"))}
+        if root is not None:
+            main = self.member(root, "main_input_name", self.module_frame(info.module))
+            given |= {str(v.value) for v in options(main) if isinstance(v, Const)}
+        first = next(
+            (
+                arg
+                for arg, default in pairs
+                if default is not None and self._may_be_tensor(arg, default, info)
+            ),
+            None,
+        )
+        if first is not None:
+            given.add(first.arg)
+        return frozenset(given)
+
+    def _may_be_tensor(self, arg: ast.arg, default: ast.expr, info: FunctionInfo) -> bool:
+        if not isinstance(default, ast.Constant) or default.value is not None:
+            return False
+        return arg.annotation is None or holds_tensor(self.annotation(arg.annotation, info.module, sure=True))
+
+    def _entry_parameter(
+        self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, usual: frozenset[str] | None
+    ) -> Value:
         """Without default and non-tensor annotation a tensor: with medium confidence until its use says so."""
-        said = self.annotation(arg.annotation, info.module, sure=True)
+        said = given(self.annotation(arg.annotation, info.module, sure=True))
         if default is None:
-            if arg.annotation is None:
-                return Tensor(sure=False)
-            return said
+            return Tensor(sure=False, given=True) if arg.annotation is None else said
         self.quiet += 1
         try:
             value = self.eval(default, self.module_frame(info.module))
         finally:
             self.quiet -= 1
         if isinstance(value, Const) and value.value is not None:
-            return Plain(type(value.value).__name__)
-        if arg.annotation is None:
-            return join(value, TAINTED)  # an optional tensor as often as not: what is done with it tells
+            return prefer(value, Plain(type(value.value).__name__, "call"))
+        if usual is None and arg.arg in TARGETS:
+            return join(value, _of_tensors(without_none(said)))
+        # an optional tensor as often as not: what is done with it tells
+        said = TAINTED if arg.annotation is None else without_none(said)
+        optional = usual is not None and arg.arg not in usual
+        if value == NONE and (optional or not (holds_tensor(said) or said == TAINTED)):
+            return prefer(value, said)
         return join(value, said)
 
     # functions
@@ -339,16 +414,28 @@ class Interpreter(Evaluator):
             )
             env[spec.vararg.arg] = Sequence("tuple", extra, UNKNOWN)
         if spec.kwarg is not None:
-            env[spec.kwarg.arg] = Mapping(tuple(rest.items()), UNKNOWN)
+            env[spec.kwarg.arg] = Mapping(tuple(rest.items()), UNKNOWN, extra=True)
         return env
 
     def _argument(self, value: Value, arg: ast.arg, info: FunctionInfo) -> Value:
         vague = isinstance(value, Unknown) or (
             isinstance(value, Plain) and value.kind is None and value.origin == "config"
         )
-        if vague and arg.annotation is not None:
+        partly = isinstance(value, Choice) and any(isinstance(v, Unknown) for v in value.options)
+        if (vague or partly) and arg.annotation is not None:
             said = self.annotation(arg.annotation, info.module, sure=True)
-            return value if isinstance(said, Unknown) else said
+            if isinstance(said, Unknown):
+                return value
+            if vague:
+                return said
+            known = keep(value, lambda v: not isinstance(v, Unknown))
+            return (
+                known
+                if whole(known) == said
+                else join(known, said)
+                if not cast(Choice, value).likely
+                else prefer(known, said)
+            )
         return value
 
     def _default(self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, home: Frame) -> Value:
@@ -428,11 +515,9 @@ class Interpreter(Evaluator):
         lineage = self.lineage(cls.info)
         ident = self.heap.ident(cls.info, node, frame.context, outer=self.quiet > 0)
         made = Instance(ident, cls.info)
-        init = lineage.functions("__init__")
-        if init:
-            for option in options(self.decorated(init[0], self.module_frame(init[0].module))):
-                if isinstance(option, Function):
-                    self.invoke(Function(option.info, made, option.closure), args, keywords, frame, chance)
+        if lineage.functions("__init__"):
+            for option in self.initialisers(lineage):
+                self.invoke(Function(option.info, made, option.closure), args, keywords, frame, chance)
             return made
         if lineage.container:
             self._fill_container(made, lineage.container, args)
@@ -539,6 +624,10 @@ class Interpreter(Evaluator):
             made = ExternalInstance(name, self.heap.ident(name, node, frame.context, outer=self.quiet > 0))
             self._fill_container(made, name, args)
             return made
+        if name in ("re.findall", "re.search", "re.match", "re.fullmatch"):
+            return _match(name.removeprefix("re."), args)
+        if name.startswith("einops."):
+            return _einops_call(name, args)
         if name in CALLS_FIRST_ARGUMENT and args:
             rest = {
                 k: v
@@ -560,16 +649,16 @@ class Interpreter(Evaluator):
         if name == "functools.reduce" and args:
             element = self.element(args[1]) if len(args) > 1 else UNKNOWN
             return self._call_each(args[0], (element, element), {}, frame, node, chance)
+        root, _, method = name.partition(".")
+        if root in BUILTIN_TYPES:
+            return _type_method(root, method, args)
         if name.startswith("torch.ops."):
             namespace, _, operator = name.removeprefix("torch.ops.").partition(".")
             return Tensor(sure=self.program.registers_fake(f"{namespace}::{operator.partition('.')[0]}"))
         if name in ("torch.jit.script", "torch.jit.trace", "torch.jit.load", "torch.jit.freeze"):
             scripted = bool(args) and not any(self.is_module(v) for v in options(args[0]))
-            return (
-                args[0]
-                if scripted and name != "torch.jit.load"
-                else ExternalInstance("torch.jit.ScriptModule")
-            )
+            kind = "torch.jit.TracedModule" if name == "torch.jit.trace" else "torch.jit.ScriptModule"
+            return args[0] if scripted and name != "torch.jit.load" else ExternalInstance(kind)
         result = K.external_call(name, args, keywords)
         if isinstance(result, ExternalInstance) and K.is_module_class(result.name) and not result.ident:
             return ExternalInstance(
@@ -647,13 +736,9 @@ class Interpreter(Evaluator):
         elif isinstance(receiver, Mapping):
             result = self._mapping_method(receiver, name, args, keywords, frame, node)
         elif isinstance(receiver, (Const, Plain)):
-            result = Plain("str") if isinstance(receiver, Const) else Plain(None, receiver.origin)
-            if (
-                isinstance(receiver, Const)
-                and isinstance(receiver.value, str)
-                and name in ("startswith", "endswith")
-            ):
-                result = Plain("bool")
+            result = text_method(receiver, name, args)
+        elif isinstance(receiver, Unknown) and name in TEXT_METHODS:
+            result = text_method(Plain("str"), name, args)
         elif isinstance(receiver, ExternalInstance):
             dotted = f"{receiver.name}.{name}"
             result = self._external_object_method(receiver, name, args, keywords)
@@ -770,11 +855,11 @@ class Interpreter(Evaluator):
     ) -> Value | None:
         first = args[0] if args else UNKNOWN
         if name in ("int", "float", "bool", "complex", "round"):
-            return _number(name, first, self._answer(first) if args else False)
+            return lift(lambda v: _number(name, v, self.answer(v).decided if args else False), first)
         if name == "len":
-            return _length(first)
+            return lift(_length, first)
         if name == "isinstance" and len(node.args) == 2:
-            return self._isinstance(first, node.args[1], frame)
+            return lift(lambda v: self._isinstance(v, node.args[1], frame), first)
         if name == "range":
             if any(tensor_of(a) for a in args):
                 return Sequence("iterator", None, Plain("int", "tensor"))
@@ -833,12 +918,7 @@ class Interpreter(Evaluator):
             base = first if isinstance(first, Mapping) else self._mapping_of_pairs(first, bool(args))
             return Mapping((*base.entries, *keywords.items()), base.element)
         if name == "getattr" and len(args) >= 2:
-            if isinstance(args[1], Const) and isinstance(args[1].value, str):
-                found = self.attribute(first, args[1].value, frame)
-                return (
-                    join(found, args[2]) if len(args) > 2 and isinstance(found, (Unknown, Method)) else found
-                )
-            return self._some_attribute(first)
+            return self._getattr(first, args[1], args[2] if len(args) > 2 else None, frame)
         if name == "setattr" and len(args) == 3 and isinstance(first, Instance):
             if isinstance(args[1], Const):
                 self.heap[first].put(str(args[1].value), args[2], replace=False)
@@ -875,6 +955,21 @@ class Interpreter(Evaluator):
             return ExternalInstance(name)
         return UNKNOWN
 
+    def _getattr(self, owner: Value, name: Value, default: Value | None, frame: Frame) -> Value:
+        """`getattr(owner, name, default)`: the default of an attribute that nothing is known to set is likely."""
+        chosen = likely(name)
+        if isinstance(chosen, Const) and isinstance(chosen.value, str):
+            found = self.attribute(owner, chosen.value, frame)
+            if default is None or not isinstance(found, (Unknown, Method)):
+                return found
+        else:
+            found = self._some_attribute(owner)
+            if default is None or not isinstance(found, Unknown):
+                return found if default is None else join(found, default)
+        if isinstance(default, Const) and any(isinstance(v, Instance) for v in options(owner)):
+            return prefer(default, found)
+        return join(found, default)
+
     def _mapping_of_pairs(self, source: Value, given: bool) -> Mapping:
         """`dict(source)` of (key, value) pairs."""
         if isinstance(source, Sequence) and source.items is not None:
@@ -897,10 +992,13 @@ class Interpreter(Evaluator):
             return Plain("bool")
         answers = set()
         for option in options(value):
-            if isinstance(option, (Unknown, Plain, Const)) and option != NONE:
-                answers.add(None if not (isinstance(option, Const) and isinstance(wanted, Tensor)) else False)
-            elif option == NONE:
+            if option == NONE:
                 answers.add(False)
+            elif isinstance(option, (Plain, Const)):
+                kind = option.kind if isinstance(option, Plain) else type(option.value).__name__
+                answers.add(_is_kind(kind, wanted))
+            elif isinstance(option, Unknown):
+                answers.add(None)
             elif isinstance(option, Instance) and isinstance(wanted, Instance):
                 answers.add(True if wanted.cls in self.lineage(option.cls).classes else None)
             else:
@@ -920,6 +1018,8 @@ class Interpreter(Evaluator):
             lineage = self.lineage(value.cls)
             if name in self.heap[value].attributes or lineage.functions(name) or lineage.holder(name):
                 return Plain("bool") if name in self.heap[value].attributes else Const(True)
+            if not self.heap[value].assumed:
+                return prefer(Const(False), Plain("bool"))  # nothing in sight gives it that
         return Plain("bool")
 
     def _some_attribute(self, owner: Value) -> Value:
@@ -1019,13 +1119,20 @@ class Interpreter(Evaluator):
             )
             entries: dict[object, Value] = dict((*receiver.entries, *extra.entries, *keywords.items()))
             rest = [e for e in (receiver.element, extra.element) if e is not None]
-            merged = Mapping(tuple(entries.items()), join(*rest) if rest else None, receiver.outer)
+            merged = Mapping(
+                tuple(entries.items()), join(*rest) if rest else None, receiver.outer, receiver.extra
+            )
             self._rebind(node.func, merged, frame)
             return NONE
-        if name in ("clear",):
+        if name == "clear":
+            self._rebind(node.func, Mapping((), None, receiver.outer), frame)
             return NONE
+        if name == "pop" and args and isinstance(args[0], Const):
+            entries = {key: value for key, value in receiver.entries if key != args[0].value}
+            rest = Mapping(tuple(entries.items()), receiver.element, receiver.outer, receiver.extra)
+            self._rebind(node.func, rest, frame)
         if name == "copy":
-            return Mapping(receiver.entries, receiver.element)
+            return Mapping(receiver.entries, receiver.element, extra=receiver.extra)
         return _mapping_view(receiver, name, args)
 
     def _rebind(self, function: ast.expr, value: Value, frame: Frame) -> None:
@@ -1157,18 +1264,19 @@ class Interpreter(Evaluator):
         inner = frame.parent
         while inner is not None:
             if target.id in inner.env:
-                self.tell(
-                    F.Store(
-                        self.where(frame),
-                        target,
-                        "nonlocal",
-                        None,
-                        target.id,
-                        value,
-                        inner.env[target.id],
-                        reads,
+                if not self.contexts[inner.context].compiled:  # else it lives no longer than the call does
+                    self.tell(
+                        F.Store(
+                            self.where(frame),
+                            target,
+                            "nonlocal",
+                            None,
+                            target.id,
+                            value,
+                            inner.env[target.id],
+                            reads,
+                        )
                     )
-                )
                 inner.env[target.id] = join(inner.env[target.id], value)
                 return
             inner = inner.parent
@@ -1228,6 +1336,7 @@ class Interpreter(Evaluator):
                             before,
                             reads,
                             self.is_module(option),
+                            source,
                         )
                     )
                 self.heap[option].put(target.attr, value, replace=bool(self.quiet) and not frame.conditional)
@@ -1248,6 +1357,8 @@ class Interpreter(Evaluator):
                     )
                 )
             elif isinstance(option, (Tensor, Class, Function, External)):
+                if isinstance(option, Class):
+                    self.patch(option.info, target.attr, value)
                 self.tell(
                     F.Store(self.where(frame), target, "attribute", option, target.attr, value, before, reads)
                 )
@@ -1276,7 +1387,7 @@ class Interpreter(Evaluator):
         if isinstance(base, Mapping):
             if isinstance(index, Const):
                 entries = {**dict(base.entries), index.value: value}
-                new: Value = Mapping(tuple(entries.items()), base.element, base.outer)
+                new: Value = Mapping(tuple(entries.items()), base.element, base.outer, base.extra)
             else:
                 new = Mapping(base.entries, join(base.element, value) if base.element else value, base.outer)
             self._put_back(target.value, new, frame)
@@ -1297,20 +1408,49 @@ class Interpreter(Evaluator):
 
     def do_if(self, node: ast.If, frame: Frame) -> bool:
         frame.config_tested = None
+        frame.guarding = isinstance(node.body[0], ast.Raise) and not node.orelse
         answer = self.test(node.test, "if", frame)
-        undecided = answer is None and frame.config_tested is True
-        return self._branches(
-            [
-                (self._assumed(node.test, taken, frame), body)
-                for taken, body in ((True, node.body), (False, node.orelse))
-                if answer in (None, taken)
-            ],
-            frame,
-            undecided=undecided,
-        )
-
-    def _assumed(self, test: ast.expr, taken: bool, frame: Frame) -> Env:
-        return dict(self.narrow(test, taken, frame))
+        frame.guarding = False
+        undecided = answer.decided is None and frame.config_tested is True
+        guess = answer.likely
+        if undecided and guess is None and not node.orelse and _asks_for_one(node.test):
+            guess = False
+        if guess is not None and _gives_up(node.body if guess else node.orelse):
+            guess = None  # a default that raises is none
+        arms = [
+            (taken, body)
+            for taken, body in ((True, node.body), (False, node.orelse))
+            if answer.decided in (None, taken)
+        ]
+        lower = self.improbable(frame)
+        chance, before = frame.chance, frame.conditional
+        rare = undecided and guess is None and _arms_by_literal(node) > 2
+        ends: dict[bool, Env | None] = {}
+        assumed: dict[bool, Env] = {}
+        start = frame.env
+        for taken, body in arms:
+            passed_by = guess is not None and guess != taken
+            frame.env = start
+            frame.conditional = before or (undecided and guess is None)
+            if passed_by or rare:
+                if passed_by and lower is None:
+                    continue
+                frame.chance = lower or "low"
+            frame.env = dict(self.narrow(node.test, taken, frame))
+            assumed[taken] = dict(frame.env)
+            ends[taken] = frame.env if self.block(body, frame) else None
+            frame.chance = chance
+        frame.conditional = before
+        # `frame.env` is replaced by assignments inside the blocks, so each end was read after its block
+        merged = meet(*ends.values())
+        if merged is None:
+            return False
+        if len(ends) == 2 and None not in ends.values():
+            _forget(start, merged, [(assumed[taken], cast(Env, ends[taken])) for taken in ends])
+        if guess is not None and answer.decided is None and ends.get(guess) is None and lower is not None:
+            frame.chance = lower  # by default the function has ended
+        frame.env = merged
+        return True
 
     def _branches(self, branches: list[tuple[Env, list[ast.stmt]]], frame: Frame, *, undecided: bool) -> bool:
         before = frame.conditional
@@ -1320,7 +1460,6 @@ class Interpreter(Evaluator):
             frame.conditional = before or undecided
             ends.append(frame.env if self.block(body, frame) else None)
         frame.conditional = before
-        # `frame.env` is replaced by assignments inside the blocks, so each end was read after its block
         merged = meet(*ends)
         if merged is None:
             return False
@@ -1345,7 +1484,7 @@ class Interpreter(Evaluator):
             start = frame.env
             frame.env, frame.exits = dict(start), []
             if isinstance(node, ast.While):
-                if self.test(node.test, "while", frame) is False:
+                if self.test(node.test, "while", frame).decided is False:
                     break
                 frame.env = dict(self.narrow(node.test, True, frame))
             elif member is not None:
@@ -1390,6 +1529,12 @@ class Interpreter(Evaluator):
         fell = self.block(node.body, frame)
         after = frame.env
         frame.enclosing = enclosing
+        made = [v for name, v in after.items() if before.get(name) is not v] + frame.returned[known:]
+        if any(map(tensor_of, made)):
+            for handler in node.handlers:
+                caught = None if handler.type is None else self.eval(handler.type, frame)
+                reraises = isinstance(handler.body[-1], ast.Raise)
+                self.tell(F.Handler(self.where(frame), _header(handler), caught, reraises))
         if fell and node.orelse:
             fell = self.block(node.orelse, frame)
         completes = fell or len(frame.returned) > known
@@ -1420,6 +1565,8 @@ class Interpreter(Evaluator):
             self.tell(F.With(self.where(frame), item.context_expr, value, name))
             if item.optional_vars is not None:
                 entered = self.element(value) if isinstance(value, Sequence) else UNKNOWN
+                if name in K.ENTER_THEMSELVES:
+                    entered = value
                 self.assign(item.optional_vars, entered, frame)
             if name is None or not name.startswith(K.SPLITTING_CONTEXTS):
                 frame.enclosing = (*frame.enclosing, "with")
@@ -1480,6 +1627,167 @@ class Interpreter(Evaluator):
 
     def do_nonlocal(self, node: ast.Nonlocal, frame: Frame) -> None:
         frame.outside.update(dict.fromkeys(node.names, "nonlocal"))
+
+
+def _is_kind(kind: str | None, wanted: Value) -> bool | None:
+    """Whether a Python value of type `kind` (None: not known) is an instance of what `wanted` stands for."""
+    plain = [v for v in options(wanted) if isinstance(v, Plain)]
+    if (
+        kind is None
+        or any(v.kind is None for v in plain)
+        or any(isinstance(v, Unknown) for v in options(wanted))
+    ):
+        return None if plain or kind is None else False
+    kinds = {v.kind for v in plain}
+    return kind in kinds or (kind == "bool" and "int" in kinds)
+
+
+def _forget(start: Env, merged: Env, ways: list[tuple[Env, Env]]) -> None:
+    """After both ways of a test: a name that neither assigned is what it was, not what each way took it for."""
+    for name, value in start.items():
+        if name in merged and merged[name] is not value:
+            if all(end.get(name) is assumed.get(name) for assumed, end in ways):
+                merged[name] = value
+
+
+def _asks_for_one(test: ast.expr) -> bool:
+    """`x == "name"`, `"name" in x`, `x.dtype == torch.float16` (or a conjunction with one): one case of many."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(map(_asks_for_one, test.values))
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return False
+    return isinstance(test.ops[0], (ast.Eq, ast.In)) and any(
+        _is_text(side) for side in (test.left, test.comparators[0])
+    )
+
+
+def _is_text(node: ast.expr) -> bool:
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return bool(node.elts) and all(map(_is_text, node.elts))
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _arms_by_literal(node: ast.If) -> int:
+    """How many ways an `if`/`elif` chain has that compares with literals; 1 where it is none."""
+    ways = 1
+    current: ast.If | None = node
+    while current is not None and _asks_for_one(current.test):
+        ways += 1
+        inner = current.orelse
+        current = inner[0] if len(inner) == 1 and isinstance(inner[0], ast.If) else None
+    return ways
+
+
+def _gives_up(body: list[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Raise)
+
+
+def _match(name: str, args: tuple[Value, ...]) -> Value:
+    """A search in constant text for a constant pattern that only lists words: it cannot run long."""
+    pattern, text = (likely(v) for v in (*args, UNKNOWN, UNKNOWN)[:2])
+    if isinstance(pattern, Const) and isinstance(text, Const) and len(args) == 2:
+        asked, within = pattern.value, text.value
+        if isinstance(asked, str) and isinstance(within, str) and WORDS.fullmatch(asked):
+            found = getattr(re, name)(asked, within)
+            if name != "findall":
+                return NONE if found is None else ExternalInstance("re.Match")
+            return Sequence(
+                "list", tuple(Const(f) if isinstance(f, str) else UNKNOWN for f in found), UNKNOWN
+            )
+    return (
+        Sequence("list", None, Plain("str"))
+        if name == "findall"
+        else join(NONE, ExternalInstance("re.Match"))
+    )
+
+
+def _einops_call(name: str, args: tuple[Value, ...]) -> Value:
+    """einops' functions are known to Dynamo, which traces none of their parsing; their source is not read."""
+    if name.startswith("einops.layers.") and name.rpartition(".")[2][:1].isupper():
+        return ExternalInstance(name)
+    last = name.rpartition(".")[2]
+    if last == "parse_shape":
+        return Mapping((), K.SHAPE_INT)
+    subject = tensor_of(args[0]) if args else None
+    made = Tensor(subject.dtype if subject and last in ("rearrange", "repeat") else None)
+    if last == "pack":
+        return Sequence("tuple", (made, Sequence("list", None, K.SHAPE)), UNKNOWN)
+    return Sequence("list", None, made) if last == "unpack" else made
+
+
+def _type_method(kind: str, method: str, args: tuple[Value, ...]) -> Value:
+    """`str.join(a, b)`, `dict.fromkeys(keys)`, `set.difference(a, b)`."""
+    if kind == "str":
+        return text_method(args[0] if args and isinstance(args[0], Const) else Plain("str"), method, args[1:])
+    if method == "fromkeys":
+        return Mapping((), args[1] if len(args) > 1 else NONE)
+    if kind in ("set", "frozenset", "list", "tuple"):
+        first = args[0] if args else UNKNOWN
+        return (
+            first
+            if isinstance(first, Sequence)
+            else Sequence("set" if "set" in kind else "list", None, UNKNOWN)
+        )
+    return NONE if method in ("__setattr__", "__init__", "__delattr__") else UNKNOWN
+
+
+def text_method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value:
+    """A method of a Python value that is no container; of constant text, what it gives where all is constant."""
+    if isinstance(receiver, Plain) and receiver.kind != "str":
+        return Plain(None, receiver.origin)
+    text = receiver.value if isinstance(receiver, Const) else None
+    if isinstance(text, str) and name == "join" and args and isinstance(args[0], (Sequence, Mapping)):
+        members = _texts(args[0])
+        if members is not None and len(text) + sum(map(len, members)) < MAX_TEXT:
+            return Const(text.join(members))
+    if (
+        isinstance(text, str)
+        and name in PURE_TEXT
+        and all(isinstance(a, Const) for a in args)
+        and len(text) < MAX_TEXT
+    ):
+        try:
+            found = getattr(text, name)(*(cast(Const, a).value for a in args))
+        except (TypeError, ValueError):
+            return UNKNOWN
+        if isinstance(found, list):
+            return Sequence("list", tuple(map(Const, found)), UNKNOWN)
+        return Const(found) if not isinstance(found, str) or len(found) < MAX_TEXT else Plain("str")
+    if name in ("split", "rsplit", "splitlines", "partition", "rpartition"):
+        return Sequence("list", None, Plain("str"))
+    if name.startswith("is") or name in ("startswith", "endswith"):
+        return Plain("bool")
+    return Plain("int") if name in ("find", "rfind", "index", "rindex", "count") else Plain("str")
+
+
+def _texts(value: Sequence | Mapping) -> list[str] | None:
+    """The members of a container that is joined, where all of them are constant text."""
+    if isinstance(value, Mapping):
+        found: list[object] = [key for key, _ in value.entries] if value.element is None else [None]
+    else:
+        found = [v.value if isinstance(v, Const) else None for v in value.items or (NONE,)]
+    return cast("list[str]", found) if all(isinstance(v, str) for v in found) else None
+
+
+def _of_tensors(value: Value) -> Value:
+    """What a model is to predict: tensors, in whatever container."""
+    if isinstance(value, Unknown):
+        return TAINTED
+    if isinstance(value, Sequence):
+        items = None if value.items is None else tuple(map(_of_tensors, value.items))
+        return Sequence(value.kind, items, _of_tensors(value.element))
+    if isinstance(value, Mapping) and value.element is not None:
+        return Mapping(value.entries, _of_tensors(value.element))
+    return value
+
+
+def given(value: Value) -> Value:
+    """A parameter's value, its tensors marked as coming in from outside."""
+    if isinstance(value, Tensor):
+        return Tensor(value.dtype, value.sure, given=True)
+    if isinstance(value, Choice):
+        return Choice(tuple(map(given, value.options)), value.likely)
+    return value
 
 
 def _positional(spec: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
@@ -1546,6 +1854,8 @@ def _number(name: str, value: Value, answer: bool | None) -> Value:
 def _length(value: Value) -> Value:
     if isinstance(value, Sequence) and value.items is not None and not value.outer:
         return Const(len(value.items))
+    if isinstance(value, Mapping) and value.element is None and not value.outer:
+        return Const(len(value.entries))
     return K.SHAPE_INT if tensor_of(value) else Plain("int")
 
 
@@ -1569,7 +1879,20 @@ def _mapping_view(held: Mapping, name: str, args: tuple[Value, ...]) -> Value:
             found = dict(held.entries).get(args[0].value)
             if found is not None:
                 return found
-            return join(held.element, default) if held.element is not None else default
+            if held.element is None:
+                return default
+            return prefer(default, held.element) if held.extra else join(held.element, default)
         found = one_of(values)
+        if held.extra:
+            return prefer(default, found)
         return found if isinstance(found, Unknown) else join(found, default)
     return UNKNOWN
+
+
+def _header(handler: ast.ExceptHandler) -> ast.expr:
+    """The classes that an `except` names; the word itself where it names none."""
+    if handler.type is not None:
+        return handler.type
+    word = ast.copy_location(ast.Name("except", ast.Load()), handler)
+    word.end_lineno, word.end_col_offset = handler.lineno, handler.col_offset + len("except")
+    return word

@@ -131,6 +131,10 @@ SPLITTING_CONTEXTS = (
 """Contexts in which a break splits the frame instead of ending it (measured for torch.no_grad)."""
 
 
+ENTER_THEMSELVES = frozenset({"contextlib.ExitStack", "torch.profiler.profile", "open"})
+"""Context managers that `with ... as name` binds to the name."""
+
+
 def first(args: tuple[Value, ...], keywords: dict[str, Value], name: str, position: int = 0) -> Value | None:
     """The argument given by position or by name, or None."""
     return args[position] if len(args) > position else keywords.get(name)
@@ -184,7 +188,7 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
     if base == "numpy":
         return ExternalInstance("numpy.ndarray")
     if base in ("storage", "untyped_storage"):
-        return Plain("Storage")
+        return ExternalInstance("torch.UntypedStorage")
     if base in PAIRS:
         dim = first(args, keywords, "dim")
         if base in ALWAYS_PAIRS or (dim is not None and not isinstance(dim, Tensor) and dim != NONE):
@@ -264,6 +268,22 @@ def binary(op: str, left: Value, right: Value) -> Value:
     return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None)
 
 
+UNUSUAL = frozenset(
+    "torch.float16 torch.half torch.bfloat16 torch.float64 torch.double torch.complex64 torch.complex128 "
+    "torch.sparse_coo torch.sparse_csr torch.sparse_csc torch.sparse_bsr torch.sparse_bsc torch.jagged".split()
+)
+"""Data types and layouts that a model does not see unless asked to."""
+UNUSUAL_KINDS = frozenset("is_sparse is_sparse_csr is_quantized is_mkldnn is_nested".split())
+"""Attributes of a tensor that are False unless somebody made it so."""
+
+
+def is_unusual(value: Value) -> bool:
+    """One of UNUSUAL, or a collection of such."""
+    if isinstance(value, Sequence):
+        return bool(value.items) and all(map(is_unusual, value.items or ()))
+    return isinstance(value, External) and value.name in UNUSUAL
+
+
 def external_attribute(name: str) -> Value:
     """What a dotted external name stands for when it is read and not called."""
     if name in ("torch.inf", "torch.pi", "torch.e", "torch.nan", "math.pi", "math.inf", "math.e", "math.nan"):
@@ -279,6 +299,8 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
     """What calling the external `name` gives, or None where nothing is known of that name."""
     if name in DEAD_UNDER_DYNAMO:
         return Const(DEAD_UNDER_DYNAMO[name])
+    if name.endswith("()"):  # a function that an opaque decorator hides
+        return TAINTED if any(map(holds_tensor, args)) else UNKNOWN
     if name.startswith("torch."):
         return _torch_call(name, args, keywords)
     root = name.partition(".")[0]
@@ -290,9 +312,7 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
         )
     if root == "random":
         return Plain(None, "random")
-    if name.startswith(
-        ("os.", "time.", "sys.", "platform.", "re.", "json.", "inspect.", "string.", "logging.")
-    ):
+    if name.startswith(("os.", "time.", "sys.", "platform.", "re.", "json.", "inspect.", "logging.")):
         if name == "logging.getLogger":
             return ExternalInstance("logging.Logger")
         return Plain()
@@ -305,12 +325,19 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
         return Mapping((), None)
     if name == "collections.defaultdict":
         return Mapping((), UNKNOWN)
+    if root == "tqdm" and args:
+        return args[0]
     if root == "einops" and args:
         return Tensor(None)
     if root in (
         "ctypes",
         "threading",
         "contextlib",
+        "contextvars",
+        "decimal",
+        "fractions",
+        "hashlib",
+        "queue",
         "datetime",
         "pathlib",
         "uuid",
@@ -429,6 +456,8 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         return _operation(
             short, Tensor(subject.dtype) if subject else Tensor(), args[1:] if args else (), keywords
         )
+    if short in ("backends.cuda.sdp_kernel", "backends.cudnn.flags"):
+        return ExternalInstance(name)
     if short.startswith(
         ("cuda.", "backends.", "distributed.", "version.", "mps.", "xpu.", "cpu.", "accelerator.")
     ):

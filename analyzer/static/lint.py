@@ -20,7 +20,6 @@ from tcready.schema import (
     Finding,
     Fix,
     Level,
-    Mode,
     Origin,
     Skipped,
     SourceText,
@@ -32,11 +31,14 @@ from tcready.schema import (
     is_installed,
 )
 from tcready.static import locate
+from tcready.static.cache import Reading
 from tcready.static.facts import Fact, Loop, Test
-from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
+from tcready.static.index import ClassInfo, FunctionInfo, Library, ModuleInfo, Program
 from tcready.static.interp import Interpreter
+from tcready.static.parts import CHANCES, Part, codes, combine
 from tcready.static.rule import Claim, Rule
 from tcready.static.source import UnreadableError
+from tcready.static.targets import LintOptions, Unit, units
 from tcready.static.tree import module_tree
 from tcready.static.values import (
     NONE,
@@ -47,6 +49,7 @@ from tcready.static.values import (
     Tensor,
     Unknown,
     Value,
+    likely,
     options,
     tensor_of,
 )
@@ -56,30 +59,8 @@ if TYPE_CHECKING:
     from tcready.static.graph import CallGraph
 
 Suggest: TypeAlias = "Callable[[str, Rule, Located], str | None]"
-CHANCES: tuple[Confidence, ...] = ("low", "medium", "high")
 STACK = 6000
 """Python frames that interpretation may nest: long chains of `elif` and of operators recurse."""
-FAMILIES = frozenset({"TCR", *(f"TCR{family}" for family in range(1, 7))})
-"""Prefixes that may be asked for even where a family holds no rule yet."""
-IGNORED_FOLDERS = frozenset(
-    {"__pycache__", "node_modules", "build", "dist", "site-packages", "venv", "env", "__pypackages__"}
-)
-
-
-@dataclass(frozen=True)
-class LintOptions:
-    root: Path
-    mode: Mode | None = "infer"
-    """What `self.training` is taken for; None for both."""
-    select: tuple[str, ...] = ()
-    """Prefixes of rule codes; empty for all."""
-    ignore: tuple[str, ...] = ()
-    search_path: tuple[Path, ...] | None = None
-    """Where installed packages are looked for; None for this interpreter's path."""
-    low: bool = False
-    """Keep findings of low confidence."""
-    third_party: bool | None = None
-    """Follow calls into other people's packages; None: where a class or function was named, not for files."""
 
 
 @dataclass(frozen=True)
@@ -110,44 +91,54 @@ def lint(
     target that does not exist or a name that is not there. `suggest` gives the diff of a rule's suggested
     change at a place (path as shown, rule, place).
     """
+    known = [rule.code for rule in rules]
+    select, ignore = codes(options.select, known), codes(options.ignore, known)
+    library = Library()
+    parts = [examine(unit, rules, options, suggest, library)[0] for unit in units(targets, options.root)]
+    return combine(parts, select, ignore)
+
+
+def examine(
+    unit: Unit, rules: Sequence[Rule], options: LintOptions, suggest: Suggest | None, library: Library
+) -> tuple[Part, Reading]:
+    """What is found in one unit, and what that depends on. Raises TcreadyError as `lint`.
+
+    `select` and `ignore` of the options are left to who combines the parts.
+    """
     collecting = gc.isenabled()
     gc.disable()  # what is built is kept to the end; walking it again and again took a third of the time
     try:
-        return _lint(targets, rules, options, suggest)
+        return _examine(unit, rules, options, suggest, library)
     finally:
         if collecting:
             gc.enable()
 
 
-def _lint(
-    targets: Sequence[str], rules: Sequence[Rule], options: LintOptions, suggest: Suggest | None
-) -> StaticResult:
-    select, ignore = _codes(options.select, rules), _codes(options.ignore, rules)
+def _examine(
+    unit: Unit, rules: Sequence[Rule], options: LintOptions, suggest: Suggest | None, library: Library
+) -> tuple[Part, Reading]:
     search_path = options.search_path or locate.default_search_path(options.root)
-    packages = tuple(dict.fromkeys(t.split("::")[0].split(".")[0] for t in targets if _is_dotted(t)))
-    program = Program(options.root, search_path, packages, third_party=False)
+    packages = () if unit.path is not None else (unit.place.partition(".")[0],)
+    program = Program(
+        options.root, search_path, packages, third_party=False, folder=unit.folder, library=library
+    )
     skipped: dict[Path, str] = {}
-    entries = [entry for target in targets for entry in _entries(target, program, options.root, skipped)]
+    entries = list(_entries(unit, program, skipped))
     training = None if options.mode is None else options.mode == "train"
-    wanted = options.third_party
-    if wanted is None:
-        wanted = any(entry.name is not None for entry in entries)
+    wanted = options.third_party if options.third_party is not None else unit.name is not None
     programs = [program]
-    if wanted and all(_is_dotted(target) for target in targets):
+    if wanted and unit.path is None:
         # an installed package was named: what it needs is installed with it, so one reading of all is enough
         programs = [program.widened()]
-    elif wanted and _uses_third_party(program, search_path):
+    elif wanted and _uses_third_party(program):
         programs.append(program.widened())
-    passes = [_Pass(Interpreter(each, training), entries) for each in programs]
-    reached = {analysis.target for analysis in passes[-1].analyses}
-    for entry in entries:
-        if entry.name is not None and entry.target not in reached and not passes[-1].warnings:
-            raise TcreadyError(
-                f"{entry.target}: {entry.name} is no nn.Module class with a forward, no such instance and no "
-                "function whose source is read"
-            )
+    passes = [_Pass(Interpreter(each, training, options.low), entries) for each in programs]
+    if unit.name is not None and entries and not passes[-1].analyses and not passes[-1].warnings:
+        raise TcreadyError(
+            f"{unit.target}: {unit.name} is no nn.Module class with a forward, no such instance and no "
+            "function whose source is read"
+        )
     findings: dict[tuple[str, int, int, str], Finding] = {}
-    targets_found: list[StaticTarget] = []
     for run in passes:
         # own code is judged without what happens to be installed, other people's code with it
         origins: list[Origin] = ["own"] if run is passes[0] else []
@@ -156,122 +147,69 @@ def _lint(
         for origin in origins:
             made = run.findings(rules, options, suggest, origin)
             findings.update({key: f for key, f in made.items() if key not in findings})
-        if run is passes[-1]:
-            targets_found = run.targets(findings)
-    last = passes[-1].interpreter
-    hidden = {key for run in passes for key in run.silenced}
-    hidden |= {
-        k for k in findings if (select and not k[3].startswith(select)) or k[3].startswith(ignore or "?")
-    }
-    told = (finding for key, finding in findings.items() if key not in hidden)
-    everything = sorted(told, key=lambda f: (f.path, f.line, f.column, f.rule or ""))
-    shown = {f.path for f in everything}
-    sources = _sources(last.program, options.root, shown, {e.module.path for e in entries})
-    unread = {**program.skipped, **skipped} if skipped or program.skipped else {}
-    return StaticResult(
-        findings=tuple(everything),
-        targets=tuple(targets_found),
-        sources=tuple(sources),
+    last = passes[-1]
+    targets = last.targets(findings)
+    silenced = {key for run in passes for key in run.silenced}
+    told = sorted(findings, key=lambda key: (findings[key].path, *key[1:]))
+    shown = {finding.path for finding in findings.values()}
+    named = display_path(str(entries[0].module.path if entries else unit.path), str(options.root))
+    unread = {**program.skipped, **skipped}
+    part = Part(
+        findings=tuple(findings[key] for key in told),
+        silenced=tuple(position for position, key in enumerate(told) if key in silenced),
+        targets=tuple(targets),
+        sources=tuple(_sources(last.interpreter.program, options.root, shown | {named})),
+        named=named,
         skipped=tuple(
             Skipped(display_path(str(path), str(options.root)), reason)
             for path, reason in sorted(unread.items())
         ),
         warnings=tuple(dict.fromkeys(w for run in passes for w in run.warnings)),
-        statistics=_statistics(passes[0].interpreter, last, options.root),
+        **_reach(passes[0].interpreter, last.interpreter, options.root),
     )
+    reading = Reading(
+        tuple(dict.fromkeys(path for each in (program, *programs) for path in each.opened)),
+        {name: path for each in (program, *programs) for name, path in each.lookups.items()},
+        program.search_path,
+    )
+    return part, reading
 
 
-def _codes(prefixes: Sequence[str], rules: Sequence[Rule]) -> tuple[str, ...]:
-    """Codes or prefixes of them as given, upper-case. Raises TcreadyError for one that fits no rule."""
-    found = tuple(prefix.strip().upper() for prefix in prefixes)
-    for prefix in found:
-        if prefix not in FAMILIES and not any(rule.code.startswith(prefix) for rule in rules):
-            raise TcreadyError(f"{prefix}: no rule has a code like that; `tcready rules` lists them")
-    return found
-
-
-# targets
-
-
-def _is_dotted(target: str) -> bool:
-    """`pkg.mod::Name`, as opposed to a path."""
-    place, _, name = target.partition("::")
-    return bool(name) and "/" not in place and "\\" not in place and not place.endswith(".py")
-
-
-def _entries(target: str, program: Program, root: Path, skipped: dict[Path, str]) -> Iterator[Entry]:
-    place, _, name = target.partition("::")
-    if _is_dotted(target):
-        module = program.module(place)
-        if module is None:
-            if locate.find_module(place, program.search_path) is None:
-                raise TcreadyError(
-                    f"{target}: no module {place!r} on the search path; is its package installed here?"
-                )
-            reason = next(iter(program.skipped.values()), "its source is not read")
-            raise TcreadyError(f"{target}: {reason}")
-        yield _named(target, module, name)
+def _entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[Entry]:
+    """The unit's entry; none where its file cannot be read."""
+    if unit.path is not None:
+        try:
+            module = program.file(unit.path)
+        except UnreadableError as error:
+            skipped[unit.path] = str(error)
+            return
+        yield Entry(unit.target, module, None) if unit.name is None else _named(unit, module)
         return
-    path = (root / place).resolve() if not Path(place).is_absolute() else Path(place)
-    if path.is_dir():
-        if name:
-            raise TcreadyError(f"{target}: {place} is a folder; name the file that holds {name}")
-        for file in _python_files(path):
-            yield from _file_entries(file, display_path(str(file), str(root)), None, program, skipped)
-        return
-    if not path.exists():
-        raise TcreadyError(f"{place}: no such file or folder")
-    yield from _file_entries(path, target, name or None, program, skipped)
+    found = program.module(unit.place)
+    if found is None:
+        if program.find(unit.place) is None:
+            raise TcreadyError(
+                f"{unit.target}: no module {unit.place!r} on the search path; is its package installed here?"
+            )
+        reason = next(iter(program.skipped.values()), "its source is not read")
+        raise TcreadyError(f"{unit.target}: {reason}")
+    yield _named(unit, found)
 
 
-def _python_files(folder: Path) -> Iterator[Path]:
-    try:
-        inside = sorted(folder.iterdir())
-    except OSError:  # a folder that may not be read holds nothing of ours
-        return
-    for path in inside:
-        if _is_folder(path):
-            hidden = path.name.startswith(".") or path.name.endswith(".egg-info")
-            if path.name not in IGNORED_FOLDERS and not hidden and not path.is_symlink():
-                yield from _python_files(path)
-        elif path.suffix == ".py":
-            yield path
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
-
-
-def _file_entries(
-    path: Path, target: str, name: str | None, program: Program, skipped: dict[Path, str]
-) -> Iterator[Entry]:
-    try:
-        module = program.file(path)
-    except UnreadableError as error:
-        skipped[path] = str(error)
-        return
-    if name is None:
-        yield Entry(target, module, None)
-    else:
-        yield _named(target, module, name)
-
-
-def _named(target: str, module: ModuleInfo, name: str) -> Entry:
+def _named(unit: Unit, module: ModuleInfo) -> Entry:
+    name = unit.name or ""
     if name.split(".")[0] not in module.bindings and not module.stars:
         known = [
             n for n, b in module.bindings.items() if any(isinstance(x, (ClassInfo, FunctionInfo)) for x in b)
         ]
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
         raise TcreadyError(
-            f"{target}: no {name!r} in {module.path.name}" + (f"; it has {shown}" if shown else "")
+            f"{unit.target}: no {name!r} in {module.path.name}" + (f"; it has {shown}" if shown else "")
         )
-    return Entry(target, module, name)
+    return Entry(unit.target, module, name)
 
 
-def _uses_third_party(program: Program, search_path: tuple[Path, ...]) -> bool:
+def _uses_third_party(program: Program) -> bool:
     roots = {
         name.partition(".")[0]
         for module in program.modules()
@@ -280,14 +218,12 @@ def _uses_third_party(program: Program, search_path: tuple[Path, ...]) -> bool:
         if (name := getattr(binding, "module", None)) and isinstance(name, str)
     }
     return any(
-        not locate.is_opaque(root)
-        and (path := locate.find_module(root, search_path)) is not None
-        and not program.is_own(path)
-        for root in roots
+        not locate.is_opaque(root) and (path := program.find(root)) is not None and not program.is_own(path)
+        for root in sorted(roots)
     )
 
 
-# one interpretation of all entries
+# one interpretation of a unit
 
 
 class _Pass:
@@ -397,6 +333,8 @@ class _Pass:
             for kind in rule.facts:
                 listening.setdefault(kind, []).append(rule)
         claims: dict[tuple[str, int, int, str], tuple[Rule, Claim, Fact, Confidence]] = {}
+        judged: dict[tuple[object, ...], list[tuple[Rule, Claim, Confidence]]] = {}
+        alike = _Alike()
         origins: dict[str, str] = {}
         for fact in self.interpreter.facts:
             path = fact.where.path
@@ -404,14 +342,22 @@ class _Pass:
                 origins[path] = "own" if self.interpreter.program.is_own(Path(path)) else "third_party"
             if origins[path] != wanted:
                 continue
-            for rule in listening.get(type(fact), ()):
-                for claim in _claims(rule, fact):
-                    confidence = _confidence(fact, claim, rule)
-                    key = (path, fact.node.lineno, fact.node.col_offset, rule.code)
-                    self.places.setdefault(key, set()).add(fact.where.context)
-                    known = claims.get(key)
-                    if known is None or CHANCES.index(confidence) > CHANCES.index(known[3]):
-                        claims[key] = (rule, claim, fact, confidence)
+            asked = listening.get(type(fact))
+            if asked is None:
+                continue
+            same = alike(fact)
+            if same not in judged:
+                judged[same] = [
+                    (rule, claim, _confidence(fact, claim, rule))
+                    for rule in asked
+                    for claim in _claims(rule, fact)
+                ]
+            for rule, claim, confidence in judged[same]:
+                key = (path, fact.node.lineno, fact.node.col_offset, rule.code)
+                self.places.setdefault(key, set()).add(fact.where.context)
+                known = claims.get(key)
+                if known is None or CHANCES.index(confidence) > CHANCES.index(known[3]):
+                    claims[key] = (rule, claim, fact, confidence)
         if not claims:
             return {}
         chains = self._chains()
@@ -434,7 +380,6 @@ class _Pass:
 
     @cached_property
     def graph(self) -> CallGraph:
-        """networkx costs 0.15 s to import: only where something was found."""
         from tcready.static.graph import CallGraph
 
         return CallGraph(self.interpreter)
@@ -473,11 +418,11 @@ class _Pass:
         if isinstance(node, ast.ClassDef):  # the header alone, never a body
             last, end = node.lineno, node.col_offset + len(f"class {node.name}")
         column, end_column = source.column(node.lineno, node.col_offset), source.column(last, end)
-        located = concrete.locate(node.lineno, column, last, end_column)
-        written = located.code if located else text
+        written = concrete.written(node.lineno, column, last, end_column)
         diff = None
-        if suggest is not None and located is not None and origin == "own":
-            diff = suggest(shown, rule, located)
+        if suggest is not None and rule.rewrite is not None and origin == "own":
+            located = concrete.locate(node.lineno, column, last, end_column)
+            diff = suggest(shown, rule, located) if located is not None else None
         return Finding(
             rule=rule.code,
             name=rule.name,
@@ -502,7 +447,7 @@ class _Pass:
         )
 
     def _concrete(self, path: str) -> Concrete:
-        """The concrete syntax of an analysed file; libcst is loaded once something is suspected."""
+        """The concrete syntax of an analysed file."""
         from tcready.static.concrete import Concrete
 
         if path not in self._read:
@@ -574,6 +519,22 @@ def _named_by_others(classes: Sequence[ClassInfo]) -> set[str]:
     return found
 
 
+class _Alike:
+    """What rules may ask of a fact: all but the number of its context. Half of all facts differ in that alone."""
+
+    def __init__(self) -> None:
+        self._names: dict[type, tuple[str, ...]] = {}
+
+    def __call__(self, fact: Fact) -> tuple[object, ...]:
+        kind = type(fact)
+        if kind not in self._names:
+            names = (field.name for field in dataclasses.fields(fact))
+            self._names[kind] = tuple(name for name in names if name != "where")
+        where = fact.where
+        values = [getattr(fact, name) for name in self._names[kind]]
+        return kind, where.enclosing, where.chance, where.conditional, *values
+
+
 def _claims(rule: Rule, fact: Fact) -> Iterable[Claim]:
     found = rule.check(fact)
     if found is None:
@@ -604,6 +565,8 @@ def _sureness(value: Any) -> Iterator[Confidence]:
     if tensor is not None:
         if not tensor.sure:
             yield "medium"
+        if tensor_of(likely(value)) is None:  # only what somebody passes in place of the default is one
+            yield "low"
         others = [v for v in options(value) if not isinstance(v, Tensor) and v != NONE]
         if others:  # what was joined here is as likely something else
             yield "medium" if all(isinstance(v, Unknown) for v in others) else "low"
@@ -636,28 +599,38 @@ def _first_sentence(text: str) -> str:
     return head.rstrip(".:") if head else "See the rule"
 
 
-def _sources(program: Program, root: Path, shown: set[str], named: set[Path]) -> Iterator[SourceText]:
+def _sources(program: Program, root: Path, shown: set[str]) -> Iterator[SourceText]:
     found = []
     for module in program.modules():
         path = display_path(str(module.path), str(root))
-        if path in shown or module.path in named:
+        if path in shown:
             found.append(SourceText(path, module.source.sha256, module.source.text))
     yield from sorted(found, key=lambda s: s.path)
 
 
-def _statistics(own: Interpreter, wide: Interpreter, root: Path) -> dict[str, Any]:
-    reached = {
-        f"{display_path(c.path, str(root))}::{c.symbol}"
-        for c in wide.contexts
-        if c.function is not None and c.compiled
-    }
-    calls = wide.calls
+def _reach(own: Interpreter, wide: Interpreter, root: Path) -> dict[str, Any]:
+    """The fields of a Part that count what was reached."""
+    shown: dict[str, str] = {}
+
+    def show(path: str) -> str:
+        if path not in shown:
+            shown[path] = display_path(path, str(root))
+        return shown[path]
+
+    calls: dict[str, dict[str, bool]] = {}
+    for (path, line, column), resolved in wide.calls.items():
+        calls.setdefault(show(path), {})[f"{line}:{column}"] = resolved
     return {
-        "files": len(wide.program.modules()),
-        "functions": len(reached),
-        "calls": len(calls),
-        "calls_resolved": sum(calls.values()),
-        "calls_unresolved": len(calls) - sum(calls.values()),
-        "calls_cut": wide.cut + own.cut if own is not wide else wide.cut,
-        "reached": sorted(reached),
+        "files": tuple(sorted(show(str(module.path)) for module in wide.program.modules())),
+        "reached": tuple(
+            sorted(
+                {
+                    f"{show(c.path)}::{c.symbol}"
+                    for c in wide.contexts
+                    if c.function is not None and c.compiled
+                }
+            )
+        ),
+        "calls": calls,
+        "cut": wide.cut + own.cut if own is not wide else wide.cut,
     }

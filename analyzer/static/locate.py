@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 OPAQUE = frozenset(
@@ -30,8 +29,10 @@ def default_search_path(root: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys((root, *found)))
 
 
-@cache
-def _additions(folder: Path) -> tuple[tuple[Path, ...], tuple[tuple[str, Path], ...]]:
+Additions = tuple[tuple[Path, ...], tuple[tuple[str, Path], ...]]
+
+
+def additions(folder: Path) -> Additions:
     """Plain folders named by the `.pth` files of `folder`, and the packages its editable finders map."""
     folders: list[Path] = []
     mapping: list[tuple[str, Path]] = []
@@ -64,10 +65,12 @@ def _additions(folder: Path) -> tuple[tuple[Path, ...], tuple[tuple[str, Path], 
     return tuple(folders), tuple(mapping)
 
 
-def find_module(name: str, search_path: Iterable[Path]) -> Path | None:
+def find_module(
+    name: str, search_path: Iterable[Path], additions: Callable[[Path], Additions] = additions
+) -> Path | None:
     """The file of module `name` (`__init__.py` for a package), or None.
 
-    A namespace package has no file: None, though its members are found.
+    A namespace package has no file: None, though its members are found. `additions` may remember its answers.
     """
     parts = name.split(".")
     for folder in search_path:
@@ -76,7 +79,7 @@ def find_module(name: str, search_path: Iterable[Path]) -> Path | None:
             return found
         if not folder.name.endswith("-packages"):
             continue
-        folders, mapping = _additions(folder)
+        folders, mapping = additions(folder)
         for extra in folders:
             found = _below(extra, parts)
             if found is not None:

@@ -39,19 +39,20 @@ class Lineage:
 
     def functions(self, name: str, after: ClassInfo | None = None) -> list[FunctionInfo]:
         """The definitions of a method, nearest class first found."""
-        for cls in self._from(after):
+        for cls in self.after(after):
             if name in cls.functions:
                 return cls.functions[name]
         return []
 
-    def _from(self, after: ClassInfo | None) -> tuple[ClassInfo, ...]:
+    def after(self, after: ClassInfo | None) -> tuple[ClassInfo, ...]:
+        """The classes that come behind one (None: all of them)."""
         if after is None or after not in self.classes:
             return self.classes
         return self.classes[self.classes.index(after) + 1 :]
 
     def holder(self, name: str, after: ClassInfo | None = None) -> ClassInfo | None:
         """The nearest class that assigns or nests `name`; an annotation alone makes no attribute."""
-        for cls in self._from(after):
+        for cls in self.after(after):
             if cls.assigned.get(name) is not None or name in cls.inner:
                 return cls
         return None
@@ -63,6 +64,8 @@ class Object:
 
     outer: bool
     attributes: dict[str, Value] = field(default_factory=dict)
+    assumed: bool = False
+    """It comes from outside: what its class gives it are defaults."""
     members: Value | None = None
     """What a ModuleList, Sequential, ModuleDict or ParameterList holds."""
 

@@ -35,6 +35,8 @@ class Frame:
     config_tested: bool | None = None
     """Whether the test last asked is decided by configuration or by how the model is called, not by data;
     None before it asked."""
+    guarding: bool = False
+    """The test that is being asked belongs to an `if` that does nothing but raise."""
     outside: dict[str, str] = field(default_factory=dict)
     """Names declared `global` or `nonlocal` here."""
     depth: int = 0

@@ -52,6 +52,11 @@ def read(path: Path) -> Source:
         data = path.read_bytes()
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror or error}") from None
+    return parse(path, data, hashlib.sha256(data).hexdigest())
+
+
+def parse(path: Path, data: bytes, sha256: str) -> Source:
+    """The source of a file that holds `data`. Raises UnreadableError as `read` does."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode(encoding)
@@ -73,4 +78,4 @@ def read(path: Path) -> Source:
         raise UnreadableError(f"cannot be parsed: {error}") from None
     except (RecursionError, MemoryError):
         raise UnreadableError("cannot be parsed: nested too deeply") from None
-    return Source(path, text, tree, hashlib.sha256(data).hexdigest())
+    return Source(path, text, tree, sha256)

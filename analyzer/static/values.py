@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import EllipsisType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo
 
@@ -27,6 +27,8 @@ class Tensor:
     sure: bool = True
     leaf: bool = False
     """A parameter or buffer of a module."""
+    given: bool = False
+    """Comes straight in as an argument of what is compiled: small integers may be guarded by value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +92,8 @@ class Mapping:
     entries: tuple[tuple[object, Value], ...]
     element: Value | None
     outer: bool = False
+    extra: bool = False
+    """What else it may hold is not given as a rule: the `**kwargs` of a function."""
     depth: int = field(init=False, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 
@@ -101,7 +105,7 @@ class Mapping:
             object.__setattr__(self, "entries", ())
             object.__setattr__(self, "element", UNKNOWN)
         object.__setattr__(self, "depth", depth)
-        object.__setattr__(self, "_hash", hash((self.entries, self.element, self.outer)))
+        object.__setattr__(self, "_hash", hash((self.entries, self.element, self.outer, self.extra)))
 
     def __hash__(self) -> int:
         return self._hash
@@ -174,6 +178,8 @@ class Choice:
     """One of several values; never nested, never of one."""
 
     options: tuple[Value, ...]
+    likely: int = 0
+    """So many of the first options are what holds where nothing else is said (a default); 0: all alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +234,14 @@ def options(value: Value) -> tuple[Value, ...]:
 
 def join(*values: Value) -> Value:
     """What is known of a value that is one of `values`."""
+    if any(isinstance(value, Choice) and value.likely for value in values):
+        return prefer(
+            join(*map(likely, values)), _union(option for value in values for option in options(value))
+        )
+    return _union(values)
+
+
+def _union(values: Iterable[Value]) -> Value:
     found: list[Value] = []
     for value in values:
         for option in options(value):
@@ -247,12 +261,53 @@ def join(*values: Value) -> Value:
     return Choice(tuple(found))
 
 
+def prefer(first: Value, other: Value) -> Value:
+    """`first` where nothing else is said, `other` else."""
+    chosen = options(likely(first))
+    rest = tuple(dict.fromkeys(v for v in (*options(first), *options(other)) if v not in chosen))
+    if len(chosen) + len(rest) > MAX_OPTIONS:
+        rest = (UNKNOWN,)
+    return Choice((*chosen, *rest), len(chosen)) if rest else first
+
+
+def likely(value: Value) -> Value:
+    """What a value is where nothing else is said: the defaults of parameters and of configuration."""
+    if not isinstance(value, Choice) or not value.likely:
+        return value
+    return value.options[0] if value.likely == 1 else Choice(value.options[: value.likely])
+
+
+def whole(value: Value) -> Value:
+    """Everything a value may be, nothing preferred."""
+    return _union(options(value)) if isinstance(value, Choice) and value.likely else value
+
+
+def lift(apply: Callable[..., Value], *values: Value) -> Value:
+    """`apply(*values)`, what it gives for the likely values first."""
+    result = apply(*map(whole, values))
+    if not any(isinstance(v, Choice) and v.likely for v in values):
+        return result
+    guess = apply(*map(likely, values))
+    return result if guess == result else prefer(guess, result)
+
+
+def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
+    """The alternatives of `value` for which `wanted` holds; unknown where there is none."""
+    rest = [v for v in options(value) if wanted(v)]
+    if not rest:
+        return UNKNOWN
+    first = [v for v in options(likely(value)) if wanted(v)]
+    return prefer(join(*first), join(*rest)) if first else join(*rest)
+
+
 def _merge(a: Value, b: Value) -> Value | None:
     """The join of two single values where they collapse into one, else None."""
     if a == b:
         return a
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return Tensor(a.dtype if a.dtype == b.dtype else None, a.sure and b.sure, a.leaf and b.leaf)
+        return Tensor(
+            a.dtype if a.dtype == b.dtype else None, a.sure and b.sure, a.leaf and b.leaf, a.given and b.given
+        )
     if isinstance(a, Unknown) and isinstance(b, Unknown):
         return Unknown(a.tainted or b.tainted)
     if isinstance(a, Plain) and isinstance(b, Plain):
@@ -269,6 +324,8 @@ def _merge(a: Value, b: Value) -> Value | None:
                 return Plain(type(one.value).__name__ if same else None, "config")
     if isinstance(a, Sequence) and isinstance(b, Sequence):
         kind = a.kind if a.kind == b.kind else "list"
+        if kind == "tuple" and a.items and b.items and abs(len(a.items) - len(b.items)) in (1, 2):
+            return None  # what a function returns with and without an extra: its places stay apart
         if (
             a.items is not None
             and b.items is not None
@@ -284,7 +341,9 @@ def _merge(a: Value, b: Value) -> Value | None:
         for key, value in b.entries:
             merged[key] = join(merged[key], value) if key in merged else value
         rest = [v for v in (a.element, b.element) if v is not None]
-        return Mapping(tuple(merged.items()), join(*rest) if rest else None, a.outer or b.outer)
+        return Mapping(
+            tuple(merged.items()), join(*rest) if rest else None, a.outer or b.outer, a.extra and b.extra
+        )
     return None
 
 
@@ -340,8 +399,17 @@ def number_from_tensor(value: Value) -> bool:
 
 def without_none(value: Value) -> Value:
     """The value once `is not None` has been established."""
-    rest = [v for v in options(value) if v != NONE]
-    return join(*rest) if rest else UNKNOWN
+    return keep(value, lambda v: v != NONE)
+
+
+class Answer(NamedTuple):
+    """What the source says of a test: `decided` for good, or only `likely` where nothing else is said."""
+
+    decided: bool | None
+    likely: bool | None
+
+    def __invert__(self) -> Answer:
+        return Answer(*(None if part is None else not part for part in self))
 
 
 def truth(value: Value) -> bool | None:
@@ -355,6 +423,8 @@ def _truth(value: Value) -> bool | None:
         return bool(value.value)
     if isinstance(value, Sequence) and value.items is not None and not value.outer:
         return bool(value.items)
+    if isinstance(value, Mapping) and value.element is None and not value.outer:
+        return bool(value.entries)
     if isinstance(value, (Class, Function, Method, Module, External)):
         return True
     return None

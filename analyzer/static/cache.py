@@ -1,0 +1,208 @@
+"""What was found in a unit, kept on disk until something it depends on changes.
+
+An entry is named after what was asked: the unit, the options, tcready's own code, the Python. It tells every file
+that was opened and every module that was looked for. It holds as long as each file has the contents it had, and
+each module is found where it was found, or nowhere as before: so a new file that comes first on the search path
+shows, and another `.pth` file, and a package that is gone. Looking again costs some `stat`s and asks exactly what
+the reading asked.
+
+Entries are JSON below a checksum, never pickled: a file that a stranger put there can lie, but it runs no code.
+What cannot be read is no entry; where nothing can be written nothing is kept. Loading this module loads nothing
+that parses or interprets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcready.schema import RuleText, TcreadyError, Tool, as_json, from_json
+from tcready.static import locate
+from tcready.static.disk import Disk, Stamp
+from tcready.static.parts import Part
+from tcready.static.targets import LintOptions, Unit
+
+FOLDER = ".tcready_cache"
+FORMAT = 1
+DAY = 86_400.0
+KEPT_DAYS = 30
+KEPT = 20_000
+"""Entries; the least lately used go first."""
+SETTLED = 2_000_000_000
+"""Nanoseconds: a file changed later than so long ago may change again without another time; its contents tell."""
+TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by tcready; it may be deleted at any time.\n"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a unit's result depends on besides what was asked."""
+
+    files: tuple[Path, ...]
+    lookups: Mapping[str, Path | None]
+    """Modules looked for on the search path, and where they stand."""
+    search_path: tuple[Path, ...]
+
+
+def asked(options: LintOptions, packages: Iterable[str], more: Sequence[str] = ()) -> str:
+    """All that results depend on apart from the units and the files, in one digest.
+
+    `packages` are the packages whose code judges; what else decides a result is in `more`. `select` and `ignore`
+    are asked later, of what was found.
+    """
+    search_path = options.search_path or locate.default_search_path(options.root)
+    said = [
+        *(FORMAT, sys.version, str(options.root), options.mode, options.low, options.third_party),
+        *map(str, search_path),
+        *more,
+        *(row for name in sorted({*packages, "libcst"}) for row in _code_of(name)),
+    ]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def _code_of(package: str) -> list[tuple[str, int, int]]:
+    """The Python files of a package, or a module, with times and sizes: in an editable install any may change."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return []
+    origin = Path(spec.origin)
+    files = origin.parent.glob("*.py") if spec.submodule_search_locations else [origin]
+    return sorted((str(path), (stat := path.stat()).st_mtime_ns, stat.st_size) for path in files)
+
+
+class Cache:
+    """The entries below one working folder, for one way of asking."""
+
+    def __init__(self, root: Path, asked: str, disk: Disk) -> None:
+        self._top = root / FOLDER
+        self._asked = asked
+        self._disk = disk
+
+    def about(self) -> tuple[tuple[RuleText, ...], Tool] | None:
+        """The texts of the rules and tcready's version, None where they are not kept."""
+        said = self._read("about")
+        try:
+            return (_rules(said["rules"]), from_json(Tool, said["tool"])) if said else None
+        except (TcreadyError, LookupError, TypeError):
+            return None
+
+    def keep_about(self, rules: Sequence[RuleText], tool: Tool) -> None:
+        self._write("about", {"rules": as_json(rules), "tool": as_json(tool)})
+
+    def part(self, unit: Unit) -> Part | None:
+        """What was found in a unit, None where that is not kept or holds no longer."""
+        said = self._read(_question(unit))
+        try:
+            return from_json(Part, said["part"]) if said and self._holds(unit, said) else None
+        except (TcreadyError, LookupError, TypeError, ValueError):
+            return None
+
+    def keep(self, unit: Unit, part: Part, reading: Reading, disk: Disk) -> None:
+        """Keeps what was found on `disk`; not where a file that was asked for could not be opened."""
+        stamps = [(path, disk.stamp(path)) for path in reading.files]
+        if any(stamp is None for _, stamp in stamps):
+            return
+        trusted = time.time_ns() - SETTLED
+        said = {
+            "home": _home(unit),
+            "files": [
+                [str(path), s.modified if (s.modified or 0) < trusted else None, s.size, s.sha256]
+                for path, s in stamps
+                if s is not None
+            ],
+            "lookups": {name: str(path) if path else None for name, path in reading.lookups.items()},
+            "search_path": [str(folder) for folder in reading.search_path],
+            "part": as_json(part),
+        }
+        self._write(_question(unit), said)
+
+    def _holds(self, unit: Unit, said: Mapping[str, Any]) -> bool:
+        if said["home"] != _home(unit):
+            return False
+        if not all(self._disk.is_still(Path(path), Stamp(*stamp)) for path, *stamp in said["files"]):
+            return False
+        search_path = tuple(map(Path, said["search_path"]))
+        found = ((self._disk.find(name, search_path), path) for name, path in said["lookups"].items())
+        return all(now == (Path(then) if then else None) for now, then in found)
+
+    def _place(self, question: str) -> Path:
+        return self._top / f"{hashlib.sha256(f'{self._asked} {question}'.encode()).hexdigest()}.json"
+
+    def _read(self, question: str) -> Any:
+        place = self._place(question)
+        try:
+            checksum, _, text = place.read_bytes().partition(b"\n")
+            if hashlib.sha256(text).hexdigest().encode() != checksum:
+                return None
+            if time.time() - place.stat().st_mtime > DAY:
+                os.utime(place)  # it was used: what is not goes first
+            return json.loads(text)
+        except (OSError, ValueError, RecursionError):
+            return None
+
+    def _write(self, question: str, said: Any) -> None:
+        """Whole or not at all, whoever else writes; silently not where nothing may be written."""
+        text = json.dumps(said, separators=(",", ":")).encode()
+        place = self._place(question)
+        partial = place.with_suffix(f".{os.getpid()}")
+        with contextlib.suppress(OSError):
+            self._make_folder()
+            try:
+                partial.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+                os.replace(partial, place)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
+
+    def _make_folder(self) -> None:
+        """The folder, marked as a cache for git and for backups; once a day what is old in it goes."""
+        tag = self._top / "CACHEDIR.TAG"
+        try:
+            age = time.time() - tag.stat().st_mtime
+        except OSError:
+            self._top.mkdir(exist_ok=True)
+            (self._top / ".gitignore").write_text("*\n", encoding="utf-8")
+            tag.write_text(TAG, encoding="utf-8")
+            return
+        if age > DAY:
+            os.utime(tag)
+            self._prune()
+
+    def _prune(self) -> None:
+        entries = []
+        for entry in os.scandir(self._top):
+            if entry.name.startswith(".") or entry.name == "CACHEDIR.TAG":
+                continue
+            with contextlib.suppress(OSError):  # somebody else may be tidying too
+                entries.append((entry.stat().st_mtime, entry.path))
+        oldest = time.time() - KEPT_DAYS * DAY
+        entries.sort(reverse=True)
+        for position, (used, path) in enumerate(entries):
+            if position >= KEPT or used < oldest:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+
+
+def _rules(said: Iterable[Any]) -> tuple[RuleText, ...]:
+    return tuple(from_json(RuleText, text) for text in said)
+
+
+def _question(unit: Unit) -> str:
+    return json.dumps([unit.target, str(unit.path), unit.name, str(unit.folder)])
+
+
+def _home(unit: Unit) -> list[str]:
+    """What tells how a file is imported: where it really lies, and the packages around it."""
+    if unit.path is None:
+        return []
+    path = unit.path.resolve()
+    name, folder = locate.module_name(path)
+    return [str(path), name, str(folder)]

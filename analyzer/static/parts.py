@@ -1,0 +1,150 @@
+"""What was found in each unit, and how the parts make one StaticResult. Plain values, no syntax."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tcready.schema import (
+    Confidence,
+    Finding,
+    Skipped,
+    SourceText,
+    StaticResult,
+    StaticTarget,
+    TcreadyError,
+)
+
+CHANCES: tuple[Confidence, ...] = ("low", "medium", "high")
+FAMILIES = frozenset({"TCR", *(f"TCR{family}" for family in range(1, 7))})
+"""Prefixes that may be asked for even where a family holds no rule yet."""
+Key = tuple[str, int, int, str]
+"""A finding's (path, line, column, rule)."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What was found in one unit. `select` and `ignore` have not been asked yet."""
+
+    findings: tuple[Finding, ...]
+    """In order of place; fingerprints of equals are numbered in that order."""
+    silenced: tuple[int, ...]
+    """Positions of findings that a comment hides; what they say of regions holds all the same."""
+    targets: tuple[StaticTarget, ...]
+    sources: tuple[SourceText, ...]
+    """Of the files with findings, and of the unit's own."""
+    named: str
+    """The unit's own file, as it is shown."""
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    files: tuple[str, ...]
+    """What was read."""
+    reached: tuple[str, ...]
+    """`path::symbol` of every function that is compiled."""
+    calls: Mapping[str, Any]
+    """For each file its call sites, `line:column`, and whether every callee was found."""
+    cut: int
+    """Calls not followed because a limit was reached."""
+
+
+def key_of(finding: Finding) -> Key:
+    return finding.path, finding.line, finding.column, finding.rule or ""
+
+
+def codes(prefixes: Iterable[str], rules: Collection[str]) -> tuple[str, ...]:
+    """Codes of `rules` or prefixes of them as given, upper-case. Raises TcreadyError for one that fits none."""
+    found = tuple(prefix.strip().upper() for prefix in prefixes)
+    for prefix in found:
+        if prefix not in FAMILIES and not any(code.startswith(prefix) for code in rules):
+            raise TcreadyError(f"{prefix}: no rule has a code like that; `tcready rules` lists them")
+    return found
+
+
+def combine(
+    parts: Sequence[Part], select: tuple[str, ...] = (), ignore: tuple[str, ...] = ()
+) -> StaticResult:
+    """One result of several parts: what several of them found is told once, as the surest of them says."""
+    found: dict[Key, Finding] = {}
+    hidden: set[Key] = set()
+    for part in parts:
+        for finding in part.findings:
+            key = key_of(finding)
+            if key not in found or _weight(finding) > _weight(found[key]):
+                found[key] = finding
+        hidden.update(key_of(part.findings[position]) for position in part.silenced)
+    hidden.update(
+        k for k in found if (select and not k[3].startswith(select)) or k[3].startswith(ignore or "?")
+    )
+    numbered = _numbered(found)
+    told = tuple(numbered[key] for key in sorted(numbered) if key not in hidden)
+    shown = {finding.path for finding in told} | {part.named for part in parts}
+    sources = {source.path: source for part in parts for source in part.sources if source.path in shown}
+    skipped = {item.path: item for part in parts for item in part.skipped}
+    return StaticResult(
+        findings=told,
+        targets=tuple(dict.fromkeys(target for part in parts for target in _retold(part, numbered))),
+        sources=tuple(sources[path] for path in sorted(sources)),
+        skipped=tuple(skipped[path] for path in sorted(skipped)),
+        warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
+        statistics=_statistics(parts),
+    )
+
+
+def _weight(finding: Finding) -> tuple[bool, int]:
+    return finding.origin == "own", CHANCES.index(finding.confidence)
+
+
+def _numbered(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
+    """The findings with their fingerprints numbered where several would have one."""
+    repeats: dict[str, int] = {}
+    numbered: dict[Key, Finding] = {}
+    for key in sorted(found):
+        finding = found[key]
+        base = finding.fingerprint.partition("-")[0]
+        count = repeats[base] = repeats.get(base, 0) + 1
+        print_ = base if count == 1 else f"{base}-{count}"
+        numbered[key] = (
+            finding if finding.fingerprint == print_ else dataclasses.replace(finding, fingerprint=print_)
+        )
+    return numbered
+
+
+def _retold(part: Part, numbered: Mapping[Key, Finding]) -> tuple[StaticTarget, ...]:
+    """The targets of a part, breaks named by the fingerprints that the findings have together."""
+    new = {f.fingerprint: numbered[key_of(f)].fingerprint for f in part.findings}
+    if all(old == now for old, now in new.items()):
+        return part.targets
+    return tuple(
+        dataclasses.replace(
+            target,
+            modules=tuple(
+                dataclasses.replace(m, breaks=tuple(sorted(new[b] for b in m.breaks))) if m.breaks else m
+                for m in target.modules
+            ),
+        )
+        for target in part.targets
+    )
+
+
+def _statistics(parts: Sequence[Part]) -> dict[str, Any]:
+    """A function or a call that several units reach counts once; it is resolved where each of them says so."""
+    reached = sorted({name for part in parts for name in part.reached})
+    calls: dict[str, dict[str, bool]] = {}
+    for part in parts:
+        for path, sites in part.calls.items():
+            known = calls.setdefault(path, {})
+            for site, resolved in sites.items():
+                known[site] = resolved and known.get(site, True)
+    counted = sum(map(len, calls.values()))
+    resolved = sum(sum(sites.values()) for sites in calls.values())
+    return {
+        "files": len({path for part in parts for path in part.files}),
+        "functions": len(reached),
+        "calls": counted,
+        "calls_resolved": resolved,
+        "calls_unresolved": counted - resolved,
+        "calls_cut": sum(part.cut for part in parts),
+        "reached": reached,
+    }

@@ -1,0 +1,63 @@
+"""A tensor is cast to plain `torch.Tensor` with `as_subclass`.
+
+## What it does
+Finds `x.as_subclass(torch.Tensor)` in compiled code.
+
+## Why it hurts torch.compile
+Dynamo traces `as_subclass` towards a subclass that it knows from its source, and not back to the base class: the
+graph ends at the call.
+
+## Use instead
+Unwrap before the compiled region, or let the subclass's `__torch_function__` give back plain tensors.
+
+## Limits
+`as_subclass` towards a subclass of `torch.Tensor` is traced and not reported.
+"""
+
+from tcready.rules._names import method_of_tensor
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import External
+
+
+def check(fact: Call) -> Claim | None:
+    if method_of_tensor(fact, "as_subclass") and External("torch.Tensor") in fact.args:
+        return Claim("`as_subclass(torch.Tensor)` in compiled code: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR413",
+    name="as-plain-tensor",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0001",),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        plain = y.as_subclass(torch.Tensor)  # BAD
+        return plain * 3
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        tagged = (x * 2).as_subclass(Tagged)
+        return x * tagged.shape[0]
+""",
+            setup="""
+class Tagged(torch.Tensor):
+    pass
+""",
+        ),
+    ),
+)

@@ -1,0 +1,106 @@
+"""A size, or a value made on the first call, is remembered on the module in `forward`.
+
+## What it does
+Finds attributes that the forward sets to a tensor's size, or that it creates under a condition.
+
+## Why it hurts torch.compile
+Code that keeps such a thing asks for it first (`if self.n != x.shape[0]`, `if not hasattr(self, "pos")`). The answer is
+guarded, and the call changes it: the second call compiles again, and a remembered size does so at each new size.
+
+## Use instead
+Compute it each time (inside a graph `torch.arange` costs next to nothing), or make it once in `__init__` for the
+longest case.
+
+## Limits
+An attribute that nothing reads before it is set is harmless; which ones are read first is not established.
+"""
+
+from tcready.static.facts import Store
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import Const, Plain, Value, options, tensor_of
+
+
+def check(fact: Store) -> Claim | None:
+    if fact.kind != "attribute" or not fact.own_module or fact.augmented:
+        return None
+    if fact.old is None:
+        if fact.where.conditional and tensor_of(fact.value):
+            return Claim(
+                f"`{fact.name}` is first made in the forward: the next call compiles again", "medium"
+            )
+        return None
+    if size(fact.value) and number(fact.old):
+        return Claim(
+            f"`{fact.name}` remembers a size: where it is read first, each change compiles again", "medium"
+        )
+    return None
+
+
+def size(value: Value) -> bool:
+    return any(isinstance(v, Plain) and v.origin == "shape" and v.kind == "int" for v in options(value))
+
+
+def number(value: Value) -> bool:
+    return any(
+        isinstance(v, Plain) or (isinstance(v, Const) and isinstance(v.value, int)) for v in options(value)
+    )
+
+
+RULE = Rule(
+    code="TCR504",
+    name="cached-in-attribute",
+    effect="recompile",
+    level="note",
+    gb_ids=(),
+    facts=(Store,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.length = 0
+        self.table = torch.zeros(1)
+
+    def forward(self, x):
+        if self.length != x.shape[0]:
+            self.length = x.shape[0]  # BAD
+            self.table = torch.arange(self.length).unsqueeze(1)
+        return x + self.table
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        if not hasattr(self, "places"):
+            self.places = torch.arange(8)  # BAD
+        return x + self.places
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        return x + torch.arange(x.shape[0]).unsqueeze(1)
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = None
+        self.register_buffer("places", torch.arange(8))
+
+    def forward(self, x):
+        self.last = x.detach()
+        return x + self.places
+"""
+        ),
+    ),
+)

@@ -1,0 +1,124 @@
+"""An `except` clause waits for an error that a tensor operation raises.
+
+## What it does
+Finds `except RuntimeError` (and its kin of torch, `Exception` and a bare `except`) around code that computes
+tensors, in compiled code.
+
+## Why it hurts torch.compile
+Dynamo runs the operation on stand-ins while it traces. An error there, a shape that does not fit for one, comes
+out of the compiled call as an error of Dynamo's own: the `except` that eager code relies on never sees it.
+
+## Use instead
+Ask for what the operation needs (`if a.shape[-1] == b.shape[-2]`), use the variant that reports instead of
+raising (`torch.linalg.cholesky_ex`), or leave the `try` outside of the compiled region.
+
+## Limits
+Nothing happens where nothing is raised, and a clause that ends in a `raise` is not told. `except Exception` and a
+bare `except` are told as notes, since they are often there for other errors. An error that only values decide is
+raised when the graph runs, and escapes too.
+"""
+
+from tcready.static.facts import Handler
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import External, Sequence, Value, members_of, options
+
+TENSOR_ERRORS = frozenset(
+    "RuntimeError torch.linalg.LinAlgError torch.cuda.OutOfMemoryError torch.OutOfMemoryError".split()
+)
+ANY = frozenset({"Exception", "BaseException"})
+
+
+def check(fact: Handler) -> Claim | None:
+    if fact.reraises:
+        return None
+    caught = {"BaseException"} if fact.caught is None else names(fact.caught)
+    if caught & TENSOR_ERRORS:
+        return Claim("an error of a tensor operation escapes this `except` when it is compiled")
+    if caught & ANY:
+        return Claim(
+            "an error of a tensor operation would escape this `except` when it is compiled", level="note"
+        )
+    return None
+
+
+def names(value: Value) -> set[str]:
+    """The classes that an `except` names, alone or in a tuple."""
+    found = {v.name for v in options(value) if isinstance(v, External)}
+    for v in options(value):
+        if isinstance(v, Sequence):
+            found |= {name for member in members_of(v) for name in names(member)}
+    return found
+
+
+RULE = Rule(
+    code="TCR121",
+    name="caught-tensor-error",
+    effect="wrong_result",
+    level="warning",
+    gb_ids=(),
+    facts=(Handler,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        try:
+            y = y @ y
+        except RuntimeError:  # BAD
+            y = y + 1
+        return y * 3
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        try:
+            y = torch.cat([x, x[:, :2]])
+        except (ValueError, RuntimeError):  # BAD
+            y = x
+        return y * 3
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        y = y @ y if y.shape[0] == y.shape[1] else y + 1
+        return y * 3
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        table = {"a": 1}
+        try:
+            y = x * table["b"]
+        except (KeyError, IndexError):
+            y = x * 2
+        try:
+            y = checked(y)
+        except ValueError:
+            y = y + 1
+        try:
+            y = y.view(4, 8)
+        except RuntimeError as error:
+            raise ValueError("not four by eight") from error
+        return y * 3
+""",
+            setup="""
+def checked(x):
+    if x.dim() == 2:
+        raise ValueError("two")
+    return x
+""",
+        ),
+    ),
+)

@@ -1,0 +1,100 @@
+"""The author ends the graph himself: `torch.compiler.disable`, `graph_break`.
+
+## What it does
+Finds calls of functions that `torch.compiler.disable` decorates, and of `torch._dynamo.graph_break`.
+
+## Why it hurts torch.compile
+The function runs eagerly, as asked, and the graph around the call is split in two. With `fullgraph=True` it is an
+error.
+
+## Use instead
+Leave it where it was put for a reason. Where the reason is gone, remove the decorator; a kernel that Dynamo cannot
+trace fits better behind `torch.library.custom_op`.
+
+## Limits
+What a disabled function does inside is not looked into.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+
+DISABLED = frozenset({"torch.compiler.disable()", "torch._dynamo.disable()", "torch._disable_dynamo()"})
+
+
+def check(fact: Call) -> Claim | None:
+    name = constructed(fact)
+    if name in DISABLED:
+        return Claim("a function that its author keeps out of compilation is called: the graph ends here")
+    if name == "torch._dynamo.graph_break":
+        return Claim("`graph_break()` ends the graph here, as asked")
+    return None
+
+
+RULE = Rule(
+    code="TCR410",
+    name="deliberate-break",
+    effect="graph_break",
+    level="warning",
+    gb_ids=("GB0025", "GB0098", "GB0099", "GB0007"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        y = helper(y)  # BAD
+        y = y * 2
+        y = shallow(y)  # BAD
+        return y * 3
+""",
+            setup="""
+@torch.compiler.disable
+def helper(x):
+    return x + 1
+
+
+@torch.compiler.disable(recursive=False)
+def shallow(x):
+    return x + 1
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    @torch.compiler.disable
+    def part(self, x):
+        print(x)
+        return x + 1
+
+    def forward(self, x):
+        y = x * 2
+        y = self.part(y)  # BAD
+        y = y * 2
+        torch._dynamo.graph_break()  # BAD
+        return y * 3
+""",
+            setup="""
+import torch._dynamo
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        y = helper(y)
+        return y * 3
+""",
+            setup="""
+def helper(x):
+    return x + 1
+""",
+        ),
+    ),
+)

@@ -1,0 +1,86 @@
+"""A tensor held by the module grows at every call (`self.cache = torch.cat([self.cache, x])`).
+
+## What it does
+Finds attributes of lasting objects that are replaced by a concatenation of themselves and something new.
+
+## Why it hurts torch.compile
+Each call finds a tensor of another size. The second call compiles again with that dimension dynamic; memory is
+allocated anew at every call, and CUDA graphs cannot be used.
+
+## Use instead
+A buffer of the full length, written by index (`self.cache[:, position] = x`, `index_copy_`).
+
+## Limits
+Growing in a helper object whose class is not known, or in a list, is not seen here; lists are TCR312.
+"""
+
+import ast
+
+from tcready.static.facts import Store
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import tensor_of
+
+JOINING = frozenset("cat concat concatenate stack hstack vstack".split())
+
+
+def check(fact: Store) -> Claim | None:
+    if fact.kind != "attribute" or not fact.augmented or tensor_of(fact.value) is None:
+        return None
+    if isinstance(fact.source, ast.Call) and ast.unparse(fact.source.func).rpartition(".")[2] in JOINING:
+        return Claim(
+            f"`{fact.name}` is a longer tensor at every call: its size is guarded, so it compiles again"
+        )
+    return None
+
+
+RULE = Rule(
+    code="TCR503",
+    name="growing-tensor",
+    effect="recompile",
+    level="warning",
+    gb_ids=(),
+    facts=(Store,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cache = torch.zeros(2, 8)
+
+    def forward(self, x):
+        self.cache = torch.cat([self.cache, x.detach()])  # BAD
+        return x + self.cache.sum()
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(16, 8))
+
+    def forward(self, x):
+        self.cache[4:8] = x.detach()
+        return x + self.cache.sum()
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean = torch.zeros(8)
+
+    def forward(self, x):
+        self.mean = torch.lerp(self.mean, x.detach().mean(0), 0.1)
+        joined = torch.cat([self.mean.unsqueeze(0), x])
+        return joined * 2
+"""
+        ),
+    ),
+)

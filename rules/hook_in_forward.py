@@ -1,0 +1,86 @@
+"""A module hook is registered or removed in compiled code.
+
+## What it does
+Finds `register_forward_hook`, `register_forward_pre_hook`, `register_full_backward_hook` and the like on a module,
+and `handle.remove()`, in code reached from the compiled forward.
+
+## Why it hurts torch.compile
+The hook dictionaries belong to the module and the handle is an object that Dynamo does not build: the graph ends at
+both calls, and a hook that is left behind makes the next call compile again.
+
+## Use instead
+Register before compiling. To look at an inner value, return it, or use `torch.utils.hooks` around the eager module.
+
+## Limits
+`tensor.register_hook` is traced and not reported. What a hook itself does is not looked into.
+"""
+
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import tensor_of
+
+HOOKS = frozenset(
+    """
+    register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook
+    register_backward_hook register_state_dict_pre_hook register_load_state_dict_post_hook
+    """.split()
+)
+
+
+def check(fact: Call) -> Claim | None:
+    if fact.method in HOOKS and fact.receiver is not None and not tensor_of(fact.receiver):
+        return Claim(f"`{fact.method}` in compiled code: the graph ends here")
+    if fact.name == "torch.utils.hooks.RemovableHandle.remove":
+        return Claim("a hook is removed in compiled code: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR412",
+    name="hook-in-forward",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0467", "GB0013", "GB0083", "GB0156"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = x * 2
+        handle = self.linear.register_forward_hook(double)  # BAD
+        y = self.linear(y)
+        handle.remove()  # BAD
+        return y + 1
+""",
+            setup="""
+def double(module, args, out):
+    return out * 1
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.linear.register_forward_hook(double)
+
+    def forward(self, x):
+        return self.linear(x * 2) + 1
+""",
+            setup="""
+def double(module, args, out):
+    return out * 1
+""",
+        ),
+    ),
+)

@@ -1,0 +1,90 @@
+"""A Python loop runs once for each element of a dimension (`for i in range(x.shape[0])`).
+
+## What it does
+Finds `for` loops and comprehensions over a `range` of a tensor's size.
+
+## Why it hurts torch.compile
+Dynamo unrolls the loop: the graph holds one copy of the body for each step, compile time grows with the size, and
+each new size compiles again, up to the limit of 8.
+
+## Use instead
+One operation over the whole dimension: broadcasting, `torch.vmap`, `torch.cumsum`, `torch.einsum`; for a true
+recurrence, compile the body and loop outside, or `torch._higher_order_ops.scan`.
+
+## Limits
+A dimension that never changes (channels, heads) is unrolled once and for all; which dimensions those are is not
+known.
+"""
+
+from tcready.static.facts import Loop
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import Plain, Sequence, options
+
+
+def check(fact: Loop) -> Claim | None:
+    for v in options(fact.value):
+        if isinstance(v, Sequence) and v.kind == "iterator" and v.items is None:
+            if any(isinstance(step, Plain) and step.origin == "shape" for step in options(v.element)):
+                return Claim(
+                    "loop over a dimension: unrolled step by step, and compiled again for each new size"
+                )
+    return None
+
+
+RULE = Rule(
+    code="TCR501",
+    name="loop-over-size",
+    effect="recompile",
+    level="warning",
+    gb_ids=(),
+    facts=(Loop,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        out = []
+        for i in range(x.shape[0]):  # BAD
+            out.append(x[i] * 2)
+        return torch.stack(out)
+""",
+            again="(torch.randn(6, 8),)",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        batch, _ = x.size()
+        return torch.stack([x[i] * i for i in range(batch)])  # BAD
+""",
+            again="(torch.randn(6, 8),)",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2
+""",
+            again="(torch.randn(6, 8),)",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        steps = torch.arange(x.shape[0]).unsqueeze(1)
+        for i in range(x.dim()):
+            x = x * (i + 1)
+        for size in (2, 4):
+            x = x + size
+        for i in range(len(x.shape)):
+            x = x + i
+        return x * steps
+""",
+            again="(torch.randn(6, 8),)",
+        ),
+    ),
+)

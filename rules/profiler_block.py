@@ -1,0 +1,66 @@
+"""A profiler range or a profiler is entered in compiled code.
+
+## What it does
+Finds `with torch.profiler.record_function(...)`, its autograd twin and `with torch.profiler.profile(...)`.
+
+## Why it hurts torch.compile
+Dynamo leaves the block out without a word: what is inside it is compiled as if it were not there, so the label is
+missing from every profile.
+
+## Use instead
+Put the range around the compiled call, or around a part that is compiled by itself.
+
+## Limits
+Results are the same; only the label or the profile is lost.
+"""
+
+from tcready.static.facts import With
+from tcready.static.rule import Claim, Rule, Sample
+
+NAMES = frozenset(
+    """
+    torch.profiler.record_function torch.autograd.profiler.record_function torch.profiler.profile
+    torch.autograd.profiler.profile torch.autograd.profiler.emit_nvtx
+    """.split()
+)
+
+
+def check(fact: With) -> Claim | None:
+    if fact.name in NAMES:
+        return Claim(f"`with {fact.name}` is left out of the compiled code: its label will not be seen")
+    return None
+
+
+RULE = Rule(
+    code="TCR319",
+    name="profiler-block",
+    effect="wrong_result",
+    level="note",
+    gb_ids=(),
+    facts=(With,),
+    check=check,
+    unproved="the results are eager's: what is missing is a label in a profile",
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        with torch.profiler.record_function("block"):  # BAD
+            y = x * 2
+        return y + 1
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        with torch.no_grad():
+            y = x * 2
+        return y + 1
+"""
+        ),
+    ),
+)

@@ -1,0 +1,137 @@
+"""A collective that Dynamo does not trace is called: `barrier`, `broadcast`, object collectives.
+
+## What it does
+Finds `torch.distributed` calls other than those that have a traceable form, asynchronous collectives, and
+the collectives of Python objects, in compiled code.
+
+## Why it hurts torch.compile
+`all_reduce`, `all_gather`, `all_gather_into_tensor` and `reduce_scatter_tensor` become operators of the graph. The
+others are skipped, so the graph ends there; those of Python objects fail while Dynamo traces them, and the compiled
+call raises.
+
+## Use instead
+The traceable ones, or `torch.distributed._functional_collectives`; synchronise and exchange objects outside of the
+compiled region.
+
+## Limits
+Whether a process group has been set up is not known: without one these calls raise in eager code too.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import Const
+
+SKIPPED = frozenset("barrier broadcast reduce gather scatter all_to_all new_group".split())
+"""Measured in a group of one process."""
+OBJECTS = frozenset("all_gather_object gather_object broadcast_object_list".split())
+TRACED = frozenset("all_reduce all_gather all_gather_into_tensor reduce_scatter_tensor".split())
+
+
+def check(fact: Call) -> Claim | None:
+    name = constructed(fact)
+    module, _, last = name.rpartition(".")
+    if module not in ("torch.distributed", "torch.distributed.distributed_c10d"):
+        return None
+    if last in OBJECTS:
+        return Claim(f"`{name}` in compiled code: tracing it raises", effect="compile_error")
+    if last in SKIPPED or (last in TRACED and fact.keyword("async_op") == Const(True)):
+        return Claim(f"`{name}` is not traced as it is called here: the graph ends")
+    return None
+
+
+RULE = Rule(
+    code="TCR414",
+    name="untraceable-collective",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0007", "GB0172"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        dist.barrier()  # BAD
+        y = y * 2
+        dist.broadcast(y, 0)  # BAD
+        return y * 3
+""",
+            setup="""
+import torch.distributed as dist
+
+if not dist.is_initialized():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        work = dist.all_reduce(y, async_op=True)  # BAD
+        return y * 3
+""",
+            setup="""
+import torch.distributed as dist
+
+if not dist.is_initialized():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        gathered = [None]
+        dist.all_gather_object(gathered, {"a": 1})  # BAD
+        return y * 3
+""",
+            setup="""
+import torch.distributed as dist
+
+if not dist.is_initialized():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        dist.all_reduce(y)
+        return y * 3
+""",
+            setup="""
+import torch.distributed as dist
+
+if not dist.is_initialized():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        gathered = [torch.empty_like(y)]
+        dist.all_gather(gathered, y)
+        if dist.is_initialized() and dist.get_world_size() > 1:
+            y = y + dist.get_rank()
+        return gathered[0] * 3
+""",
+            setup="""
+import torch.distributed as dist
+
+if not dist.is_initialized():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+""",
+        ),
+    ),
+)
