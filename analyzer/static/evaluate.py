@@ -481,7 +481,7 @@ class Evaluator:
             other = _vague(value)
             if value == NONE and said is not None:
                 other = self.annotation(said, holder.module, sure=False)
-            return join(value, other) if name in self._assigned(lineage) else prefer(value, other)
+            return join(value, other) if name in self.assigned(lineage) else prefer(value, other)
         if lineage.container and name in ("_modules", "_parameters"):
             return Method(owner, name)
         if lineage.is_module:
@@ -505,7 +505,7 @@ class Evaluator:
             return Method(owner, name)
         return UNKNOWN
 
-    def _assigned(self, lineage: Lineage) -> frozenset[str]:
+    def assigned(self, lineage: Lineage) -> frozenset[str]:
         """Attributes that some method assigns, `__init__` and `__post_init__` too."""
         if lineage not in self._stores:
             self._stores[lineage] = frozenset(
@@ -807,11 +807,6 @@ class Evaluator:
             frame.config_tested = set_up if frame.config_tested is None else frame.config_tested and set_up
         if not isinstance(value, Const):
             self.tell(F.Test(self.where(frame), node, kind, value, frame.guarding))  # type: ignore[arg-type]
-
-    def answer(self, value: Value) -> Answer:
-        """`bool(value)`, as far as the source tells."""
-        decided = self._truth(value)
-        return Answer(decided, self._truth(likely(value)) if decided is None else decided)
 
     def answer(self, value: Value) -> Answer:
         """`bool(value)`, as far as the source tells."""
@@ -1438,11 +1433,8 @@ def _either(*values: Value) -> Value:
         return found
     first = next(i for i, v in enumerate(values) if tensor_of(v))
     odd = (Unknown, Instance, ExternalInstance)
-    held = [
-        v
-        for i, v in enumerate(values)
-        if not isinstance(v, odd) and not (i > first and isinstance(v, (Sequence, Mapping)))
-    ]
+    behind = (*odd, Sequence, Mapping)
+    held = [v for i, v in enumerate(values) if not isinstance(v, behind if i > first else odd)]
     return prefer(join(*map(likely, held)), found)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import islice
 from typing import cast
 
 from tcready.static import facts as F  # noqa: N812
@@ -44,7 +45,6 @@ from tcready.static.values import (
     options,
     prefer,
     tensor_of,
-    whole,
     without_none,
 )
 
@@ -135,12 +135,10 @@ class Interpreter(Evaluator):
         node = info.node
         frame = self.module_frame(info.module)
         # `config: Config` in the class body tells what the argument of that name is, which becomes the attribute
-        annotated = {
-            k: v
-            for c in reversed(self.lineage(cls).classes)
-            if c.module is info.module
-            for k, v in c.annotated.items()
-        }
+        annotated: dict[str, ast.expr] = {}
+        for above in reversed(self.lineage(cls).classes):
+            if above.module is info.module:
+                annotated.update(above.annotated)
 
         def unknown(arg: ast.arg, default: ast.expr | None) -> Value:
             said = self.annotation(arg.annotation or annotated.get(arg.arg), info.module, sure=True)
@@ -227,16 +225,8 @@ class Interpreter(Evaluator):
         if root is not None:
             main = self.member(root, "main_input_name", self.module_frame(info.module))
             given |= {str(v.value) for v in options(main) if isinstance(v, Const)}
-        first = next(
-            (
-                arg
-                for arg, default in pairs
-                if default is not None and self._may_be_tensor(arg, default, info)
-            ),
-            None,
-        )
-        if first is not None:
-            given.add(first.arg)
+        optional = (a.arg for a, d in pairs if d is not None and self._may_be_tensor(a, d, info))
+        given.update(islice(optional, 1))
         return frozenset(given)
 
     def _may_be_tensor(self, arg: ast.arg, default: ast.expr, info: FunctionInfo) -> bool:
@@ -422,21 +412,13 @@ class Interpreter(Evaluator):
             isinstance(value, Plain) and value.kind is None and value.origin == "config"
         )
         partly = isinstance(value, Choice) and any(isinstance(v, Unknown) for v in value.options)
-        if (vague or partly) and arg.annotation is not None:
-            said = self.annotation(arg.annotation, info.module, sure=True)
-            if isinstance(said, Unknown):
-                return value
-            if vague:
-                return said
-            known = keep(value, lambda v: not isinstance(v, Unknown))
-            return (
-                known
-                if whole(known) == said
-                else join(known, said)
-                if not cast(Choice, value).likely
-                else prefer(known, said)
-            )
-        return value
+        if not (vague or partly) or arg.annotation is None:
+            return value
+        said = self.annotation(arg.annotation, info.module, sure=True)
+        if isinstance(said, Unknown) or vague:
+            return value if isinstance(said, Unknown) else said
+        known = keep(value, lambda v: not isinstance(v, Unknown))
+        return prefer(known, said) if likely(value) != value else join(known, said)
 
     def _default(self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, home: Frame) -> Value:
         if default is None:
@@ -1018,7 +1000,7 @@ class Interpreter(Evaluator):
             lineage = self.lineage(value.cls)
             if name in self.heap[value].attributes or lineage.functions(name) or lineage.holder(name):
                 return Plain("bool") if name in self.heap[value].attributes else Const(True)
-            if not self.heap[value].assumed:
+            if not self.heap[value].assumed and name not in self.assigned(lineage):
                 return prefer(Const(False), Plain("bool"))  # nothing in sight gives it that
         return Plain("bool")
 
@@ -1157,7 +1139,7 @@ class Interpreter(Evaluator):
             for option in options(owner):
                 if isinstance(option, Instance):
                     self.heap[option].put(
-                        node.attr, value, replace=bool(self.quiet) and not frame.conditional
+                        node.attr, value, replace=bool(self.quiet) and not (frame.conditional or frame.parted)
                     )
 
     # statements
@@ -1339,7 +1321,9 @@ class Interpreter(Evaluator):
                             source,
                         )
                     )
-                self.heap[option].put(target.attr, value, replace=bool(self.quiet) and not frame.conditional)
+                self.heap[option].put(
+                    target.attr, value, replace=bool(self.quiet) and not (frame.conditional or frame.parted)
+                )
             elif isinstance(option, ExternalInstance):
                 if option.ident:
                     self.heap[option].put(target.attr, value, replace=False)
@@ -1423,7 +1407,8 @@ class Interpreter(Evaluator):
             if answer.decided in (None, taken)
         ]
         lower = self.improbable(frame)
-        chance, before = frame.chance, frame.conditional
+        chance, before, parted = frame.chance, frame.conditional, frame.parted
+        followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
         rare = undecided and guess is None and _arms_by_literal(node) > 2
         ends: dict[bool, Env | None] = {}
         assumed: dict[bool, Env] = {}
@@ -1432,6 +1417,7 @@ class Interpreter(Evaluator):
             passed_by = guess is not None and guess != taken
             frame.env = start
             frame.conditional = before or (undecided and guess is None)
+            frame.parted = parted or len(followed) > 1
             if passed_by or rare:
                 if passed_by and lower is None:
                     continue
@@ -1440,7 +1426,7 @@ class Interpreter(Evaluator):
             assumed[taken] = dict(frame.env)
             ends[taken] = frame.env if self.block(body, frame) else None
             frame.chance = chance
-        frame.conditional = before
+        frame.conditional, frame.parted = before, parted
         # `frame.env` is replaced by assignments inside the blocks, so each end was read after its block
         merged = meet(*ends.values())
         if merged is None:

@@ -32,6 +32,8 @@ class Frame:
     enclosing: tuple[Enclosing, ...] = ()
     conditional: bool = False
     """Below a branch that a Python value decides which the source does not tell."""
+    parted: bool = False
+    """Below one of several ways that are all followed: what is assigned here may not have been."""
     config_tested: bool | None = None
     """Whether the test last asked is decided by configuration or by how the model is called, not by data;
     None before it asked."""

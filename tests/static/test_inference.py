@@ -48,7 +48,7 @@ VALUES = {
     "unresolved call given a tensor": ("from elsewhere import thing\nsee(thing(x), 'a')", "tainted"),
     "f-string": ("see(f'{n}', 'a')", "str@config", "self, x, n: int"),
     "int parameter": ("see(n > 3, 'a')", "bool@config", "self, x, n: int"),
-    "default decides the kind": ("see(n, 'a')", "int@config", "self, x, n=4"),
+    "default decides the kind": ("see(n, 'a')", "4 | int@call", "self, x, n=4"),
     "optional tensor": ("see(m, 'a')", "None | tensor", "self, x, m: Tensor | None = None"),
     "optional tensor in words": ("see(m, 'a')", "None | tensor", "self, x, m: 'torch.Tensor | None' = None"),
     "list of tensors": ("see(xs[0], 'a')", "tensor", "self, xs: list[Tensor]"),
@@ -430,7 +430,7 @@ class Other(nn.Module):
 # (statements above, __init__, forward, expected)
 MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "submodule": (BLOCK, "self.b = Block()", "see(self.b(x), 'a')", {"block": "tensor?", "a": "tensor[int]"}),
-    "configuration is plain": ("", "self.n = n", "see(self.n, 'a')", {"a": "int@config"}),
+    "configuration is plain": ("", "self.n = n", "see(self.n, 'a')", {"a": "3 | int@config"}),
     "unknown configuration": ("", "self.h = config.heads", "see(self.h > 1, 'a')", {"a": "bool@config"}),
     "constant attribute": ("", "self.n = 4", "see(self.n, 'a')", {"a": "4"}),
     "buffer": (
@@ -716,7 +716,7 @@ def test_a_base_class_in_a_package_beside_it(tmp_path: Path) -> None:
 
 def test_a_function_as_target_starts_from_its_signature(tmp_path: Path) -> None:
     source = "def model(x, n=2, *, m: Tensor):\n    see(x, 'a')\n    see(n, 'b')\n    see(m, 'c')\n"
-    assert known(tmp_path, source, name="model") == {"a": "tensor?", "b": "int@config", "c": "tensor"}
+    assert known(tmp_path, source, name="model") == {"a": "tensor?", "b": "2 | int@call", "c": "tensor"}
 
 
 def test_a_function_that_builds_a_module_starts_from_its_forward(tmp_path: Path) -> None:
