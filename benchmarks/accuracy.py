@@ -78,7 +78,8 @@ def lines_of(ranges: str) -> set[int]:
 def extents(path: str) -> dict[int, int]:
     """First line (of the `def` or its first decorator) to last line, for each function of a file."""
     found: dict[int, int] = {}
-    for node in ast.walk(ast.parse(Path(path).read_bytes())):
+    source = Path(path)
+    for node in ast.walk(ast.parse(source.read_bytes())) if source.is_file() else ():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             for line in (node.lineno, *(d.lineno for d in node.decorator_list)):
                 found[line] = node.end_lineno or node.lineno

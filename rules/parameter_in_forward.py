@@ -2,7 +2,7 @@
 
 ## What it does
 Finds `nn.Parameter`, `nn.Linear`, convolutions, norms, embeddings and other layers with parameters
-constructed in code that the compiled forward reaches.
+constructed in code that the compiled forward reaches, and modules made there that hold an `nn.Buffer`.
 
 ## Why it hurts torch.compile
 Dynamo does not create parameters inside a graph: it ends there. And such a layer is new, untrained and
@@ -42,6 +42,8 @@ LAYERS = (
 
 def check(fact: Call) -> Claim | None:
     module, _, name = constructed(fact).rpartition(".")
+    if module == "torch.nn" and name == "Buffer" and fact.where.symbol.endswith("__init__"):
+        return Claim("a module that holds an `nn.Buffer` is made in compiled code: the graph ends here")
     if module in ("torch.nn", "torch.nn.parameter") and name.startswith(LAYERS):
         return Claim(f"`nn.{name}` is created in compiled code: the graph ends here")
     return None
@@ -52,7 +54,7 @@ RULE = Rule(
     name="parameter-in-forward",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0264",),
+    gb_ids=("GB0264", "GB0116", "GB0119"),
     facts=(Call,),
     check=check,
     page=__doc__,
@@ -74,6 +76,23 @@ class Model(nn.Module):
         weight = nn.Parameter(torch.ones(8))  # BAD
         layer = nn.Linear(8, 8)  # BAD
         return y * weight
+"""
+        ),
+        Sample(
+            """
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()  # FOLLOWS
+        self.weight = nn.Buffer(torch.ones(8))  # BAD
+
+    def forward(self, x):
+        return x * self.weight
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return Scale()(y)
 """
         ),
     ),

@@ -19,7 +19,16 @@ def source_of(sample: Sample) -> str:
 
 def bad_lines(sample: Sample) -> set[int | None]:
     """1-based lines of the file that end in `# BAD`."""
-    return {n for n, line in enumerate(source_of(sample).splitlines(), 1) if re.search(r"# BAD\b", line)}
+    return _marked(sample, "BAD")
+
+
+def following_lines(sample: Sample) -> set[int | None]:
+    """Lines that end in `# FOLLOWS`: they break only because another line did, so nothing is told of them."""
+    return _marked(sample, "FOLLOWS")
+
+
+def _marked(sample: Sample, word: str) -> set[int | None]:
+    return {n for n, line in enumerate(source_of(sample).splitlines(), 1) if re.search(rf"# {word}\b", line)}
 
 
 def program_of(sample: Sample) -> Program:

@@ -472,6 +472,9 @@ class Evaluator:
         defined = lineage.functions(name, after)
         if defined:
             return self._bind(defined, owner, frame)
+        typed = self._typed_by_table(lineage, name) if thing.assumed else None
+        if typed is not None:
+            return typed
         holder = lineage.holder(name, after)
         if holder is not None:
             value = self._class_attribute(holder, name, owner)
@@ -504,6 +507,23 @@ class Evaluator:
         if lineage.external and lineage.external != ("object",):
             return Method(owner, name)
         return UNKNOWN
+
+    def _typed_by_table(self, lineage: Lineage, name: str) -> Value | None:
+        """An attribute whose class a table in the class body gives: `parts = {"vision": VisionConfig}`."""
+        for cls in lineage.classes:
+            for table in cls.assigned.values():
+                if not isinstance(table, ast.Dict):
+                    continue
+                for key, item in zip(table.keys, table.values, strict=True):
+                    if isinstance(key, ast.Constant) and key.value == name and isinstance(item, ast.Name):
+                        self.quiet += 1
+                        try:
+                            value = self.eval(item, self.module_frame(cls.module))
+                        finally:
+                            self.quiet -= 1
+                        if isinstance(value, Class):
+                            return self.assumed(value.info)
+        return None
 
     def assigned(self, lineage: Lineage) -> frozenset[str]:
         """Attributes that some method assigns, `__init__` and `__post_init__` too."""

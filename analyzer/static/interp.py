@@ -15,8 +15,10 @@ from tcready.static import facts as F  # noqa: N812
 from tcready.static import knowledge as K  # noqa: N812
 from tcready.static.evaluate import MAX_TEXT, Context, Evaluator, names_in
 from tcready.static.index import ClassInfo, FunctionInfo, Program, imports_of
+from tcready.static.registries import modules_for
 from tcready.static.scope import Env, Frame, meet
 from tcready.static.values import (
+    MAX_OPTIONS,
     NONE,
     TAINTED,
     UNKNOWN,
@@ -108,6 +110,7 @@ class Interpreter(Evaluator):
         self._decorated: dict[FunctionInfo, Value] = {}
         self._closures: dict[int, Frame] = {}
         self._followed = 0
+        self._registries: dict[ClassInfo, list[ClassInfo]] = {}
         self._loads: dict[int, ast.expr] = {}
         self._chained: set[int] = set()
         """Sequentials being called."""
@@ -441,7 +444,14 @@ class Interpreter(Evaluator):
         chance: F.Chance,
     ) -> Value | None:
         if isinstance(function, Function):
-            return self.invoke(function, args, keywords, frame, chance)
+            result = self.invoke(function, args, keywords, frame, chance)
+            if (
+                self.quiet
+                and isinstance(function.bound, Class)
+                and not any(map(self.is_module, options(result)))
+            ):
+                return self._registered(args, frame, node, chance) or result
+            return result
         if isinstance(function, Class):
             return self._instantiate(function, args, keywords, frame, node, chance)
         if isinstance(function, Instance):
@@ -454,6 +464,23 @@ class Interpreter(Evaluator):
             return self._call_external_object(function, args, keywords, frame, node, chance)
         if isinstance(function, Method):
             return self._call_method(function, args, keywords, frame, node, chance)
+        return None
+
+    def _registered(
+        self, args: tuple[Value, ...], frame: Frame, node: ast.Call, chance: F.Chance
+    ) -> Value | None:
+        """What a factory makes of a configuration object where its own code does not tell."""
+        for value in args[:1]:
+            for option in options(likely(value)):
+                if isinstance(option, Instance) and self.heap[option].assumed:
+                    cls = option.cls
+                    if cls not in self._registries:
+                        self._registries[cls] = modules_for(cls, self)
+                    made = [
+                        self._instantiate(Class(c), (option,), {}, frame, node, chance)
+                        for c in self._registries[cls][:MAX_OPTIONS]
+                    ]
+                    return join(*made) if made else None
         return None
 
     def _tell_call(

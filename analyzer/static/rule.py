@@ -33,8 +33,9 @@ class Sample:
     """A model that shows a hazard (BAD) or its cure (GOOD), run under Dynamo by the tests.
 
     `source` defines `class Model(nn.Module)` or `def model(...)`; in a BAD sample each claimed line ends in
-    the comment `# BAD`. `inputs` is the expression of the argument tuple; `again` that of a second call, for
-    a claim that needs other values or lengths.
+    the comment `# BAD`, and a line that breaks only because another did in `# FOLLOWS`. `inputs` is the
+    expression of the argument tuple; `again` that of a second call, for a claim that needs other values or
+    lengths.
     """
 
     source: str
@@ -80,7 +81,7 @@ class Rule:
 
     @property
     def before(self) -> str:
-        return re.sub(r"[ ]*# BAD\b.*", "", self.bad[0].source).strip("\n")
+        return re.sub(r"[ ]*# (BAD|FOLLOWS)\b.*", "", self.bad[0].source).strip("\n")
 
     @property
     def after(self) -> str:

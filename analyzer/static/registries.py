@@ -1,0 +1,53 @@
+"""Modules that a registry makes from a configuration object: `AutoModel.from_config(config.vision_config)`.
+
+Such a registry is a table of strings, filled while packages are imported, so no source shows what it gives. Types
+do: a module that takes a certain configuration says so in its class body (`config: VisionConfig`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tcready.static.evaluate import Evaluator
+from tcready.static.index import ClassInfo
+from tcready.static.objects import Lineage
+
+
+def modules_for(config: ClassInfo, evaluator: Evaluator) -> list[ClassInfo]:
+    """The modules beside a configuration class that are typed with it, those that hold another one left out.
+
+    A model with a head is typed with the same configuration as the model it builds inside; a registry that is
+    given no more than a configuration gives the latter.
+    """
+    found = [cls for cls in _beside(config, evaluator) if _takes(evaluator.lineage(cls), config)]
+    names = {cls.name for cls in found}
+    return [cls for cls in found if not _built(cls) & (names - {cls.name})]
+
+
+def _beside(config: ClassInfo, evaluator: Evaluator) -> Iterator[ClassInfo]:
+    """The modules with a `forward` in the files of the same folder that name the configuration."""
+    package = config.module.name.rpartition(".")[0]
+    for path in sorted(config.module.path.parent.glob("*.py")):
+        name = f"{package}.{path.stem}" if package else path.stem
+        if path.stem == "__init__" or not evaluator.program.mentions(name, config.name):
+            continue
+        module = evaluator.program.module(name)
+        for cls in module.classes() if module is not None else ():
+            lineage = evaluator.lineage(cls)
+            if lineage.is_module and lineage.functions("forward"):
+                yield cls
+
+
+def _takes(lineage: Lineage, config: ClassInfo) -> bool:
+    for cls in lineage.classes:
+        said = cls.annotated.get("config") or cls.assigned.get("config_class")
+        if said is not None:
+            return isinstance(said, ast.Name) and said.id == config.name
+    return False
+
+
+def _built(cls: ClassInfo) -> set[str]:
+    """Names that a class calls while it is built."""
+    nodes = (n for info in cls.functions.get("__init__", ()) for n in ast.walk(info.node))
+    return {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}

@@ -1,0 +1,67 @@
+"""A library that computes outside of torch (SciPy, scikit-learn, pandas) is given a tensor.
+
+## What it does
+Finds calls of functions of `scipy`, `sklearn` and `pandas` with a tensor among their arguments.
+
+## Why it hurts torch.compile
+The library turns the tensor into an array of its own and computes natively, where Dynamo cannot follow: the
+graph ends at the call, and a tensor on a GPU would have to be copied first.
+
+## Use instead
+The operation of torch where there is one; else a registered operator around the call
+(`torch.library.custom_op`), or the call moved behind the compiled region, as matchers of losses usually can be.
+
+## Limits
+Functions of NumPy that torch knows are traced and not reported here. A call whose arguments are Python numbers
+and lists is not reported.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import holds_tensor
+
+LIBRARIES = ("scipy.", "sklearn.", "pandas.")
+
+
+def check(fact: Call) -> Claim | None:
+    name = constructed(fact)
+    if name.startswith(LIBRARIES) and any(map(holds_tensor, (*fact.args, *(v for _, v in fact.keywords)))):
+        return Claim(f"`{name}` computes outside of torch: the graph ends here")
+    return None
+
+
+RULE = Rule(
+    code="TCR416",
+    name="foreign-library-call",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0007", "GB0008"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows, columns = linear_sum_assignment(y)  # BAD
+        return y[torch.as_tensor(rows), torch.as_tensor(columns)]
+""",
+            setup="""
+from scipy.optimize import linear_sum_assignment
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return y.gather(1, y.argmin(dim=1, keepdim=True)).squeeze(1)
+"""
+        ),
+    ),
+)
