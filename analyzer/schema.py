@@ -39,6 +39,8 @@ Verdict = Literal["ready", "ready_by_region", "not_ready", "unknown"]
 StageName = Literal["parse", "import", "build", "eager", "capture", "fullgraph", "backend", "parity", "speed"]
 StageState = Literal["pass", "fail", "not_run"]
 Mode = Literal["infer", "train"]
+ModeAsked = Literal["infer", "train", "both"]
+Fate = Literal["split", "whole_frame", "not_compiled"]
 Action = Literal["resume", "skip_frame", "skip_rest", "skip_frame_unlogged"]
 RegionState = Literal["predicted", "proved", "refuted"]
 
@@ -116,6 +118,40 @@ class FindingTarget:
 
 
 @dataclass(frozen=True)
+class FrameFate:
+    """What a break does to one function. `line` is the first of its code, decorators included.
+
+    `split`: it is compiled up to the break, or up to the call that leads there, and again from there on.
+    `whole_frame`: Dynamo gives all of it up, or all that is left; what it calls may still be compiled.
+    `not_compiled`: Dynamo never compiles it by itself, break or no break.
+    """
+
+    path: str
+    line: int
+    symbol: str
+    fate: Fate
+    because: str | None = None
+    """What decides that it is no split: the statement around the break or the call (`for`, `while`, `try`,
+    `with`), `iterator`, `generator`, `property`, `checkpoint`, `no tensor`, or `construct`: the break itself."""
+
+
+@dataclass(frozen=True)
+class BreakShape:
+    """What a break does to the functions around it, as the source predicts it and as runs showed it."""
+
+    frame: FrameFate
+    """The function that the break stands in."""
+    above: tuple[FrameFate, ...] = ()
+    """Every function on a way from a compiled entry down to it, outermost first."""
+    levels: int = 1
+    """Compiled functions on the shortest way, this one included: the break is met once in each of them."""
+    chains: int = 1
+    """Distinct ways, told by the functions on them."""
+    seen: tuple[FrameFate, ...] = ()
+    """What runs showed for this break; empty where none did."""
+
+
+@dataclass(frozen=True)
 class Finding:
     """One hazard at one place. `path` is spelled as `display_path` spells it."""
 
@@ -142,6 +178,10 @@ class Finding:
     """Why the static pass says so, in plain words, and what the run said: one line each, static first."""
     reached_by: tuple[str, ...] = ()
     """Symbols from the compiled entry down to the function this stands in: how it is reached."""
+    shape: BreakShape | None = None
+    """What the break does to the functions around it; None for what is no break."""
+    modes: tuple[Mode, ...] = ()
+    """The modes in which the static pass finds it, where it was asked about both; empty where about one."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +216,8 @@ class BreakSite:
     gb_ids: tuple[str, ...] = ()
     """Every id seen at this line, root cause first; `gb_id` is the first of them."""
     hints: tuple[str, ...] = ()
+    frames: tuple[FrameFate, ...] = ()
+    """The functions in whose compilation this break was met, and what became of each."""
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,7 @@ class Context:
     path: str
     compiled: bool = True
     """False for what runs before: module level, `__init__`."""
+    arguments: tuple[Value, ...] = ()
 
 
 class Evaluator:
@@ -89,7 +90,8 @@ class Evaluator:
         self.heap = Heap()
         self.facts: dict[F.Fact, None] = {}
         self.contexts: list[Context] = []
-        self.edges: dict[tuple[int, int], None] = {}
+        self.edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]] = {}
+        """(caller, callee), and what stands around each place of the call."""
         self.calls: dict[tuple[str, int, int], bool] = {}
         """Call sites reached, and whether every callee was found, by file and position."""
         self.quiet = 0
@@ -452,9 +454,15 @@ class Evaluator:
             return UNKNOWN
         lineage = self.lineage(owner.cls)
         thing = self.heap[owner]
+        if not thing.made:
+            thing.made = True
+            self._make(owner, lineage)
+        typed = self._typed_by_table(lineage, name) if thing.assumed else None
+        if typed is not None:
+            return typed
         if after is None and name in thing.attributes:
             value = thing.attributes[name]
-            if thing.outer and name in self._rewritten(lineage):
+            if thing.outer and not thing.assumed and name in self._rewritten(lineage):
                 value = whole(value)
                 if isinstance(value, Const):
                     value = join(value, _vague(value))
@@ -472,9 +480,6 @@ class Evaluator:
         defined = lineage.functions(name, after)
         if defined:
             return self._bind(defined, owner, frame)
-        typed = self._typed_by_table(lineage, name) if thing.assumed else None
-        if typed is not None:
-            return typed
         holder = lineage.holder(name, after)
         if holder is not None:
             value = self._class_attribute(holder, name, owner)
@@ -507,6 +512,23 @@ class Evaluator:
         if lineage.external and lineage.external != ("object",):
             return Method(owner, name)
         return UNKNOWN
+
+    def _make(self, owner: Instance, lineage: Lineage) -> None:
+        """Runs what a class does when it is called without arguments, where that is possible."""
+        if lineage.is_module or lineage.container:
+            return
+        for name in ("__init__", "__post_init__"):
+            for info in lineage.functions(name)[:1]:
+                spec = info.node.args
+                needed = len(spec.posonlyargs) + len(spec.args) - len(spec.defaults) - 1
+                if needed > 0 or any(default is None for default in spec.kw_defaults):
+                    return
+                self.quiet += 1
+                try:
+                    frame = self.module_frame(info.module)
+                    self.invoke(Function(info, owner), (), {}, frame, "high")
+                finally:
+                    self.quiet -= 1
 
     def _typed_by_table(self, lineage: Lineage, name: str) -> Value | None:
         """An attribute whose class a table in the class body gives: `parts = {"vision": VisionConfig}`."""
@@ -723,7 +745,8 @@ class Evaluator:
         """An object of a class that comes from outside, as nobody said more of it than its class."""
         ident = self.heap.ident("annotated", cls, outer=True)
         made = Instance(ident, cls)
-        self.heap[made].assumed = True
+        if not self.heap[made].assumed:
+            self.heap[made].assumed, self.heap[made].made = True, False
         return made
 
     def binary(self, op: str, left: Value, right: Value) -> Value:
@@ -1147,7 +1170,7 @@ class Evaluator:
     def _collected(
         self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame
     ) -> Value:
-        found, kept = self._comprehension(node.generators, [node.elt], frame)
+        found, kept = self._comprehension(node.generators, [node.elt], frame, lazy=kind == "iterator")
         every = Sequence(kind, None, found[0])
         return every if kept.likely is not False else prefer(Sequence(kind, (), UNKNOWN), every)
 
@@ -1157,7 +1180,7 @@ class Evaluator:
         return every if kept.likely is not False else prefer(Mapping((), None), every)
 
     def _comprehension(
-        self, generators: list[ast.comprehension], parts: list[ast.expr], frame: Frame
+        self, generators: list[ast.comprehension], parts: list[ast.expr], frame: Frame, lazy: bool = False
     ) -> tuple[list[Value], Answer]:
         """The values of `parts`, and whether the conditions keep anything."""
         before, enclosing, chance = frame.env, frame.enclosing, frame.chance
@@ -1168,7 +1191,8 @@ class Evaluator:
                 value = self.eval(generator.iter, frame)
                 self.tell_loop(generator.iter, value, True, frame)
                 self.assign(generator.target, self.element(value), frame)
-                frame.enclosing = (*frame.enclosing, "comprehension")
+                lazy = lazy or (generator is generators[0] and self._is_held_back(value))
+                frame.enclosing = (*frame.enclosing, "iterator" if lazy else "comprehension")
                 for condition in generator.ifs:
                     answer = self.test(condition, "comprehension", frame)
                     if answer.likely is False:
@@ -1181,6 +1205,16 @@ class Evaluator:
             return [self.eval(part, frame) for part in parts], kept
         finally:
             frame.env, frame.enclosing, frame.chance = before, enclosing, chance
+
+    def _is_held_back(self, value: Value) -> bool:
+        """Whether Dynamo cannot pass an iterator over this on to what runs behind a break: modules, dicts, sets."""
+        for option in options(value):
+            members = members_of(option) if isinstance(option, Sequence) else (option,)
+            if isinstance(option, Mapping) or any(map(self.is_module, members)):
+                return True
+            if isinstance(option, Sequence) and option.kind == "set":
+                return True
+        return False
 
     def assign(self, target: ast.expr, value: Value, frame: Frame) -> None:
         """Binds a target. The interpreter's."""

@@ -12,7 +12,9 @@ from typing import Literal, TypeAlias
 
 from tcready.static.values import Value
 
-Enclosing = Literal["for", "while", "try", "with", "comprehension"]
+Enclosing = Literal["for", "while", "try", "with", "comprehension", "iterator", "checkpoint"]
+"""`iterator`: a generator expression, or a comprehension over what Dynamo cannot pass on across a break; `checkpoint`:
+a call that `torch.utils.checkpoint` makes."""
 Chance = Literal["high", "medium", "low"]
 
 

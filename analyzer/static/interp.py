@@ -315,10 +315,12 @@ class Interpreter(Evaluator):
         if self._counts.get(info, 0) >= MAX_CONTEXTS:
             env = self._generalised(info, env)
         loud: object = bool(self.quiet)
+        if self.quiet and len(args) == 1 and isinstance(args[0], Instance):
+            loud = self.heap[args[0]].version  # while things are built, what a property gives changes
         key = (info, function.closure, chance, loud, frame.conditional, tuple(env.items()))
         if key in self._memo:
             context, known = self._memo[key]
-            self.edges[frame.context, context] = None
+            self.edges.setdefault((frame.context, context), {})[frame.enclosing] = None
             return known if known is not None else UNKNOWN
         limit = MAX_QUIET_DEPTH if self.quiet else MAX_DEPTH
         often = self._counts.get(info, 0) >= 4 * MAX_CONTEXTS
@@ -331,9 +333,11 @@ class Interpreter(Evaluator):
         module = owner.ident if isinstance(owner, Instance) and self.is_module(owner) else None
         context = len(self.contexts)
         self.contexts.append(
-            Context(context, info, module, info.symbol, str(info.module.path), compiled=not self.quiet)
+            Context(
+                context, info, module, info.symbol, str(info.module.path), not self.quiet, tuple(env.values())
+            )
         )
-        self.edges[frame.context, context] = None
+        self.edges.setdefault((frame.context, context), {})[frame.enclosing] = None
         self._memo[key] = (context, None)
         inner = Frame(
             info.module,
@@ -643,7 +647,11 @@ class Interpreter(Evaluator):
                 for k, v in keywords.items()
                 if k not in ("use_reentrant", "context_fn", "preserve_rng_state")
             }
-            return self._call_each(args[0], args[1:], rest, frame, node, chance)
+            enclosing = frame.enclosing
+            frame.enclosing = (*enclosing, "checkpoint")
+            result = self._call_each(args[0], args[1:], rest, frame, node, chance)
+            frame.enclosing = enclosing
+            return result
         if name == "collections.OrderedDict":
             return self._call_builtin("dict", args, keywords, frame, node, chance)
         if name == "functools.partial" and args:
@@ -973,8 +981,8 @@ class Interpreter(Evaluator):
                 return found
         else:
             found = self._some_attribute(owner)
-            if default is None or not isinstance(found, Unknown):
-                return found if default is None else join(found, default)
+            if default is None:
+                return found
         if isinstance(default, Const) and any(isinstance(v, Instance) for v in options(owner)):
             return prefer(default, found)
         return join(found, default)
@@ -998,6 +1006,9 @@ class Interpreter(Evaluator):
     def _isinstance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         wanted = self._instance_value(node, frame)
         if wanted is None:
+            known = (Tensor, Sequence, Mapping, Const)
+            if all(isinstance(v, known) for v in options(value)):  # of a class that is not in sight
+                return prefer(Const(False), Plain("bool", "call"))
             return Plain("bool")
         answers = set()
         for option in options(value):
@@ -1330,6 +1341,8 @@ class Interpreter(Evaluator):
         reads = augmented or (source is not None and _reads(source, target))
         for option in options(owner):
             before = old
+            if isinstance(option, Instance) and self._set_property(option, target.attr, value, frame):
+                continue
             if isinstance(option, Instance):
                 if before is None and not self.quiet:
                     before = self._before(option, target.attr, frame)
@@ -1375,6 +1388,14 @@ class Interpreter(Evaluator):
                 )
         if isinstance(target.value, ast.Name):
             frame.env[f"{target.value.id}.{target.attr}"] = value
+
+    def _set_property(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
+        """Runs the setter of a property where its class has one."""
+        for info in self.lineage(owner.cls).functions(name)[1:]:
+            if any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in info.decorators):
+                self.invoke(Function(info, owner), (value,), {}, frame, frame.chance)
+                return True
+        return False
 
     def _before(self, owner: Instance, name: str, frame: Frame) -> Value | None:
         if name in self.heap[owner].attributes:

@@ -127,8 +127,11 @@ SPLITTING_CONTEXTS = (
     "torch.autograd.profiler.",
     "torch.profiler.",
     "torch.nn.attention.sdpa_kernel",
+    "torch.autograd.graph.disable_saved_tensors_hooks",
+    "torch._C.DisableTorchFunction",
+    "contextlib.nullcontext",
 )
-"""Contexts in which a break splits the frame instead of ending it (measured for torch.no_grad)."""
+"""Contexts in which a break splits the frame instead of ending it (measured)."""
 
 
 ENTER_THEMSELVES = frozenset({"contextlib.ExitStack", "torch.profiler.profile", "open"})

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tcready.static.index import ClassInfo, FunctionInfo
 from tcready.static.knowledge import CONTAINERS, is_module_class
-from tcready.static.values import ExternalInstance, Instance, Value, join
+from tcready.static.values import ExternalInstance, Instance, Unknown, Value, join
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +66,18 @@ class Object:
     attributes: dict[str, Value] = field(default_factory=dict)
     assumed: bool = False
     """It comes from outside: what its class gives it are defaults."""
+    made: bool = True
+    """Whether what its class does on making one has been looked at."""
     members: Value | None = None
     """What a ModuleList, Sequential, ModuleDict or ParameterList holds."""
 
+    version: int = 0
+    """Counts what was put."""
+
     def put(self, name: str, value: Value, *, replace: bool) -> None:
+        if self.assumed and name in self.attributes and isinstance(value, Unknown):
+            return  # what could not be worked out says nothing against a default
+        self.version += 1
         if replace or name not in self.attributes:
             self.attributes[name] = value
         else:
