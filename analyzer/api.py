@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tcready.schema import (
     Level,
     Mode,
+    ModeAsked,
     Observation,
     Report,
     RuleText,
@@ -50,6 +51,7 @@ def _suggest(path: str, rule: Rule, place: Located) -> str | None:
     return suggest(path, rule, place)
 
 
+ONE_MODE = "mode both is for the sources: the run was in inference mode, training was not run"
 TIMEOUT = 600.0
 """Seconds for the whole dynamic pass of one target."""
 
@@ -59,7 +61,7 @@ def check(
     *,
     inputs: str | None = None,
     run: bool | None = None,
-    mode: Mode = "infer",
+    mode: ModeAsked = "infer",
     device: str = "cpu",
     dtype: str | None = None,
     python: str | None = None,
@@ -68,6 +70,7 @@ def check(
     allow_downloads: bool = False,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    torch_version: str | None = None,
     cache: bool = False,
     jobs: int | None = 1,
     root: str | os.PathLike[str] | None = None,
@@ -81,11 +84,13 @@ def check(
     folder that gives its inputs. `inputs` is `path.py::name`. `device` is what torch calls it (`cpu`,
     `cuda:1`), `dtype` likewise (`float16`). `timeout` is in seconds and `memory_gb` in GB, for each target's
     run, which happens in a process of its own in the interpreter `python` (this one by default). `select`
-    and `ignore` hold rule codes or prefixes of them. With `cache`, what the source says is kept in
-    `.tcready_cache` below `root` and taken from there while nothing it depends on has changed. `jobs` processes
-    read the sources, None for as many as pay; more than one needs a main module that may be imported. Paths are
-    told relative to `root` (the working folder).
-    `announce` is told what is about to be executed, or why it is not; `progress` how it goes.
+    and `ignore` hold rule codes or prefixes of them. What the sources are judged by is the Dynamo of
+    `torch_version` (`2.11`), by default of the torch that is installed here, else of the newest known. With
+    `cache`, what the source says is kept in `.tcready_cache` below `root` and taken from there while nothing it
+    depends on has changed. `jobs` processes read the sources, None for as many as pay; more than one needs a main
+    module that may be imported. Paths are told relative to `root` (the working folder).
+    `mode` is `infer`, `train` or `both`: the sources are read in each, and what is found in one alone says so; a run
+    is then in inference mode. `announce` is told what is about to be executed, or why it is not; `progress` how it goes.
 
     A run that fails is part of the report. Raises TcreadyError for what the caller can mend: a file or a
     class that does not exist, options that contradict each other.
@@ -96,26 +101,35 @@ def check(
     base = Path(root or Path.cwd()).resolve()
     _refuse_contradictions(targets, inputs, run)
     _refuse_missing_python(python)
-    options = LintOptions(root=base, mode=mode, select=tuple(select), ignore=tuple(ignore))
+    options = LintOptions(
+        root=base,
+        mode=mode,
+        select=tuple(select),
+        ignore=tuple(ignore),
+        torch=_torch_version(torch_version, base),
+    )
     static, known, tool = _read(targets, options, cache=cache, jobs=jobs)
     observations: list[Observation] = []
     warnings: list[str] = []
+    run_mode: Mode = "train" if mode == "train" else "infer"
     if not static.skipped and static.statistics.get("files") == 0:
         warnings.append(f"no Python file in {', '.join(targets)}")
         announce(warnings[-1])
     for due in _due(targets, inputs, run, base, static):
         if due.impossible:
-            observations.append(_not_established(due, mode))
+            observations.append(_not_established(due, run_mode))
             continue
         if not due.asked and python is None and importlib.util.find_spec("torch") is None:
             warnings.append(f"not run: torch is not installed, so {due.target} was read and not executed")
             announce(warnings[-1])
             continue
-        announce(f"running {due.target} with {due.label}")
+        announce(f"running {due.target} with {due.label}" + (" in inference mode" if mode == "both" else ""))
+        if mode == "both" and ONE_MODE not in warnings:
+            warnings.append(ONE_MODE)
         seen = _launch(
             due.target,
             inputs=inputs,
-            mode=mode,
+            mode=run_mode,
             device=device,
             dtype=dtype,
             python=python,
@@ -373,6 +387,15 @@ class _Due:
     asked: bool
     impossible: str = ""
     """Why there is nothing to run, where the run was asked for all the same."""
+
+
+def _torch_version(asked: str | None, base: Path) -> tuple[int, int]:
+    """The torch whose Dynamo is predicted."""
+    from tcready.static import locate, versions
+
+    if asked is not None:
+        return versions.version_of(asked)
+    return versions.installed(locate.default_search_path(base)) or versions.NEWEST
 
 
 def _refuse_contradictions(targets: Sequence[str], inputs: str | None, run: bool | None) -> None:

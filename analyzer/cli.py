@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import click
 from tcready import api
-from tcready.schema import LEVELS, Level, Mode, Report, TcreadyError
+from tcready.schema import LEVELS, Level, ModeAsked, Report, TcreadyError
 
 if TYPE_CHECKING:
     from tcready.static.rule import Rule
@@ -131,10 +131,15 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
 )
 @click.option(
     "--mode",
-    type=click.Choice(get_args(Mode)),
+    type=click.Choice(get_args(ModeAsked)),
     default="infer",
     show_default=True,
-    help="eval() without gradients, or train() with.",
+    help="eval() without gradients, train() with, or both for the sources and eval() for the run.",
+)
+@click.option(
+    "--torch-version",
+    metavar="X.Y",
+    help="The torch whose Dynamo is predicted; by default the installed one, else the newest known.",
 )
 @click.option("--device", default="cpu", show_default=True, help="Where to run, as torch calls it.")
 @click.option("--dtype", help="Cast the model and its floating inputs (float16, bfloat16, ...).")

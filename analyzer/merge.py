@@ -18,15 +18,19 @@ from dataclasses import dataclass
 from tcready import regions
 from tcready.schema import (
     BREAKING,
+    FATES,
     LEVELS,
     STAGES,
+    BreakShape,
     BreakSite,
     Effect,
     Finding,
     FindingTarget,
     Frame,
+    FrameFate,
     Level,
     LineSet,
+    Mode,
     ModuleShare,
     Observation,
     Origin,
@@ -272,6 +276,8 @@ class _Proof:
     evidence: str
     gb_ids: tuple[str, ...] = ()
     level: Level = "error"
+    frames: tuple[FrameFate, ...] = ()
+    """What became of the functions around."""
 
 
 @dataclass(frozen=True)
@@ -315,10 +321,13 @@ def _proofs(run: _Run, findings: Sequence[Finding], code: _Code) -> Iterator[tup
     """Every event of `run` that does what a finding claims, with that finding's key."""
     for site in run.sites:
         for finding in _claimants(site, findings):
-            yield _key(finding), _Proof(run.target, site.case, _site_evidence(site), _ids(site))
+            evidence = _site_evidence(site)
+            yield _key(finding), _Proof(run.target, site.case, evidence, _ids(site), frames=site.frames)
     for frame in run.lost:
         for finding in _skip_claimants(frame, run, findings):
-            yield _key(finding), _Proof(run.target, frame.case, _skip_evidence(frame), run.ids_of(frame))
+            lost = FrameFate(frame.path, frame.line, frame.symbol, "whole_frame")
+            evidence = _skip_evidence(frame)
+            yield _key(finding), _Proof(run.target, frame.case, evidence, run.ids_of(frame), frames=(lost,))
     for recompile in run.recompiles:
         for finding in _recompile_claimants(recompile, run, findings, code):
             steady = recompile.identical_call or _limit_of(recompile, run) is not None
@@ -448,7 +457,19 @@ def _judged(finding: Finding, runs: Sequence[_Run], proofs: Sequence[_Proof]) ->
         targets=targets,
         gb_ids=tuple(dict.fromkeys(i for proof in proofs for i in proof.gb_ids)) or finding.gb_ids,
         evidence=tuple(dict.fromkeys([*map(_static_line, finding.evidence), *said])),
+        shape=_seen(finding.shape, proofs),
     )
+
+
+def _seen(shape: BreakShape | None, proofs: Iterable[_Proof]) -> BreakShape | None:
+    """The prediction with what the runs showed beside it: a function that was ever given up counts as that."""
+    if shape is None:
+        return None
+    frames: dict[regions.Place, FrameFate] = {}
+    for frame in (frame for proof in proofs for frame in proof.frames):
+        known = frames.get((frame.path, frame.line), frame)
+        frames[frame.path, frame.line] = max(known, frame, key=lambda f: FATES.index(f.fate))
+    return dataclasses.replace(shape, seen=tuple(frames.values()))
 
 
 def _waiting(targets: Iterable[StaticTarget], runs: Sequence[_Run]) -> frozenset[str]:
@@ -480,6 +501,8 @@ def _status(finding: Finding, run: _Run) -> tuple[Status, str]:
     """What a run without proof says of a finding, and in which words."""
     if not run.captured or not _showable(finding):
         return "predicted", ""
+    if not _in_mode(finding, run.observation.mode):
+        return "predicted", "Dynamo: the run was in the other mode"
     if finding.effect == "recompile" and any(recompile.identical_call for recompile in run.recompiles):
         return (
             "predicted",
@@ -497,6 +520,11 @@ def _status(finding: Finding, run: _Run) -> tuple[Status, str]:
         return "not_observed", "Dynamo: traced this line and it did not show"
     inside = f"{lost.symbol} (line {lost.line})" if lost else "a frame"
     return "not_traced", f"Dynamo: the line ran, but inside {inside}, which Dynamo had given up on"
+
+
+def _in_mode(finding: Finding, mode: Mode) -> bool:
+    """Whether a finding is predicted in the mode of a run."""
+    return mode in finding.modes or not finding.modes
 
 
 def _showable(finding: Finding) -> bool:
@@ -721,7 +749,7 @@ def _observed_target(
     told = (
         (*(m.breaks for m in static.modules), *breaks_by_code.values()) if static else breaks_by_code.values()
     )
-    breaking = frozenset() if clean else _breaking(findings, seen.target, told)
+    breaking = frozenset() if clean else _breaking(findings, seen.target, told, seen.mode)
     places = {(m.path, m.line) for m in seen.modules if m.path is not None and m.line is not None}
     found = regions.predicted(
         seen.modules,
@@ -751,6 +779,7 @@ def _observed_target(
         regions=found,
         modules=seen.modules,
         executed=seen.executed,
+        waist=regions.waist(run.sites),
     )
 
 
@@ -768,9 +797,10 @@ def _static_target(target: StaticTarget, findings: Sequence[Finding]) -> TargetR
     return TargetReport(
         target=target.target,
         convention=None,
-        mode="infer",
+        mode=target.modes[0],
         verdict="unknown",
-        verdict_reason="nothing was run; the regions are what the source predicts",
+        verdict_reason="nothing was run; the regions are what the source predicts"
+        + (", over both modes" if len(target.modes) > 1 else ""),
         stages=stages,
         environment=None,
         break_sites=(),
@@ -784,17 +814,24 @@ def _static_target(target: StaticTarget, findings: Sequence[Finding]) -> TargetR
     )
 
 
-def _breaking(findings: Iterable[Finding], target: str, told: Iterable[Iterable[str]]) -> frozenset[str]:
+def _breaking(
+    findings: Iterable[Finding], target: str, told: Iterable[Iterable[str]], mode: Mode | None = None
+) -> frozenset[str]:
     """Of the predicted breaks in `told` (fingerprints), those that count against a target's regions.
 
-    A run that traced the line, or never came by, has shown that these inputs do not break there. A break whose
-    finding is hidden, by a comment or by the choice of rules, is a break all the same.
+    A run that traced the line, or never came by, has shown that these inputs do not break there; a break of
+    the other mode is none in the run's `mode` (None: nothing was run). A break whose finding is hidden, by a
+    comment or by the choice of rules, is a break all the same.
     """
     spared = {
         finding.fingerprint
         for finding in findings
         for entry in finding.targets
         if entry.target == target and entry.status in ("not_observed", "not_reached")
+    } | {
+        finding.fingerprint
+        for finding in findings
+        if mode is not None and finding.status != "confirmed" and not _in_mode(finding, mode)
     }
     return frozenset(fingerprint for some in told for fingerprint in some if fingerprint not in spared)
 

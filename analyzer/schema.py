@@ -46,6 +46,8 @@ RegionState = Literal["predicted", "proved", "refuted"]
 
 LEVELS: tuple[Level, ...] = ("note", "warning", "error")
 """In rising order of weight."""
+FATES: tuple[Fate, ...] = ("not_compiled", "split", "whole_frame")
+"""In rising order of what is lost: of several fates of one function the last of these is told."""
 STAGES: tuple[StageName, ...] = (
     "parse",
     "import",
@@ -362,6 +364,8 @@ class StaticModule:
 class StaticTarget:
     target: str
     modules: tuple[StaticModule, ...]
+    modes: tuple[Mode, ...] = ("infer",)
+    """What it was read in; over several, `breaks` are those of any."""
 
 
 @dataclass(frozen=True)
@@ -418,6 +422,8 @@ class TargetReport:
     modules: tuple[ModuleShare, ...]
     verdict_reason: str = ""
     """The verdict in one sentence, naming the stages that did not run."""
+    waist: Frame | None = None
+    """The innermost function through which every way to a break led, where it is not the outermost one."""
     executed: tuple[LineSet, ...] = ()
     parity: Mapping[str, Any] | None = None
     bench: Mapping[str, Any] | None = None

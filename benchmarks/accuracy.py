@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import gc
 import json
 import multiprocessing
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable
@@ -45,17 +47,25 @@ def analyse(job: tuple[dict[str, Any], str, str]) -> Model:
     from tcready import rules
     from tcready.schema import BREAKING
     from tcready.static.lint import LintOptions, lint
+    from tcready.static.versions import version_of
 
     model = Model(record)
     start = time.perf_counter()
     try:
-        options = LintOptions(root=Path("/"), mode=mode, search_path=(Path(site),))  # type: ignore[arg-type]
+        torch = version_of(record["versions"]["torch"])
+        options = LintOptions(
+            root=Path("/"),
+            mode=mode,  # type: ignore[arg-type]
+            search_path=(Path(site),),
+            torch=torch,
+        )
         result = lint([record["target"]], rules.load(), options)
     except Exception as error:
         model.error = f"{type(error).__name__}: {error}"
         return model
     finally:
         model.seconds = time.perf_counter() - start
+        gc.collect()  # one process reads many models
     for finding in result.findings:
         if finding.effect in BREAKING and finding.confidence != "low":
             model.predicted.append(
@@ -157,7 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("records", nargs="+", type=Path)
+    parser.add_argument("records", nargs="+", type=Path, help="files of records; - for standard input")
     parser.add_argument("--site", required=True, help="the site-packages folder the records were made from")
     parser.add_argument("--mode", default="infer", choices=["infer", "train"])
     parser.add_argument("--every", type=int, default=1, help="score only every n-th record")
@@ -167,7 +177,8 @@ def main() -> None:
     parser.add_argument("--floor", nargs=3, type=float, metavar=("RECALL", "PRECISION", "VERDICT"))
     args = parser.parse_args()
     site = str(Path(args.site).resolve())
-    records = [json.loads(line) for path in args.records for line in path.read_text().splitlines() if line]
+    texts = (sys.stdin.read() if str(path) == "-" else path.read_text("utf-8") for path in args.records)
+    records = [json.loads(line) for text in texts for line in text.splitlines() if line]
     records = [r for r in records if not args.package or r["package"] == args.package][:: args.every]
     with multiprocessing.get_context("spawn").Pool(args.jobs, maxtasksperchild=25) as pool:
         models = pool.map(analyse, [(r, site, args.mode) for r in records], chunksize=5)

@@ -6,10 +6,10 @@
 `--generated N` makes N distinct programs with hypothesmith (three in four of the grammar, the others of libcst's node
 types) and lints of each: the program as it is; a `forward` made of its statements; a fixture with them spliced in;
 a file with some bytes damaged; and one program of the small grammar of tests/static/programs.py. Every `--every`th
-time the classes and functions are also targets of their own. `--installed` lints each .py file as a file; of every
-`--every`th one that holds nn.Module classes, up to two classes as `pkg.mod::Class` with all the packages they
-reach. A file that stood with the same contents under the same name in an earlier SITE is not read again. The damaged
-ones, and any folder, can be given as SITE too: so is a failure tried again.
+time two of its nn.Module classes and two of its functions are also targets of their own. `--installed` lints each .py
+file as a file; of every `--every`th one classes and functions too, with all the packages that they reach. A file
+that stood with the same contents under the same name in an earlier SITE is not read again. Any folder is a SITE: so
+are failures tried again.
 
 A failure is an exception, more than --limit seconds of CPU time, a process that dies, a result that cannot be
 (`wrong_with`), and, for every `--twice`th program, another result under another PYTHONHASHSEED. Each is saved below
@@ -21,6 +21,7 @@ crash are only that file's.
 from __future__ import annotations
 
 import argparse
+import ast
 import faulthandler
 import gc
 import hashlib
@@ -31,6 +32,7 @@ import subprocess
 import sys
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -49,8 +51,11 @@ MEMORY = 6 << 30
 """Bytes a worker may map."""
 TASKS = 400
 """A worker lints that many files, then another takes over: so that its peak of memory says something."""
+MANY = 200
+"""A run ends after that many failures: something common to all is broken."""
 SLOW = 5.0
-CLASSES = 2
+NAMES = 2
+"""So many classes of a file, and so many functions, become targets of their own."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,7 @@ def work(trace: TextIO, limit: float) -> None:
     loaded = rules.load()
     gc.collect()
     gc.freeze()  # what is loaded stays; only what a task leaves is looked through behind it
+    faulthandler.enable(file=trace)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for line in sys.stdin:
         task = Task(**json.loads(line))
@@ -113,20 +119,22 @@ def _outcomes(task: Task, rules: Any, trace: TextIO, limit: float) -> Iterator[O
     if not task.named or first.wrong or first.skipped:
         return
     module = Path(task.path).relative_to(task.site).with_suffix("").parts
-    for name in names[:CLASSES]:
-        dotted = all(part.isidentifier() for part in module) and module[-1] != "__init__"
-        target = ".".join(module) if dotted else task.path
-        yield _linted(task, f"{target}::{name}", rules, trace, limit)[0]
+    dotted = all(part.isidentifier() for part in module) and module[-1] != "__init__"
+    place = ".".join(module) if dotted else task.path
+    targets = [f"{place}::{name}" for name in names[:NAMES]]
+    targets += [f"{task.path}::{name}" for name in _functions(Path(task.path).read_bytes())[:NAMES]]
+    for target in dict.fromkeys(targets):
+        yield _linted(task, target, rules, trace, limit)[0]
 
 
 def _linted(task: Task, target: str, rules: Any, trace: TextIO, limit: float) -> tuple[Outcome, list[str]]:
-    """The outcome of one target, and what its file holds that could be one."""
+    """The outcome of one target, and the names of what was interpreted in it."""
     import programs
     from tcready.refactor.suggest import suggest
     from tcready.schema import TcreadyError, as_json, display_path
     from tcready.static.lint import LintOptions, lint
 
-    outcome = Outcome(target.replace(task.path, task.key))
+    outcome = Outcome(target.replace(task.path, task.key, 1))
     names: list[str] = []
     root = Path(task.root)
     options = LintOptions(root=root, mode=None, low=True, search_path=(Path(task.site),))
@@ -163,6 +171,15 @@ def _linted(task: Task, target: str, rules: Any, trace: TextIO, limit: float) ->
     return outcome, names
 
 
+def _functions(data: bytes) -> list[str]:
+    """The top-level functions, longest first."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [node for node in ast.parse(data).body if isinstance(node, ast.FunctionDef)]
+    found.sort(key=lambda node: node.lineno - (node.end_lineno or node.lineno))
+    return [node.name for node in found]
+
+
 class Worker:
     """A process that lints under one hash seed; another follows where it dies, and now and then."""
 
@@ -194,7 +211,8 @@ class Worker:
         self._process = None
         text = self._trace.read_text(encoding="utf-8", errors="replace")
         target = text.partition("\n")[0]
-        return [*found, Outcome(target, wrong=f"the process died with status {status}\n{text}")]
+        words = "no answer" if "Timeout (" in text else f"the process died with status {status}"
+        return [*found, Outcome(target, wrong=f"{text}\n{words}")]
 
     def _start(self) -> None:
         self.stop()
@@ -323,6 +341,8 @@ def run(tasks: Iterator[Task], folder: Path, limit: float, done: dict[str, Any])
                 if outcome.wrong:
                     failures += 1
                     _save(folder / "failures", task, outcome)
+            if failures >= MANY:
+                break
             if time.monotonic() - shown > 60:
                 shown = time.monotonic()
                 log.flush()
@@ -340,14 +360,14 @@ def _save(folder: Path, task: Task, outcome: Outcome) -> None:
         f"{task.key}\n{outcome.target}\n\n{outcome.wrong}\n", encoding="utf-8", errors="backslashreplace"
     )
     last = (outcome.wrong or "").strip().splitlines()[-1]
-    print(f"FAILED {outcome.target} ({task.key}): {last}  -> {folder / name}.txt", flush=True)
+    print(f"FAILED {outcome.target}: {last}  -> {folder / name}.txt", flush=True)
 
 
 def summary(done: dict[str, Any]) -> int:
     """Prints what was found in all runs with this folder; the number of failures."""
     outcomes = [o for record in done.values() for o in record["outcomes"]]
     files = [record["outcomes"][0] for record in done.values()]
-    failed = [(r["key"], o) for r in done.values() for o in r["outcomes"] if o["wrong"]]
+    failed = [outcome for outcome in outcomes if outcome["wrong"]]
     print(
         f"{len(files)} files, {len(outcomes) - len(files)} more targets of them; {sum(o['findings'] for o in outcomes)} "
         f"findings; {sum(1 for f in files if f['targets'])} files with something to interpret; "
@@ -368,8 +388,8 @@ def summary(done: dict[str, Any]) -> int:
         most = max(outcomes, key=lambda o: o["peak"])
         print(f"memory at most {most['peak'] / 1e6:.0f} MB, by {most['target']}")
     print(f"failures: {len(failed)}")
-    for key, outcome in failed[:20]:
-        print(f"  {outcome['target']} ({key}): {outcome['wrong'].strip().splitlines()[-1]}")
+    for outcome in failed[:20]:
+        print(f"  {outcome['target']}: {outcome['wrong'].strip().splitlines()[-1]}")
     return len(failed)
 
 

@@ -35,6 +35,7 @@ from tcready.reports.view import (
     reflowed,
     rules_by_code,
     run_evidence,
+    shape_sentence,
     static_evidence,
     status_counts,
     status_phrase,
@@ -242,6 +243,8 @@ class _Printer:
         ):
             for index, line in enumerate(lines):
                 self.field("" if index else label, line)
+        if finding.shape is not None:
+            self.field("frames", shape_sentence(finding))
         if len(finding.reached_by) > 1:
             self.field("reached by", " > ".join(finding.reached_by))
         if finding.fix is not None and offers_change(finding.fix):
@@ -351,7 +354,10 @@ class _Printer:
         sites = distinct_sites(target)
         events = sum(site.hits for site in sites)
         self.row(
-            "break sites", f"{len(sites)} distinct" + (f" ({number(events, 'event')})" if events else "")
+            "break sites",
+            f"{len(sites)} distinct"
+            + (f" ({number(events, 'event')})" if events else "")
+            + (f", every way to them through {target.waist.symbol}" if target.waist else ""),
         )
         own = [site for site in sites if site.first.origin == "own" or self.third_party]
         for site in own[:MANY_ROWS]:

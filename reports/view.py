@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 from tcready.schema import (
     STAGES,
+    BreakShape,
     BreakSite,
     Finding,
     Fix,
+    FrameFate,
     Recompile,
     Report,
     RuleText,
@@ -58,6 +60,17 @@ _NOT_SHOWN: dict[Status, str] = {
     "not_traced": "the line ran inside a frame that Dynamo had given up on",
     "not_reached": "the line did not run for these inputs",
 }
+_AROUND: dict[str | None, str] = {
+    None: "",
+    "construct": "",
+    "generator": "a generator",
+    "property": "reads a property",
+    "iterator": "in a generator or iterator",
+    "checkpoint": "below a checkpoint",
+    "no tensor": "no tensor goes in",
+}
+"""Why a function is not split, where it is no statement around the place."""
+_MANY_NAMES = 4
 _RUN, _STATIC = "Dynamo:", "static:"
 """How merge begins a line of evidence, by who says it."""
 _FALLBACK: dict[Verdict, str] = {
@@ -295,3 +308,52 @@ def run_evidence(finding: Finding) -> tuple[str, ...]:
 def static_evidence(finding: Finding) -> tuple[str, ...]:
     """Why the static pass says so: the other lines, without their `static:`."""
     return tuple(line.removeprefix(_STATIC).strip() for line in finding.evidence if not line.startswith(_RUN))
+
+
+def shape_sentence(finding: Finding) -> str:
+    """What the break does to the functions around it, outermost first, and whether a run showed that.
+
+    `splits Net.forward, Block.forward (2 call levels); so it was in the run`; empty for what is no break.
+    """
+    shape = finding.shape
+    if shape is None:
+        return ""
+    counts = [f"{shape.levels} call levels"] if shape.levels > 1 else []
+    counts += [f"{shape.chains} call chains"] if shape.chains > 1 else []
+    told = _fates((*shape.above, shape.frame))
+    parts = [told + (f" ({', '.join(counts)})" if counts else "")]
+    if shape.seen:
+        parts.append(_seen(shape))
+    return "; ".join(parts)
+
+
+def _seen(shape: BreakShape) -> str:
+    """A function above is not met again where another break of the one below comes first."""
+    told = {(f.path, f.line): f.fate for f in (*shape.above, shape.frame) if f.fate != "not_compiled"}
+    seen = {(f.path, f.line): f.fate for f in shape.seen}
+    if seen == told:
+        return "so it was in the run"
+    if seen.items() <= told.items():
+        return f"in the run so seen of {_some([frame.symbol for frame in shape.seen])}"
+    return f"otherwise in the run: {_fates(shape.seen)}"
+
+
+def _fates(frames: Sequence[FrameFate]) -> str:
+    """`splits A, B; runs all of C eagerly (in a for)`."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for frame in frames:
+        around = _AROUND.get(frame.because, f"in a `{frame.because}`")
+        why = f" ({around})" if around else ""
+        if frame.fate == "split":
+            words = "splits ", ""
+        elif frame.fate == "whole_frame":
+            words = "runs all of ", f" eagerly{why}"
+        else:
+            words = "", f" not compiled anyway{why}"
+        grouped.setdefault(words, []).append(frame.symbol)
+    return "; ".join(f"{before}{_some(names)}{after}" for (before, after), names in grouped.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MANY_NAMES
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_MANY_NAMES])} and {more} more"

@@ -12,7 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import tcready
-from tcready.api import check, exit_code, observe, render
+from tcready.api import ONE_MODE, check, exit_code, observe, render
 from tcready.schema import Report, TcreadyError, as_json, from_json
 
 MODEL = """\
@@ -233,6 +233,24 @@ class Model(nn.Module):
 def get_inputs():
     return [torch.ones(2)]
 """
+
+
+def test_over_both_modes_the_run_is_in_inference_mode_and_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "model.py").write_text(
+        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
+        "        if self.training:\n            print(1)\n        return x + 1 if x.sum() > 0 else x\n\n\n"
+        "def get_inputs():\n    return [torch.ones(2)]\n"
+    )
+    announced: list[str] = []
+    report = check(["model.py"], mode="both", root=tmp_path, announce=announced.append)
+    assert announced == ["running model.py::Model with get_inputs() in inference mode"]
+    assert report.warnings == (ONE_MODE,)
+    assert [target.mode for target in report.targets] == ["infer"]
+    assert [(f.rule, f.modes, f.status) for f in report.findings] == [
+        ("TCR301", ("train",), "predicted"),
+        ("TCR104", ("infer", "train"), "confirmed"),
+    ]
 
 
 def test_a_process_that_dies_while_it_is_captured_says_nothing_of_compiling(tmp_path: Path) -> None:

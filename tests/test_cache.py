@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -205,12 +206,11 @@ def test_an_edit_within_one_tick_of_the_clock_is_seen(project: Path, examined: l
 
 
 def test_options_that_decide_results_have_entries_of_their_own(project: Path, examined: list[str]) -> None:
-    check(project)
-    check(project, mode="train")
-    assert examined == ["net.py"] * 2
-    check(project)
-    check(project, mode="train")
-    assert examined == ["net.py"] * 2
+    modes = ("infer", "train", "both")
+    before = [check(project, mode=mode) for mode in modes]
+    assert examined == ["net.py"] * 3
+    assert [check(project, mode=mode) for mode in modes] == before
+    assert examined == ["net.py"] * 3
 
 
 def test_a_change_of_the_code_that_judges_asks_differently(
@@ -485,9 +485,16 @@ def test_an_interrupt_ends_the_processes_too(sent: signal.Signals, code: int, pr
 def test_what_is_told_of_a_file_does_not_depend_on_its_neighbours(project: Path) -> None:
     names = _many(project)
     alone = {f for name in names for f in map(_bare, api.check([name], run=False, root=project).findings)}
-    together = {_bare(f) for f in api.check(names, run=False, root=project).findings}
-    assert together == alone
+    findings = api.check(names, run=False, root=project).findings
+    assert {_bare(f) for f in findings} == alone
+    shared = [finding for finding in findings if finding.path == "helper.py"]
+    assert shared
+    for finding in shared:  # the ways there are those of all
+        assert finding.shape is not None
+        assert {frame.path for frame in finding.shape.above} == set(names)
+        assert (finding.shape.levels, finding.shape.chains) == (2, len(names))
 
 
 def _bare(finding: Any) -> str:
-    return json.dumps(as_json(finding), sort_keys=True)
+    """What is told of a place, apart from the ways that lead there."""
+    return json.dumps(as_json(dataclasses.replace(finding, shape=None)), sort_keys=True)

@@ -93,6 +93,7 @@ def test_the_run_shows_what_is_marked_and_nothing_else(model: Path, runs: dict[P
             shown |= {(*place, code, finding["status"]) for code in codes}
     assert shown == {(m.path, m.line, m.code, m.status) for m in markers}
 
+    _assert_frames_were_predicted(run)
     target = _target_run(run)
     stages = {stage["stage"]: stage for stage in target["stages"]}
     assert stages["capture"]["state"] == "pass", stages
@@ -104,6 +105,30 @@ def test_the_run_shows_what_is_marked_and_nothing_else(model: Path, runs: dict[P
         assert target["verdict"] == "ready"
         assert target["coverage"]["share"] == 1.0
         assert not target["break_sites"]
+
+
+def _assert_frames_were_predicted(run: Run) -> None:
+    """Every function that a confirmed break split or cost was predicted to be, and none else.
+
+    A caller meets the first break of what it calls: one that is predicted for a later break, too, is in the record
+    of that one alone.
+    """
+    shapes = [f["shape"] for f in run.report["findings"] if f["status"] == "confirmed" and f["shape"]]
+    met = {_place(frame) for shape in shapes for frame in shape["seen"]}
+    for shape in shapes:
+        told = {
+            _place(frame): frame["fate"]
+            for frame in (*shape["above"], shape["frame"])
+            if frame["fate"] != "not_compiled"
+        }
+        seen = {_place(frame): frame["fate"] for frame in shape["seen"]}
+        assert seen.items() <= told.items()
+        assert _place(shape["frame"]) in seen
+        assert told.keys() <= met
+
+
+def _place(frame: dict[str, Any]) -> tuple[str, int]:
+    return frame["path"], frame["line"]
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,15 @@ import pytest
 from tcready.merge import STRENGTH, exit_code, merge
 from tcready.schema import (
     STAGES,
+    BreakShape,
     BreakSite,
     Coverage,
     Finding,
     FindingTarget,
     Frame,
+    FrameFate,
     LineSet,
+    Mode,
     ModuleShare,
     Observation,
     Recompile,
@@ -52,6 +55,7 @@ def helper(x):
 """
 PATH = "model.py"
 FORWARD = 6
+BOTH: tuple[Mode, Mode] = ("infer", "train")
 RULES = (
     RuleText("TCR101", "data-dependent-if", "s", "w", "i", None, None),
     RuleText("TCR401", "unused", "s", "w", "i", None, None),
@@ -148,6 +152,62 @@ def test_a_break_on_the_line_confirms_and_brings_its_ids_and_evidence() -> None:
         "static: x is a parameter of forward",
         "Dynamo: Data-dependent branching (GB0036, GB0170, 3 hits)",
     )
+
+
+def test_the_fates_that_runs_showed_stand_beside_the_prediction() -> None:
+    predicted = BreakShape(FrameFate(PATH, FORWARD, "Net.forward", "split"))
+    split, lost = (FrameFate(PATH, FORWARD, "Net.forward", fate) for fate in ("split", "whole_frame"))
+    above = FrameFate(PATH, 14, "helper", "split")
+    runs = [
+        observation(break_sites=(site(frames=(split, above), case="a"), site(frames=(lost,), case="b"))),
+        observation(target="model.py::Other", break_sites=(site(frames=(split,)),)),
+    ]
+    found = only(merged(static(finding(shape=predicted)), *runs))
+    assert found.shape == dataclasses.replace(predicted, seen=(lost, above))
+    assert only(merged(static(finding(shape=predicted)), observation())).shape == predicted
+    assert only(merged(static(finding()), *runs)).shape is None
+
+
+def test_a_skipped_frame_shows_the_fate_of_the_function_it_is() -> None:
+    predicted = BreakShape(FrameFate(PATH, FORWARD, "Net.forward", "whole_frame", "construct"))
+    frame = SkippedFrame(PATH, FORWARD, "Net.forward", "torch.nn.LSTM", False, 11)
+    found = only(
+        merged(static(finding(effect="frame_skip", shape=predicted)), observation(skipped_frames=(frame,)))
+    )
+    assert found.shape is not None
+    assert found.shape.seen == (FrameFate(PATH, FORWARD, "Net.forward", "whole_frame"),)
+
+
+def test_a_run_in_one_mode_says_nothing_of_what_is_predicted_in_the_other() -> None:
+    told = StaticModule("", "Net", PATH, FORWARD, ("static-7",))
+    result = static(finding(modes=("train",)), targets=(StaticTarget("model.py::Net", (told,), BOTH),))
+    other = site(line=10)
+    for mode, status in (("infer", "predicted"), ("train", "not_observed")):
+        report = merged(
+            result, observation(mode=mode, traced=(LineSet(PATH, ((7, 7),)),), break_sites=(other,))
+        )
+        assert {f.line: f.status for f in report.findings}[7] == status
+    assert only(merged(result, observation(break_sites=(site(),)))).status == "confirmed"
+
+
+def test_only_a_break_of_the_runs_mode_counts_against_its_regions() -> None:
+    modules = (
+        ModuleShare("", "Net", 4, 4, path=PATH, line=FORWARD),
+        ModuleShare("part", "Part", 4, 4, path=PATH, line=14),
+    )
+    told = (StaticModule("part", "Part", PATH, 14, ("static-15",)),)
+    result = static(
+        finding(line=15, modes=("train",), symbol="helper"),
+        targets=(StaticTarget("model.py::Net", told, BOTH),),
+    )
+    for mode, free in (("infer", ["part"]), ("train", [])):
+        seen = observation(mode=mode, modules=modules, executed=(), break_sites=(site(line=10),))
+        shown = dataclasses.replace(
+            seen,
+            executed=(LineSet(PATH, ((7, 15),)),),
+            skipped_frames=(SkippedFrame(PATH, FORWARD, "Net.forward", "x", False, 15),),
+        )
+        assert [region.name for region in merged(result, shown).targets[0].regions] == free
 
 
 def test_a_break_anywhere_in_a_span_of_several_lines_confirms() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from tcready.regions import accessor, covers, predicted
+from tcready.regions import accessor, covers, predicted, waist
 from tcready.schema import BreakSite, Frame, ModuleShare, Recompile, Region, SkippedFrame, StaticModule
 
 
@@ -49,6 +49,30 @@ ATTENTION_BREAK = site(
     ("m.py", 74, "Attention.forward"),
     ("m.py", 5, "helper"),
 )
+
+
+NET, BLOCK, OTHER = ("m.py", 12, "Net.forward"), ("m.py", 33, "Block.forward"), ("m.py", 40, "Other.forward")
+HELPER, AGAIN = ("h.py", 5, "helper"), ("h.py", 9, "helper")
+
+
+@pytest.mark.parametrize(
+    ("stacks", "symbol"),
+    [
+        ([(NET, BLOCK, HELPER)], None),
+        ([(NET,), (("m.py", 14, "Net.forward"),)], None),
+        ([(NET, BLOCK), (NET, OTHER)], None),
+        ([(NET, BLOCK, HELPER), (NET, BLOCK)], "Block.forward"),
+        ([(NET, BLOCK, HELPER), (NET, BLOCK, OTHER)], "Block.forward"),
+        ([(NET, BLOCK, HELPER), (NET, OTHER, AGAIN)], "helper"),
+        ([(NET, BLOCK, HELPER), (NET, OTHER, AGAIN), (NET, BLOCK, OTHER)], None),
+        ([(NET, HELPER, BLOCK, HELPER), (NET, AGAIN)], "helper"),
+    ],
+)
+def test_the_waist_is_what_no_way_to_a_break_leads_round(
+    stacks: list[tuple[tuple[str, int, str], ...]], symbol: str | None
+) -> None:
+    found = waist([site(*stack) for stack in stacks])
+    assert (found.symbol if found else None) == symbol
 
 
 def test_without_a_break_the_whole_model_is_one_region() -> None:

@@ -37,7 +37,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "static": frozenset({"libcst"}),
     "dynamic": frozenset(),
     "worker": frozenset({"torch"}),
-    "regions": frozenset(),
+    "regions": frozenset({"networkx"}),
     "merge": frozenset(),
     "rules": frozenset({"libcst"}),
     "refactor": frozenset({"libcst"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ from tcready.rules import load
 from tcready.schema import Finding, Level
 from tcready.static.lint import LintOptions, lint
 from tcready.static.rule import Rule, Sample
+from tcready.static.versions import CHANGES, KNOWN, NEWEST
 
 try:
     import torch
@@ -22,6 +24,7 @@ except ImportError:  # on CI torch must be there, or the proof of the rules woul
 from sample_runner import Run, bad_lines, eager, following_lines, run, source_of
 
 RULES = load()
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "constructs"
 PROVED = [rule for rule in RULES if rule.unproved is None]
 FAMILIES = {
     "1": {"graph_break", "frame_skip", "recompile", "wrong_result"},
@@ -97,6 +100,9 @@ def test_gb_ids_exist() -> None:
 @pytest.mark.parametrize(("rule", "sample"), cases("bad"))
 def test_bad_sample_shows_the_claim(rule: Rule, sample: Sample, path: Path) -> None:
     """What lint says of the sample (a claim may differ from its rule's default) is what Dynamo does."""
+    if rule.recorded:
+        show_recorded(rule, sample, path)
+        return
     told = {(finding.effect, finding.level) for finding in findings(sample, path, rule)}
     assert len(told) == 1, told
     effect, level = told.pop()
@@ -114,6 +120,24 @@ def test_bad_sample_shows_the_claim(rule: Rule, sample: Sample, path: Path) -> N
         assert {b.gb_id for b in seen.breaks} <= set(rule.gb_ids)
         if effect == "frame_skip":
             assert seen.skipped
+
+
+def show_recorded(rule: Rule, sample: Sample, path: Path) -> None:
+    """The older torch broke at the marked lines, as its record says, and this one does not."""
+    assert not run(sample, path, calls=1).breaks
+    version = ".".join(map(str, rule.recorded or ()))
+    shown = json.loads((FIXTURES / f"shown-{version}.json").read_text("utf-8"))
+    assert shown["torch"].startswith(version)
+    breaks = shown["samples"][f"rule {rule.code} bad{rule.bad.index(sample)}"]["breaks"]
+    assert {line for line, _ in breaks} == bad_lines(sample)
+    assert {gb for _, gb in breaks} <= set(rule.gb_ids)
+
+
+def test_the_version_table_is_recorded() -> None:
+    """Every id of the table is one that the record of the older torch shows at a marked line."""
+    recorded = {gb for rule in RULES if rule.recorded for gb in rule.gb_ids}
+    assert {change.gb_id for change in CHANGES} == recorded
+    assert {change.traced_since for change in CHANGES} <= set(KNOWN)
 
 
 def show_recompile(level: Level, sample: Sample, seen: Run) -> None:
@@ -183,7 +207,8 @@ def findings(sample: Sample, path: Path, rule: Rule) -> list[Finding]:
     """What lint says of a sample of `rule`, notes of other rules and what is told of packages left out."""
     path.write_text(source_of(sample), encoding="utf-8")
     name = "Model" if "class Model" in sample.source else "model"
-    result = lint([f"{path}::{name}"], RULES, LintOptions(root=path.parent))
+    options = LintOptions(root=path.parent, torch=rule.recorded or NEWEST)
+    result = lint([f"{path}::{name}"], RULES, options)
     assert not result.skipped
     own = [f for f in result.findings if f.origin == "own"]
     return [f for f in own if f.level != "note" or f.rule == rule.code]

@@ -61,6 +61,7 @@ def asked(options: LintOptions, packages: Iterable[str], more: Sequence[str] = (
     search_path = options.search_path or locate.default_search_path(options.root)
     said = [
         *(FORMAT, sys.version, str(options.root), options.mode, options.low, options.third_party),
+        str(options.torch),
         *map(str, search_path),
         *more,
         *(row for name in sorted({*packages, "libcst"}) for row in _code_of(name)),
@@ -203,6 +204,6 @@ def _home(unit: Unit) -> list[str]:
     """What tells how a file is imported: where it really lies, and the packages around it."""
     if unit.path is None:
         return []
-    path = unit.path.resolve()
+    path = Path(os.path.realpath(unit.path))
     name, folder = locate.module_name(path)
     return [str(path), name, str(folder)]

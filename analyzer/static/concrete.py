@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 NOQA = re.compile(r"#\s*noqa\b(?::\s*(?P<codes>[A-Z]+[0-9]*(?:[\s,]+[A-Z]+[0-9]*)*))?", re.IGNORECASE)
 
+DEEP = 200
+"""Levels of a tree that libcst is given: it recurses, in Python and natively, and its time grows with their square."""
+
 _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -152,14 +155,16 @@ class Concrete:
     def _piece(self, line: int) -> Piece | None:
         """The piece around a 1-based line; None where libcst does not read it."""
         first, last, depth = *self._top(line), 0
-        around = next((s for start, s in self._tops if start == first), None)
+        around = whole = next((s for start, s in self._tops if start == first), None)
         while isinstance(around, ast.ClassDef):
             inside = (s for s in around.body if isinstance(s, _DEFINITIONS))
             around = next((s for s in inside if _first_line(s) <= line <= (s.end_lineno or s.lineno)), None)
             if around is not None:
+                whole = around
                 first, last, depth = _first_line(around), around.end_lineno or around.lineno, depth + 1
         if first not in self._pieces:
-            self._pieces[first] = self._parse(first, last, depth)
+            deep = whole is not None and _is_deep(whole)
+            self._pieces[first] = None if deep else self._parse(first, last, depth)
         return self._pieces[first]
 
     def _parse(self, first: int, last: int, depth: int) -> Piece | None:
@@ -180,6 +185,16 @@ class Concrete:
         except (cst.ParserSyntaxError, RecursionError):
             return None
         return Piece(first, wrapper.module, dict(wrapper.resolve(PositionProvider)))
+
+
+def _is_deep(node: ast.AST) -> bool:
+    """Whether a tree has more than DEEP levels."""
+    level: list[ast.AST] = [node]
+    for _ in range(DEEP):
+        level = [child for parent in level for child in ast.iter_child_nodes(parent)]
+        if not level:
+            return False
+    return True
 
 
 def _comments(text: str, first: int) -> Iterator[tuple[int, str]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tcready.static import locate
+from tcready.static.source import contents
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,7 @@ class Disk:
         """The bytes of a file; empty where it cannot be opened."""
         if path not in self._texts:
             try:
-                with path.open("rb") as file:
-                    stat, data = os.fstat(file.fileno()), file.read()
+                data, stat = contents(path)
             except OSError:
                 self._stamps[path], self._texts[path] = None, b""
             else:
@@ -68,7 +68,7 @@ class Disk:
             key = name, folder
             if key not in self._places:
                 found = locate.find_module(name, (folder,), self._additions)
-                self._places[key] = found.resolve() if found is not None else None
+                self._places[key] = Path(os.path.realpath(found)) if found is not None else None
             place = self._places[key]
             if place is not None:
                 return place

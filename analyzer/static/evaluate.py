@@ -6,6 +6,7 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from tcready.schema import is_installed
@@ -57,6 +58,8 @@ PATCHED = ("forward", "__call__", "__init__")
 """Methods that class decorators are known to replace."""
 IMPORT_DEPTH = 8
 """Where the count of call levels starts for what runs at import, so that few are followed there."""
+PASSED_ON = frozenset({"range", "zip", "map", "filter", "reversed"})
+"""Iterators that Dynamo passes on to what runs behind a break (measured)."""
 MAX_TEXT = 20_000
 """Longer constant text is only known to be text."""
 MAX_ITEMS = 32
@@ -996,7 +999,7 @@ class Evaluator:
         result: Value = UNKNOWN
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.eval(comparator, frame)
-            result = lift(lambda a, b, op=op: self._compared(op, a, b), left, right)  # type: ignore[misc]
+            result = lift(partial(self._compared, op), left, right)
             if isinstance(op, (ast.In, ast.NotIn)):
                 self.tell(F.Contains(self.where(frame), node, left, right))
             if index < len(node.ops) - 1 and tensor_of(result):
@@ -1191,7 +1194,7 @@ class Evaluator:
                 value = self.eval(generator.iter, frame)
                 self.tell_loop(generator.iter, value, True, frame)
                 self.assign(generator.target, self.element(value), frame)
-                lazy = lazy or (generator is generators[0] and self._is_held_back(value))
+                lazy = lazy or (generator is generators[0] and self._is_held_back(value, generator.iter))
                 frame.enclosing = (*frame.enclosing, "iterator" if lazy else "comprehension")
                 for condition in generator.ifs:
                     answer = self.test(condition, "comprehension", frame)
@@ -1206,13 +1209,14 @@ class Evaluator:
         finally:
             frame.env, frame.enclosing, frame.chance = before, enclosing, chance
 
-    def _is_held_back(self, value: Value) -> bool:
-        """Whether Dynamo cannot pass an iterator over this on to what runs behind a break: modules, dicts, sets."""
+    def _is_held_back(self, value: Value, node: ast.expr) -> bool:
+        """Whether Dynamo cannot pass an iterator over this on to what runs behind a break (measured)."""
+        passed_on = isinstance(node, ast.Call) and ast.unparse(node.func) in PASSED_ON
         for option in options(value):
             members = members_of(option) if isinstance(option, Sequence) else (option,)
             if isinstance(option, Mapping) or any(map(self.is_module, members)):
                 return True
-            if isinstance(option, Sequence) and option.kind == "set":
+            if isinstance(option, Sequence) and option.kind in ("set", "iterator") and not passed_on:
                 return True
         return False
 

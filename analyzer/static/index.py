@@ -6,6 +6,7 @@ A Program reads a module the first time something asks for it and never twice.
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -134,7 +135,7 @@ def _bind_globals(module: ModuleInfo, function: ast.FunctionDef | ast.AsyncFunct
 def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """`@overload` and `@torch.jit._overload`: a signature for type checkers that is never called."""
     return any(
-        (getattr(d, "attr", None) or getattr(d, "id", "")).lstrip("_") in ("overload", "overload_method")
+        str(getattr(d, "attr", getattr(d, "id", ""))).lstrip("_") in ("overload", "overload_method")
         for d in node.decorator_list
     )
 
@@ -251,6 +252,8 @@ class Library:
                 self._modules[key] = build_module(source, name)
             except UnreadableError as error:
                 self._modules[key] = str(error)
+            except RecursionError:
+                self._modules[key] = "cannot be analysed: nested too deeply"
         found = self._modules[key]
         if isinstance(found, str):
             raise UnreadableError(found)
@@ -278,7 +281,7 @@ class Program:
         self.search_path = search_path
         self.own_packages = own_packages
         self.third_party = third_party
-        self.folder = folder.resolve() if folder is not None else None
+        self.folder = Path(os.path.realpath(folder)) if folder is not None else None
         self.library = library or Library()
         self.skipped: dict[Path, str] = {}
         self.named: set[Path] = set()
@@ -312,7 +315,7 @@ class Program:
 
     def file(self, path: Path) -> ModuleInfo:
         """The module of a file the user named. Raises UnreadableError."""
-        path = path.resolve()
+        path = Path(os.path.realpath(path))  # unlike `resolve`, it takes a link to itself
         self.named.add(path)
         if path not in self._by_path:
             name, folder = locate.module_name(path)

@@ -79,6 +79,8 @@ CALLS_FIRST_ARGUMENT = frozenset(
         "torch.cuda.amp.custom_fwd",
     }
 )
+FACTORIES = ("from_", "build", "create", "make")
+"""How names of class methods begin that make an object."""
 TARGETS = frozenset({"labels", "label", "targets", "target"})
 """Names under which a model takes what it is to predict."""
 BUILTIN_TYPES = frozenset({"str", "dict", "set", "frozenset", "list", "tuple", "object"})
@@ -418,13 +420,15 @@ class Interpreter(Evaluator):
         vague = isinstance(value, Unknown) or (
             isinstance(value, Plain) and value.kind is None and value.origin == "config"
         )
-        partly = isinstance(value, Choice) and any(isinstance(v, Unknown) for v in value.options)
+        odd = (Unknown, Plain) if tensor_of(value) else Unknown
+        partly = isinstance(value, Choice) and any(isinstance(v, odd) for v in value.options)
         if not (vague or partly) or arg.annotation is None:
             return value
         said = self.annotation(arg.annotation, info.module, sure=True)
         if isinstance(said, Unknown) or vague:
             return value if isinstance(said, Unknown) else said
-        known = keep(value, lambda v: not isinstance(v, Unknown))
+        odd = odd if isinstance(said, Tensor) else Unknown
+        known = keep(value, lambda v: not isinstance(v, odd))
         return prefer(known, said) if likely(value) != value else join(known, said)
 
     def _default(self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, home: Frame) -> Value:
@@ -448,14 +452,13 @@ class Interpreter(Evaluator):
         chance: F.Chance,
     ) -> Value | None:
         if isinstance(function, Function):
-            result = self.invoke(function, args, keywords, frame, chance)
-            if (
-                self.quiet
-                and isinstance(function.bound, Class)
-                and not any(map(self.is_module, options(result)))
-            ):
-                return self._registered(args, frame, node, chance) or result
-            return result
+            given_back = self.invoke(function, args, keywords, frame, chance)
+            factory = isinstance(function.bound, Class) and function.info.name.lstrip("_").startswith(
+                FACTORIES
+            )
+            if self.quiet and factory and all(isinstance(v, Unknown) for v in options(given_back)):
+                return self._registered(args, frame, node, chance) or given_back
+            return given_back
         if isinstance(function, Class):
             return self._instantiate(function, args, keywords, frame, node, chance)
         if isinstance(function, Instance):
@@ -639,7 +642,7 @@ class Interpreter(Evaluator):
             return made
         if name in ("re.findall", "re.search", "re.match", "re.fullmatch"):
             return _match(name.removeprefix("re."), args)
-        if name.startswith("einops."):
+        if name.startswith(("einops.", "einx.")):
             return _einops_call(name, args)
         if name in CALLS_FIRST_ARGUMENT and args:
             rest = {
@@ -983,7 +986,7 @@ class Interpreter(Evaluator):
             found = self._some_attribute(owner)
             if default is None:
                 return found
-        if isinstance(default, Const) and any(isinstance(v, Instance) for v in options(owner)):
+        if isinstance(default, Const):
             return prefer(default, found)
         return join(found, default)
 
@@ -1010,7 +1013,7 @@ class Interpreter(Evaluator):
             if all(isinstance(v, known) for v in options(value)):  # of a class that is not in sight
                 return prefer(Const(False), Plain("bool", "call"))
             return Plain("bool")
-        answers = set()
+        answers: set[bool | None] = set()
         for option in options(value):
             if option == NONE:
                 answers.add(False)
@@ -1148,9 +1151,9 @@ class Interpreter(Evaluator):
             self._rebind(node.func, Mapping((), None, receiver.outer), frame)
             return NONE
         if name == "pop" and args and isinstance(args[0], Const):
-            entries = {key: value for key, value in receiver.entries if key != args[0].value}
-            rest = Mapping(tuple(entries.items()), receiver.element, receiver.outer, receiver.extra)
-            self._rebind(node.func, rest, frame)
+            left = {key: value for key, value in receiver.entries if key != args[0].value}
+            kept = Mapping(tuple(left.items()), receiver.element, receiver.outer, receiver.extra)
+            self._rebind(node.func, kept, frame)
         if name == "copy":
             return Mapping(receiver.entries, receiver.element, extra=receiver.extra)
         return _mapping_view(receiver, name, args)
@@ -1602,6 +1605,9 @@ class Interpreter(Evaluator):
                 if name in K.ENTER_THEMSELVES:
                     entered = value
                 self.assign(item.optional_vars, entered, frame)
+            if name is None and isinstance(item.context_expr, ast.Call):
+                called = options(self.eval(item.context_expr.func, frame))
+                name = next((v.name for v in called if isinstance(v, External)), None)
             if name is None or not name.startswith(K.SPLITTING_CONTEXTS):
                 frame.enclosing = (*frame.enclosing, "with")
         fell = self.block(node.body, frame)
@@ -1736,7 +1742,7 @@ def _match(name: str, args: tuple[Value, ...]) -> Value:
 
 
 def _einops_call(name: str, args: tuple[Value, ...]) -> Value:
-    """einops' functions are known to Dynamo, which traces none of their parsing; their source is not read."""
+    """einops and einx tell Dynamo of their functions, which traces none of their parsing; nor is it read here."""
     if name.startswith("einops.layers.") and name.rpartition(".")[2][:1].isupper():
         return ExternalInstance(name)
     last = name.rpartition(".")[2]

@@ -8,7 +8,7 @@ import gc
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tcready.schema import (
     BREAKING,
     Confidence,
+    Effect,
     Finding,
     Fix,
     Level,
+    Mode,
     Origin,
     Skipped,
     SourceText,
@@ -35,7 +37,7 @@ from tcready.static.cache import Reading
 from tcready.static.facts import Fact, Loop, Test
 from tcready.static.index import ClassInfo, FunctionInfo, Library, ModuleInfo, Program
 from tcready.static.interp import Interpreter
-from tcready.static.parts import CHANCES, Part, codes, combine
+from tcready.static.parts import CHANCES, Part, codes, combine, in_both_modes
 from tcready.static.rule import Claim, Rule
 from tcready.static.source import UnreadableError
 from tcready.static.targets import LintOptions, Unit, units
@@ -53,14 +55,18 @@ from tcready.static.values import (
     options,
     tensor_of,
 )
+from tcready.static.versions import Version
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Concrete, Located
     from tcready.static.graph import CallGraph
+    from tcready.static.shape import Shapes
 
 Suggest: TypeAlias = "Callable[[str, Rule, Located], str | None]"
 STACK = 6000
-"""Python frames that interpretation may nest: long chains of `elif` and of operators recurse."""
+"""Python frames that may be nested behind reading: long chains of `elif` and of operators recurse."""
+SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
+"""Effects that have a shape: what cannot be compiled at all leaves no region around it."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +111,12 @@ def examine(
 
     `select` and `ignore` of the options are left to who combines the parts.
     """
-    collecting = gc.isenabled()
+    collecting, limit = gc.isenabled(), sys.getrecursionlimit()
     gc.disable()  # what is built is kept to the end; walking it again and again took a third of the time
     try:
         return _examine(unit, rules, options, suggest, library)
     finally:
+        sys.setrecursionlimit(limit)
         if collecting:
             gc.enable()
 
@@ -124,7 +131,7 @@ def _examine(
     )
     skipped: dict[Path, str] = {}
     entries = list(_entries(unit, program, skipped))
-    training = None if options.mode is None else options.mode == "train"
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), STACK))  # `examine` puts it back
     wanted = options.third_party if options.third_party is not None else unit.name is not None
     programs = [program]
     if wanted and unit.path is None:
@@ -132,6 +139,32 @@ def _examine(
         programs = [program.widened()]
     elif wanted and _uses_third_party(program):
         programs.append(program.widened())
+    modes: list[Mode | None] = ["infer", "train"] if options.mode == "both" else [options.mode]
+    try:
+        parts = [_part(unit, programs, entries, rules, options, suggest, mode, skipped) for mode in modes]
+    except RecursionError:  # in what is made of the interpretation: that itself is cut short where it must be
+        skipped |= {entry.module.path: "cannot be analysed: nested too deeply" for entry in entries}
+        parts = [_part(unit, programs, (), rules, options, suggest, mode, skipped) for mode in modes]
+    reading = Reading(
+        tuple(dict.fromkeys(path for each in (program, *programs) for path in each.opened)),
+        {name: path for each in (program, *programs) for name, path in each.lookups.items()},
+        program.search_path,
+    )
+    return in_both_modes(*parts) if len(parts) == 2 else parts[0], reading
+
+
+def _part(
+    unit: Unit,
+    programs: Sequence[Program],
+    entries: Sequence[Entry],
+    rules: Sequence[Rule],
+    options: LintOptions,
+    suggest: Suggest | None,
+    mode: Mode | None,
+    skipped: Mapping[Path, str],
+) -> Part:
+    """What is found in a unit in one mode: by a reading of the user's code alone, and of what is installed."""
+    training = None if mode is None else mode == "train"
     passes = [_Pass(Interpreter(each, training, options.low), entries) for each in programs]
     if unit.name is not None and entries and not passes[-1].analyses and not passes[-1].warnings:
         raise TcreadyError(
@@ -148,13 +181,13 @@ def _examine(
             made = run.findings(rules, options, suggest, origin)
             findings.update({key: f for key, f in made.items() if key not in findings})
     last = passes[-1]
-    targets = last.targets(findings)
+    targets = last.targets(findings, (mode or "infer",))
     silenced = {key for run in passes for key in run.silenced}
     told = sorted(findings, key=lambda key: (findings[key].path, *key[1:]))
     shown = {finding.path for finding in findings.values()}
     named = display_path(str(entries[0].module.path if entries else unit.path), str(options.root))
-    unread = {**program.skipped, **skipped}
-    part = Part(
+    unread = {**programs[0].skipped, **skipped}
+    return Part(
         findings=tuple(findings[key] for key in told),
         silenced=tuple(position for position, key in enumerate(told) if key in silenced),
         targets=tuple(targets),
@@ -167,12 +200,6 @@ def _examine(
         warnings=tuple(dict.fromkeys(w for run in passes for w in run.warnings)),
         **_reach(passes[0].interpreter, last.interpreter, options.root),
     )
-    reading = Reading(
-        tuple(dict.fromkeys(path for each in (program, *programs) for path in each.opened)),
-        {name: path for each in (program, *programs) for name, path in each.lookups.items()},
-        program.search_path,
-    )
-    return part, reading
 
 
 def _entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[Entry]:
@@ -232,22 +259,17 @@ class _Pass:
     def __init__(self, interpreter: Interpreter, entries: Sequence[Entry]) -> None:
         self.interpreter = interpreter
         self.analyses: list[Analysis] = []
-        self.places: dict[tuple[str, int, int, str], set[int]] = {}
-        """Where each claim was made: the contexts, by its key."""
+        self.places: dict[tuple[str, int, int, str], dict[int, str | None]] = {}
+        """Where each claim was made, by its key: the contexts, with what makes the frame eager there."""
         self.silenced: set[tuple[str, int, int, str]] = set()
         """Findings that a comment of the source hides; what they say of regions holds all the same."""
         self._read: dict[str, Concrete] = {}
         self.warnings: list[str] = []
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, STACK))
-        try:
-            for entry in entries:
-                try:
-                    self.analyses.extend(self._analyse(entry))
-                except RecursionError:
-                    self.warnings.append(f"{entry.target}: nested too deeply to be analysed whole")
-        finally:
-            sys.setrecursionlimit(limit)
+        for entry in entries:
+            try:
+                self.analyses.extend(self._analyse(entry))
+            except RecursionError:
+                self.warnings.append(f"{entry.target}: nested too deeply to be analysed whole")
 
     def _analyse(self, entry: Entry) -> Iterator[Analysis]:
         if entry.name is None:
@@ -350,11 +372,14 @@ class _Pass:
                 judged[same] = [
                     (rule, claim, _confidence(fact, claim, rule))
                     for rule in asked
-                    for claim in _claims(rule, fact)
+                    for claim in _claims(rule, fact, options.torch)
                 ]
             for rule, claim, confidence in judged[same]:
                 key = (path, fact.node.lineno, fact.node.col_offset, rule.code)
-                self.places.setdefault(key, set()).add(fact.where.context)
+                standing = self.places.setdefault(key, {})
+                standing[fact.where.context] = standing.get(fact.where.context) or self._cause(
+                    fact, claim, rule
+                )
                 known = claims.get(key)
                 if known is None or CHANCES.index(confidence) > CHANCES.index(known[3]):
                     claims[key] = (rule, claim, fact, confidence)
@@ -369,6 +394,8 @@ class _Pass:
                 continue
             chain = next((chains[c] for c in sorted(self.places[key]) if c in chains), ())
             finding = self._finding(rule, claim, fact, confidence, chain, options, wanted, suggest)
+            if finding.effect in SPLITTING:
+                finding = dataclasses.replace(finding, shape=self.shapes.shape(self.places[key]))
             if self._concrete(key[0]).silenced(rule.code, finding.line, finding.end_line):
                 self.silenced.add(key)
             count = repeats.get(finding.fingerprint, 0)
@@ -378,11 +405,33 @@ class _Pass:
             made[key] = finding
         return made
 
+    def _cause(self, fact: Fact, claim: Claim, rule: Rule) -> str | None:
+        """What makes the function around a break eager as a whole; None where a break splits it."""
+        from tcready.static.shape import cause_of
+
+        if (claim.effect or rule.effect) == "frame_skip":
+            return "construct"
+        arguments = fact.node.args if isinstance(fact.node, ast.Call) else ()
+        if any(isinstance(argument, ast.GeneratorExp) for argument in arguments):
+            return "iterator"
+        around = fact.where.enclosing
+        function = self.interpreter.contexts[fact.where.context].function
+        if isinstance(fact, Test) and fact.kind == "while" and function is not None:
+            if any(isinstance(n, ast.While) and _asked(n.test) is fact.node for n in ast.walk(function.node)):
+                around = around[:-1]  # all of a loop's test stands before the loop, and again at its end
+        return cause_of(around)
+
     @cached_property
     def graph(self) -> CallGraph:
         from tcready.static.graph import CallGraph
 
         return CallGraph(self.interpreter)
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        from tcready.static.shape import Shapes
+
+        return Shapes(self.interpreter, [analysis.entry for analysis in self.analyses])
 
     def _chains(self) -> dict[int, tuple[str, ...]]:
         chains: dict[int, tuple[str, ...]] = {}
@@ -410,15 +459,18 @@ class _Pass:
         level: Level = claim.level or rule.level
         if confidence == "low" or rule.unproved:
             level = "note"
-        text = ast.unparse(node)
         shown = display_path(fact.where.path, str(options.root))
-        identity = "\0".join((rule.code, shown, fact.where.symbol, text))
         last = node.end_lineno or node.lineno
         end = node.end_col_offset or 0
         if isinstance(node, ast.ClassDef):  # the header alone, never a body
             last, end = node.lineno, node.col_offset + len(f"class {node.name}")
         column, end_column = source.column(node.lineno, node.col_offset), source.column(last, end)
         written = concrete.written(node.lineno, column, last, end_column)
+        try:
+            text = ast.unparse(node)
+        except RecursionError:
+            text = written
+        identity = "\0".join((rule.code, shown, fact.where.symbol, text))
         diff = None
         if suggest is not None and rule.rewrite is not None and origin == "own":
             located = concrete.locate(node.lineno, column, last, end_column)
@@ -440,9 +492,9 @@ class _Pass:
             status="predicted",
             gb_ids=rule.gb_ids,
             targets=(),
-            fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
+            fingerprint=hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16],
             fix=Fix(_first_sentence(rule.instead), safe=False, diff=diff, verified=None),
-            evidence=tuple(_evidence(fact, written, confidence, effect in BREAKING)),
+            evidence=tuple(_evidence(fact, written, confidence)),
             reached_by=chain,
         )
 
@@ -457,7 +509,9 @@ class _Pass:
 
     # targets
 
-    def targets(self, findings: dict[tuple[str, int, int, str], Finding]) -> list[StaticTarget]:
+    def targets(
+        self, findings: dict[tuple[str, int, int, str], Finding], modes: tuple[Mode, ...]
+    ) -> list[StaticTarget]:
         """The module hierarchy of every analysed root, with the breaking findings each module runs."""
         breaking: dict[int, list[str]] = {}
         for fact in self.interpreter.facts:
@@ -470,9 +524,8 @@ class _Pass:
         for analysis in self.analyses:
             if analysis.root is None:
                 prints = sorted({p for found in breaking.values() for p in found})
-                made.append(
-                    StaticTarget(analysis.target, (StaticModule("", "function", None, None, tuple(prints)),))
-                )
+                root = StaticModule("", "function", None, None, tuple(prints))
+                made.append(StaticTarget(analysis.target, (root,), modes))
                 continue
             modules: list[StaticModule] = []
             for node in module_tree(self.interpreter, analysis.root):
@@ -499,7 +552,7 @@ class _Pass:
                         node.known,
                     )
                 )
-            made.append(StaticTarget(analysis.target, tuple(modules)))
+            made.append(StaticTarget(analysis.target, tuple(modules), modes))
         return made
 
     @property
@@ -535,11 +588,18 @@ class _Alike:
         return kind, where.enclosing, where.chance, where.conditional, *values
 
 
-def _claims(rule: Rule, fact: Fact) -> Iterable[Claim]:
+def _asked(test: ast.expr) -> ast.expr:
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test = test.operand
+    return test
+
+
+def _claims(rule: Rule, fact: Fact, torch: Version) -> Iterable[Claim]:
     found = rule.check(fact)
     if found is None:
         return ()
-    return (found,) if isinstance(found, Claim) else found
+    claims = (found,) if isinstance(found, Claim) else found
+    return [claim for claim in claims if claim.before is None or torch < claim.before]
 
 
 def _confidence(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
@@ -572,7 +632,7 @@ def _sureness(value: Any) -> Iterator[Confidence]:
             yield "medium" if all(isinstance(v, Unknown) for v in others) else "low"
 
 
-def _evidence(fact: Fact, written: str, confidence: Confidence, breaks: bool) -> Iterator[str]:
+def _evidence(fact: Fact, written: str, confidence: Confidence) -> Iterator[str]:
     """Why the static pass says so, in plain words."""
     values = [getattr(fact, name, None) for name in ("value", "receiver", "base", "args")]
     flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,)) if v is not None]
@@ -586,9 +646,6 @@ def _evidence(fact: Fact, written: str, confidence: Confidence, breaks: bool) ->
         )
     else:
         yield f"`{shown}` is reached by code that gets compiled"
-    if breaks and fact.where.enclosing:
-        inner = fact.where.enclosing[-1]
-        yield f"stands in a `{inner}`: a break here makes Dynamo run the whole of `{fact.where.symbol}` eagerly"
     if fact.where.conditional:
         yield "stands below a branch that configuration, or how the model is called, decides"
 

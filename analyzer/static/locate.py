@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 OPAQUE = frozenset(
-    {"torch", "functorch", "torchgen", "numpy", "scipy", "sympy", "pandas", "mpmath", "sklearn", "triton"}
+    "torch functorch torchgen numpy scipy sympy pandas mpmath sklearn triton einops einx".split()
 )
 """Packages whose source is never read: what they do to Dynamo is known by name."""
 

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcready.schema import (
+    FATES,
+    BreakShape,
     Confidence,
     Finding,
+    FrameFate,
+    Mode,
     Skipped,
     SourceText,
+    StaticModule,
     StaticResult,
     StaticTarget,
     TcreadyError,
@@ -20,6 +25,8 @@ from tcready.schema import (
 CHANCES: tuple[Confidence, ...] = ("low", "medium", "high")
 FAMILIES = frozenset({"TCR", *(f"TCR{family}" for family in range(1, 7))})
 """Prefixes that may be asked for even where a family holds no rule yet."""
+BOTH: tuple[Mode, Mode] = ("infer", "train")
+MODE_WORD: dict[Mode, str] = {"infer": "inference", "train": "training"}
 Key = tuple[str, int, int, str]
 """A finding's (path, line, column, rule)."""
 
@@ -71,14 +78,14 @@ def combine(
     for part in parts:
         for finding in part.findings:
             key = key_of(finding)
-            if key not in found or _weight(finding) > _weight(found[key]):
-                found[key] = finding
+            held = found.get(key)
+            found[key] = finding if held is None else _one(held, finding)
         hidden.update(key_of(part.findings[position]) for position in part.silenced)
     hidden.update(
         k for k in found if (select and not k[3].startswith(select)) or k[3].startswith(ignore or "?")
     )
     numbered = _numbered(found)
-    told = tuple(numbered[key] for key in sorted(numbered) if key not in hidden)
+    told = tuple(_told(numbered[key]) for key in sorted(numbered) if key not in hidden)
     shown = {finding.path for finding in told} | {part.named for part in parts}
     sources = {source.path: source for part in parts for source in part.sources if source.path in shown}
     skipped = {item.path: item for part in parts for item in part.skipped}
@@ -90,6 +97,89 @@ def combine(
         warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
         statistics=_statistics(parts),
     )
+
+
+def _one(first: Finding, second: Finding) -> Finding:
+    """One finding of two for the same place: as the surer says, over the ways there and the modes of both."""
+    best = max(first, second, key=_weight)
+    modes = tuple(mode for mode in BOTH if mode in (*first.modes, *second.modes))
+    if first.shape == second.shape and best.modes == modes:
+        return best
+    return dataclasses.replace(best, modes=modes, shape=_one_shape(first.shape, second.shape))
+
+
+def _one_shape(first: BreakShape | None, second: BreakShape | None) -> BreakShape | None:
+    """The shape over the ways of two; ways that both tell, function by function, count once."""
+    if first is None or second is None or first == second:
+        return first or second
+    frames: dict[tuple[str, int], FrameFate] = {}
+    for shape in (first, second):
+        for frame in (*shape.above, shape.frame):
+            place = frame.path, frame.line
+            frames[place] = max(frames.get(place, frame), frame, key=lambda f: FATES.index(f.fate))
+    own = frames.pop((first.frame.path, first.frame.line))
+    alike = {(f.path, f.line) for f in first.above} == {(f.path, f.line) for f in second.above}
+    return BreakShape(
+        frame=own,
+        above=tuple(frames.values()),
+        levels=min(first.levels, second.levels),
+        chains=max(first.chains, second.chains) if alike else first.chains + second.chains,
+    )
+
+
+def _told(finding: Finding) -> Finding:
+    """The finding, with the one mode it is found in where it was asked about both."""
+    if len(finding.modes) != 1:
+        return finding
+    said = f"only in {MODE_WORD[finding.modes[0]]} mode"
+    return dataclasses.replace(finding, evidence=(*finding.evidence, said))
+
+
+def in_both_modes(infer: Part, train: Part) -> Part:
+    """What was found in a unit in inference mode and in training mode as one, each finding with its modes."""
+    found: dict[Key, Finding] = {}
+    known = [{key_of(finding): finding for finding in part.findings} for part in (infer, train)]
+    for key in known[0] | known[1]:
+        held = [findings[key] for findings in known if key in findings]
+        if len(held) == 2:
+            found[key] = dataclasses.replace(_one(*held), modes=BOTH)
+        else:
+            found[key] = dataclasses.replace(held[0], modes=(BOTH[key not in known[0]],))
+    numbered = _numbered(found)
+    told = sorted(numbered)
+    hidden = {key_of(part.findings[position]) for part in (infer, train) for position in part.silenced}
+    targets: dict[str, StaticTarget] = {}
+    for target in (*_retold(infer, numbered), *_retold(train, numbered)):
+        known_target = targets.get(target.target, target)
+        modules = _joined((*known_target.modules, *target.modules))
+        targets[target.target] = dataclasses.replace(target, modules=modules, modes=BOTH)
+    calls: dict[str, dict[str, bool]] = {}
+    for part in (infer, train):
+        for path, sites in part.calls.items():
+            into = calls.setdefault(path, {})
+            into.update({site: resolved and into.get(site, True) for site, resolved in sites.items()})
+    return dataclasses.replace(
+        infer,
+        findings=tuple(numbered[key] for key in told),
+        silenced=tuple(position for position, key in enumerate(told) if key in hidden),
+        targets=tuple(targets.values()),
+        sources=tuple(dict.fromkeys((*infer.sources, *train.sources))),
+        warnings=tuple(dict.fromkeys((*infer.warnings, *train.warnings))),
+        files=tuple(sorted({*infer.files, *train.files})),
+        reached=tuple(sorted({*infer.reached, *train.reached})),
+        calls=calls,
+        cut=infer.cut + train.cut,
+    )
+
+
+def _joined(modules: Iterable[StaticModule]) -> tuple[StaticModule, ...]:
+    """One module for each name, with the breaks of all of that name."""
+    joined: dict[str, StaticModule] = {}
+    for module in modules:
+        known = joined.setdefault(module.name, module)
+        breaks = tuple(sorted({*known.breaks, *module.breaks}))
+        joined[module.name] = dataclasses.replace(known, breaks=breaks, known=known.known and module.known)
+    return tuple(joined.values())
 
 
 def _weight(finding: Finding) -> tuple[bool, int]:

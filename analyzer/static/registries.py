@@ -35,7 +35,9 @@ def _beside(config: ClassInfo, evaluator: Evaluator) -> Iterator[ClassInfo]:
         module = evaluator.program.module(name)
         for cls in module.classes() if module is not None else ():
             lineage = evaluator.lineage(cls)
-            if lineage.is_module and lineage.functions("forward"):
+            made = lineage.functions("__init__")
+            # what another file's mixin makes asks a registry itself
+            if lineage.is_module and lineage.functions("forward") and made and made[0].module is module:
                 yield cls
 
 

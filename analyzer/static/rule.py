@@ -13,6 +13,7 @@ from typing import Any
 
 from tcready.schema import Confidence, Effect, Level, RuleText
 from tcready.static.facts import Fact
+from tcready.static.versions import Version
 
 PRELUDE = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n\n\n"
 """Stands above every sample's source when it is linted and when it is run."""
@@ -26,6 +27,8 @@ class Claim:
     confidence: Confidence | None = None
     effect: Effect | None = None
     level: Level | None = None
+    before: Version | None = None
+    """Holds with a torch older than this alone."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class Rule:
     None where the code around it is not of a kind the rule can rewrite."""
     unproved: str | None = None
     """Why no CPU run can show the effect; such a rule stays a note."""
+    recorded: Version | None = None
+    """The older torch under which the BAD samples were recorded, where a newer one does not show the effect."""
 
     @property
     def summary(self) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import errno
 import hashlib
 import io
+import os
 import re
+import stat
 import tokenize
 import warnings
 from dataclasses import dataclass, field
@@ -43,13 +46,26 @@ class Source:
         return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
 
 
+def contents(path: Path) -> tuple[bytes, os.stat_result]:
+    """What a file holds, and how it was when it was opened.
+
+    Raises OSError; of a pipe or a device too, which may never answer.
+    """
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.EINVAL, "Not a regular file")
+    with path.open("rb") as file:
+        opened = os.fstat(file.fileno())
+        return file.read(), opened
+
+
 def read(path: Path) -> Source:
     """Reads and parses one file.
 
     Raises UnreadableError where it cannot be read, decoded as it declares, or parsed by this Python.
     """
     try:
-        data = path.read_bytes()
+        data, _ = contents(path)
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror or error}") from None
     return parse(path, data, hashlib.sha256(data).hexdigest())

@@ -6,11 +6,13 @@ kept in the cache.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcready.schema import Mode, TcreadyError, display_path
+from tcready.schema import ModeAsked, TcreadyError, display_path
+from tcready.static.versions import NEWEST, Version
 
 IGNORED_FOLDERS = frozenset(
     {"__pycache__", "node_modules", "build", "dist", "site-packages", "venv", "env", "__pypackages__"}
@@ -20,8 +22,8 @@ IGNORED_FOLDERS = frozenset(
 @dataclass(frozen=True)
 class LintOptions:
     root: Path
-    mode: Mode | None = "infer"
-    """What `self.training` is taken for; None for both."""
+    mode: ModeAsked | None = "infer"
+    """What `self.training` is taken for: `both` asks for one after the other, None for either at once."""
     select: tuple[str, ...] = ()
     """Prefixes of rule codes; empty for all."""
     ignore: tuple[str, ...] = ()
@@ -29,6 +31,8 @@ class LintOptions:
     """Where installed packages are looked for; None for this interpreter's path."""
     low: bool = False
     """Keep findings of low confidence."""
+    torch: Version = NEWEST
+    """The version whose Dynamo is predicted."""
     third_party: bool | None = None
     """Follow calls into other people's packages; None: where a class or function was named, not for files."""
 
@@ -82,7 +86,7 @@ def _units(target: str, root: Path) -> Iterator[Unit]:
     if is_dotted(target):
         yield Unit(target, None, name)
         return
-    path = (root / place).resolve() if not Path(place).is_absolute() else Path(place)
+    path = Path(place) if Path(place).is_absolute() else Path(os.path.realpath(root / place))
     if path.is_dir():
         if name:
             raise TcreadyError(f"{target}: {place} is a folder; name the file that holds {name}")

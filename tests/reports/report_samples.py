@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from typing import Any
 
 from tcready.schema import (
     STAGES,
+    BreakShape,
     BreakSite,
     Coverage,
     Explain,
@@ -19,6 +21,7 @@ from tcready.schema import (
     FindingTarget,
     Fix,
     Frame,
+    FrameFate,
     Graph,
     LineSet,
     ModuleShare,
@@ -303,8 +306,18 @@ def _each(status: str, case: str | None = None, name: str = "model.py::Net") -> 
     return (FindingTarget(name, case, status),)  # type: ignore[arg-type]
 
 
+def _shape() -> BreakShape:
+    """A break in `Gate.forward`, which `Net.forward` calls."""
+    gate, above = (
+        FrameFate("model.py", line, symbol, "split")
+        for line, symbol in ((13, "Gate.forward"), (28, "Net.forward"))
+    )
+    return BreakShape(gate, (above,), levels=2)
+
+
 def _broken_findings() -> tuple[Finding, ...]:
     down = ("Net.forward", "Gate.forward")
+    shape = _shape()
     return (
         finding(
             NET,
@@ -320,6 +333,7 @@ def _broken_findings() -> tuple[Finding, ...]:
                 "Dynamo: Data-dependent branching (GB0170, 3 hits)",
             ),
             reached_by=down,
+            shape=dataclasses.replace(shape, seen=(*shape.above, shape.frame)),
             cost={"ops_outside": 6.0, "seconds": 0.0021},
             fix=Fix(
                 "choose with torch.where",
@@ -586,6 +600,7 @@ def static() -> Report:
             level=level,
             effect=effect,
             reached_by=by,
+            shape=_shape() if symbol == "Gate.forward" else None,
         )
         for needle, code, symbol, message, level, effect, by in (
             (
@@ -760,6 +775,11 @@ def hostile() -> Report:
             {value: 1.0},
             (value, f"Dynamo: {value}"),
             (value, value),
+            BreakShape(
+                FrameFate(path, line, value, "split"),
+                (FrameFate(path, line, value, "whole_frame", value),),
+                seen=(FrameFate(value, line, value, "whole_frame"),),
+            ),
         )
         for line, value in enumerate(HOSTILE_STRINGS, 1)
     )

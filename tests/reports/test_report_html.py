@@ -191,6 +191,7 @@ def test_a_finding_shows_both_sources_of_evidence_and_the_refactor() -> None:
         "Broke at line 15, 3 events",
         "Detected data-dependent branching",
         "Stack, outermost first (2)",
+        "the break splits Net.forward, Gate.forward (2 call levels); so it was in the run",
         "Before",
         "x = torch.where(x.sum() > 0, x * 2, x)",
         "changes behaviour: read it first; verified by a run",

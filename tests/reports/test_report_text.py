@@ -22,8 +22,8 @@ from report_samples import (
 from rich.cells import cell_len
 from tcready.reports import render
 from tcready.reports.text import source_window
-from tcready.reports.view import kind_of, lines_of, number, percent, reflowed, visible
-from tcready.schema import Finding, FindingTarget
+from tcready.reports.view import kind_of, lines_of, number, percent, reflowed, shape_sentence, visible
+from tcready.schema import BreakShape, Finding, FindingTarget, Frame, FrameFate
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -117,10 +117,66 @@ def test_a_finding_says_what_where_why_and_what_instead() -> None:
         "use instead: Compute both sides",
         "status:      confirmed by Dynamo: GB0170 (high confidence, graph break)",
         "evidence:    `x` is a parameter",
+        "frames:      splits Net.forward, Gate.forward (2 call levels); so it was in the run",
         "reached by:  Net.forward > Gate.forward",
         "verified",
     ):
         assert words in body
+
+
+SPLIT = FrameFate("model.py", 13, "Gate.forward", "split")
+LOST = FrameFate("model.py", 28, "Net.forward", "whole_frame", "for")
+CALLER = FrameFate("model.py", 28, "Net.forward", "split")
+
+
+@pytest.mark.parametrize(
+    ("shape", "sentence"),
+    [
+        (BreakShape(SPLIT), "splits Gate.forward"),
+        (
+            BreakShape(SPLIT, (LOST,), levels=2, chains=3),
+            "runs all of Net.forward eagerly (in a `for`); splits Gate.forward (2 call levels, 3 call chains)",
+        ),
+        (
+            BreakShape(dataclasses.replace(LOST, because="construct")),
+            "runs all of Net.forward eagerly",
+        ),
+        (
+            BreakShape(
+                FrameFate("model.py", 40, "say", "not_compiled", "no tensor"), (CALLER,), seen=(CALLER,)
+            ),
+            "splits Net.forward; say not compiled anyway (no tensor goes in); so it was in the run",
+        ),
+        (
+            BreakShape(SPLIT, (CALLER,), levels=2, seen=(SPLIT,)),
+            "splits Net.forward, Gate.forward (2 call levels); in the run so seen of Gate.forward",
+        ),
+        (
+            BreakShape(SPLIT, (LOST,), levels=2, seen=(CALLER, SPLIT)),
+            "runs all of Net.forward eagerly (in a `for`); splits Gate.forward (2 call levels); "
+            "otherwise in the run: splits Net.forward, Gate.forward",
+        ),
+        (
+            BreakShape(SPLIT, tuple(dataclasses.replace(CALLER, line=n, symbol=f"f{n}") for n in range(6))),
+            "splits f0, f1, f2, f3 and 3 more",
+        ),
+    ],
+)
+def test_what_a_break_does_to_the_functions_around_it_is_one_sentence(
+    shape: BreakShape, sentence: str
+) -> None:
+    found = dataclasses.replace(broken().findings[0], shape=shape)
+    assert shape_sentence(found) == sentence
+    assert shape_sentence(dataclasses.replace(found, shape=None)) == ""
+
+
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_the_function_that_every_way_to_a_break_leads_through_is_named(form: str) -> None:
+    before = broken()
+    run = dataclasses.replace(before.targets[0], waist=Frame("model.py", 32, "Waist.forward"))
+    after = render(dataclasses.replace(before, targets=(run, *before.targets[1:])), form)
+    assert "Waist.forward" in after
+    assert "Waist.forward" not in render(before, form)
 
 
 def test_own_errors_come_before_notes_and_installed_packages_and_the_verdict_last() -> None:

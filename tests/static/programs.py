@@ -2,18 +2,20 @@
 
 Four makers: a small grammar of its own that speaks of tensors and modules (`Writer`); hypothesmith's, of any Python
 (`hypothesmith_texts`); both kinds of statements put into fixtures and into a `forward` of their own (`Mixer`); and
-bytes that were damaged (`damaged`). The same seed makes the same program, with one version of hypothesmith and
-Hypothesis.
+bytes that were damaged (`damaged`). The same seed makes the same program; of hypothesmith, with the same versions in
+the same process, because Hypothesis takes constants from the modules that are loaded.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+import io
 import json
 import random
 import re
 import textwrap
+import tokenize
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -182,12 +184,17 @@ class Writer:
 
 
 def parses(program: str | bytes) -> bool:
-    """Whether this Python reads it. Says nothing of what it finds odd."""
+    """Whether this Python reads it. Says nothing of what it finds odd.
+
+    Bytes must fit the encoding that is declared: in a comment, `import` takes any, but a script may hold none.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if isinstance(program, bytes):
+                program.decode(tokenize.detect_encoding(io.BytesIO(program).readline)[0])
             ast.parse(program)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
         return False
     return True
 
@@ -273,7 +280,7 @@ class Mixer:
     """Makes programs of the statements and expressions of others."""
 
     def __init__(self, sources: Sequence[str]) -> None:
-        self._hosts = [ast.parse(source) for source in sources]
+        self._hosts = [tree for source in sources if (tree := ast.parse(source)).body]
         nodes = [node for host in self._hosts for node in ast.walk(host)]
         self._statements = [node for node in nodes if isinstance(node, ast.stmt)]
         self._expressions = [node for node in nodes if _is_value(node)]
@@ -327,7 +334,7 @@ class Mixer:
             choose.randrange(counting.places): choose.choice(
                 choose.choice([self._expressions, values or self._expressions])
             )
-            for _ in range(choose.randint(0, 8))
+            for _ in range(choose.randint(0, 8) if counting.places else 0)
         }
         return _unparsed(_Swapped(news).visit(tree))
 
@@ -441,6 +448,6 @@ def wrong_with(result: StaticResult, data: bytes, shown: str) -> Iterator[str]:
         elif not 1 <= finding.end_column <= len(text[finding.end_line - 1]) + 1:
             yield f"{place}: no such end column {finding.end_column}"
     try:
-        json.dumps(as_json(result), ensure_ascii=False).encode()
+        json.dumps(as_json(result))
     except (TypeError, ValueError) as error:
         yield f"no report can be written of it: {error}"

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import random
 import subprocess
 import sys
 import sysconfig
-import textwrap
 import time
-import warnings
-from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from probing import HEAD, forward
+from programs import Mixer, Writer, damaged, fixture_sources, hypothesmith_texts, parses, wrong_with
 from tcready import rules
-from tcready.schema import StaticResult
+from tcready.schema import StaticResult, TcreadyError
 from tcready.static.lint import LintOptions, lint
 
 RULES = rules.load()
@@ -33,17 +31,7 @@ def _lint(root: Path, target: str) -> StaticResult:
 # made-up programs
 
 
-def _parses(text: str) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
-    except SyntaxError:
-        return False
-    return True
-
-
-PROGRAMS = [text for seed in range(240) if _parses(text := Writer(seed).program())]
+PROGRAMS = [text for seed in range(240) if parses(text := Writer(seed).program())]
 
 
 def test_enough_of_what_is_made_up_parses() -> None:
@@ -60,12 +48,8 @@ def test_made_up_programs(part: int, tmp_path: Path) -> None:
         started = time.process_time()
         result = _lint(tmp_path, path.name)
         assert time.process_time() - started < SECONDS, text
-        assert not result.skipped
-        lines = text.splitlines()
+        assert not list(wrong_with(result, text.encode(), path.name)), text
         told += len(result.findings)
-        for finding in result.findings:
-            assert 1 <= finding.line <= finding.end_line <= len(lines)
-            assert 1 <= finding.column <= len(lines[finding.line - 1])
     assert told >= 20  # else the programs would reach nothing
 
 
@@ -73,6 +57,30 @@ def test_made_up_programs_give_the_same_twice(tmp_path: Path) -> None:
     for text in PROGRAMS[:40]:
         (tmp_path / "model.py").write_text(text, encoding="utf-8")
         assert _lint(tmp_path, "model.py") == _lint(tmp_path, "model.py")
+
+
+@pytest.mark.parametrize(("kind", "count"), [("grammar", 80), ("node", 20)])
+def test_hypothesmith_programs(kind: Literal["grammar", "node"], count: int, tmp_path: Path) -> None:
+    """benchmarks/fuzz.py does the same thousands of times."""
+    texts = hypothesmith_texts(kind, 20_000, count)
+    assert len(texts) >= count // 5
+    mixer = Mixer(fixture_sources())
+    path = tmp_path / "model.py"
+    told = skipped = 0
+    for number, text in enumerate(texts):
+        near = [text, *texts[number - 2 : number]]
+        spliced = mixer.spliced(near, number)
+        for program in (text, mixer.forward(near, number), spliced, damaged(spliced.encode(), number)):
+            data = program if isinstance(program, bytes) else program.encode()
+            path.write_bytes(data)
+            started = time.process_time()
+            result = _lint(tmp_path, path.name)
+            assert time.process_time() - started < SECONDS, data
+            assert not list(wrong_with(result, data, path.name)), data
+            told += len(result.findings)
+            skipped += len(result.skipped)
+    assert told >= len(texts) // 4  # else little would be interpreted,
+    assert skipped >= len(texts) // 4  # and little damaged
 
 
 # hostile shapes
@@ -221,3 +229,38 @@ def test_results_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
         outputs.append(done.stdout)
     assert outputs[0] == outputs[1]
     assert len(json.loads(outputs[0])["findings"]) >= 10
+
+
+# odd things in a folder
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_what_is_no_file_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    (tmp_path / "nothing_there.py").symlink_to("nothing_there_either.py")
+    (tmp_path / "folder.py").mkdir()
+    os.mkfifo(tmp_path / "pipe.py")  # nobody will ever write
+    (tmp_path / "model.py").write_text("x = 1\n", encoding="utf-8")
+    result = _lint(tmp_path, ".")
+    assert {Path(skip.path).name: skip.reason for skip in result.skipped} == {
+        "loop.py": "cannot be read: Too many levels of symbolic links",
+        "nothing_there_either.py": "cannot be read: No such file or directory",
+        "pipe.py": "cannot be read: Not a regular file",
+    }
+    assert result.statistics["files"] == 1
+
+
+def test_a_link_to_itself_does_not_exist(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    with pytest.raises(TcreadyError, match=r"loop\.py: no such file or folder"):
+        _lint(tmp_path, "loop.py")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are text elsewhere")
+@pytest.mark.parametrize("name", [b"bad\xff.py", b"new\nline.py", b"a b.py", "漢.py".encode(), b"-.py"])
+def test_names_of_files_that_are_odd(name: bytes, tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(name)
+    path.write_text(HEAD + forward("if x.sum() > 0: return x\nreturn -x"), encoding="utf-8")
+    result = _lint(tmp_path, ".")
+    assert [finding.rule for finding in result.findings] == ["TCR101"]
+    assert not list(wrong_with(result, path.read_bytes(), result.findings[0].path))

@@ -406,6 +406,56 @@ def test_mode_decides_what_training_is(tmp_path: Path) -> None:
     ]
 
 
+MODES = NET.replace(
+    "return x\n",
+    "return (x.tolist() if self.training else self.half(x), x.item())\n\n"
+    "    def half(self, x):\n        return [x.item(), x.item()]\n",
+)
+
+
+def test_both_modes_are_read_and_what_is_in_one_alone_says_so(tmp_path: Path) -> None:
+    _write(tmp_path, "net.py", MODES)
+    infer, train, both = (_lint(tmp_path, "net.py", mode=mode) for mode in ("infer", "train", "both"))
+    assert set(_places(both)) == set(_places(infer)) | set(_places(train))
+    assert {finding.modes for finding in (*infer.findings, *train.findings)} == {()}
+    modes = {finding.rule: finding.modes for finding in both.findings if finding.symbol == "Net.forward"}
+    assert modes == {"TCR101": ("infer", "train"), "TCR201": ("infer", "train"), "TCR202": ("train",)}
+    alone = {f.rule: f.evidence[-1] for f in both.findings if f.symbol == "Net.half" or f.rule == "TCR202"}
+    assert alone == {"TCR201": "only in inference mode", "TCR202": "only in training mode"}
+
+
+def test_a_finding_has_the_fingerprint_it_has_in_its_mode(tmp_path: Path) -> None:
+    _write(tmp_path, "net.py", MODES)
+    infer, train, both = (
+        _lint(tmp_path, "net.py", mode=mode).findings for mode in ("infer", "train", "both")
+    )
+    prints = {finding.fingerprint for finding in both}
+    assert len(prints) == len(both)
+    assert prints == {finding.fingerprint for finding in (*infer, *train)}
+
+
+def test_over_both_modes_a_module_has_the_breaks_of_either(tmp_path: Path) -> None:
+    _write(tmp_path, "net.py", MODES)
+    targets = {mode: _lint(tmp_path, "net.py", mode=mode).targets[0] for mode in ("infer", "train", "both")}
+    infer, train, both = ({*t.modules[0].breaks} for t in targets.values())
+    assert both == infer | train
+    assert infer - train
+    assert train - infer
+    assert [target.modes for target in targets.values()] == [("infer",), ("train",), ("infer", "train")]
+
+
+def test_a_function_of_two_files_has_the_modes_of_both(tmp_path: Path) -> None:
+    _write(tmp_path, "helper.py", "def helper(x):\n    return x.item()\n")
+    for name, test in (("one.py", "self.training"), ("two.py", "not self.training")):
+        body = f"        return helper(x) if {test} else x\n"
+        net = f"class Net(nn.Module):\n    def forward(self, x):\n{body}"
+        _write(tmp_path, name, f"from helper import helper\n\n\n{net}")
+    assert [f.modes for f in _lint(tmp_path, "one.py", mode="both").findings] == [("train",)]
+    (finding,) = _lint(tmp_path, "one.py", "two.py", mode="both").findings
+    assert finding.modes == ("infer", "train")
+    assert not any("only in" in line for line in finding.evidence)
+
+
 TREE = """\
 class Leaf(nn.Module):
     def forward(self, x):

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 from tcready.dynamic.worker.frames import Names, enclosing, is_user_file, plain_name
-from tcready.dynamic.worker.private import BreakEvent, RecompileEvent, Record, SkipEvent, break_id
-from tcready.schema import Action, BreakSite, Frame, Graph, Recompile, SkippedFrame
+from tcready.dynamic.worker.private import BreakEvent, Place, RecompileEvent, Record, SkipEvent, break_id
+from tcready.schema import FATES, Action, BreakSite, Fate, Frame, FrameFate, Graph, Recompile, SkippedFrame
 
 STACK_LINE = re.compile(r'^\s*File "(.+?)", line (\d+)(?:, in (.+))?$', re.MULTILINE)
 HEADING = re.compile(r"^(\S[^\n]*)\n  Explanation: ([^\n]*)", re.MULTILINE)
@@ -57,7 +57,12 @@ def join_sites(first: BreakSite, second: BreakSite) -> BreakSite:
     action = max(first.action, second.action, key=WEIGHT.index)
     ids = tuple(dict.fromkeys(first.gb_ids + second.gb_ids))
     hints = tuple(dict.fromkeys(first.hints + second.hints))
-    return replace(first, action=action, hits=first.hits + second.hits, gb_ids=ids, hints=hints)
+    frames = {(frame.path, frame.line): frame for frame in first.frames}
+    for frame in second.frames:
+        known = frames.get((frame.path, frame.line), frame)
+        frames[frame.path, frame.line] = max(known, frame, key=lambda f: FATES.index(f.fate))
+    told = tuple(frames.values())
+    return replace(first, action=action, hits=first.hits + second.hits, gb_ids=ids, hints=hints, frames=told)
 
 
 def union_sites(cold: tuple[BreakSite, ...], others: tuple[BreakSite, ...]) -> tuple[BreakSite, ...]:
@@ -96,7 +101,21 @@ def _logged(event: BreakEvent, names: Names, case: str | None) -> BreakSite | No
         case,
         ids or tuple(filter(None, (break_id(kind) for kind, _ in headings))),
         tuple(dict.fromkeys(HINT.findall(message))),
+        _fate(event.place, "split" if action == "resume" else "whole_frame", names),
     )
+
+
+def _fate(place: Place | None, fate: Fate, names: Names) -> tuple[FrameFate, ...]:
+    """What became of the function under compilation; nothing for what is part of one (a comprehension)."""
+    if place is None or not is_user_file(place.path):
+        return ()
+    if place.name == "<lambda>":
+        symbol = f"{names.symbol(place.path, place.line, place.name)}.<lambda>"
+        return (FrameFate(names.path(place.path), place.line, symbol, fate),)
+    around = enclosing(place.path, place.line)
+    if around is None or not around.function or plain_name(place.name).startswith("<"):
+        return ()
+    return (FrameFate(names.path(place.path), around.first, around.symbol, fate),)
 
 
 def _from_place(event: BreakEvent, text: str) -> tuple[RawFrame, list[RawFrame]] | None:
@@ -138,6 +157,7 @@ def _unlogged(event: SkipEvent, names: Names, case: str | None) -> BreakSite | N
         "skip_frame_unlogged",
         case,
         (gb_id,) if gb_id else (),
+        frames=_fate(place, "whole_frame", names),
     )
 
 

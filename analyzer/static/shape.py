@@ -1,0 +1,231 @@
+"""What a break does to the functions around it: which Dynamo splits, which it runs eagerly as a whole.
+
+Dynamo compiles function by function. Where a break stands in straight-line code, the function is compiled up to it
+and again behind it; inside a loop, a `try` or a `with` of the user's it is given up as a whole. Either way its caller
+meets the same break at the call, and so on up to the entry.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from tcready.schema import FATES, BreakShape, Fate, FrameFate, display_path
+from tcready.static.evaluate import Context
+from tcready.static.facts import Enclosing
+from tcready.static.index import FunctionInfo, Import
+from tcready.static.interp import Interpreter
+from tcready.static.values import Class, Sequence, Tensor, Unknown, Value, members_of, options
+from tcready.static.values import Mapping as Dict
+
+UNBROKEN: frozenset[Enclosing] = frozenset({"comprehension", "checkpoint"})
+"""What may stand around a break that splits the function all the same: a comprehension is one of its own."""
+PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
+TORCH_MODULES = frozenset({"torch", "torch.nn", "torch.nn.functional", "numpy"})
+"""Dynamo compiles a function without tensors where it names one of these, or a module of torch by `import`."""
+NESTING = 3
+"""Containers in one another in which Dynamo's look for tensors is followed."""
+
+Cause = str | None
+"""What makes the whole function eager; None where a break splits it."""
+
+
+class Shapes:
+    """The shapes of breaks in one analysis, whose compiled functions are called by the contexts `entries`."""
+
+    def __init__(self, interpreter: Interpreter, entries: Collection[int]) -> None:
+        self._interpreter = interpreter
+        self._contexts = interpreter.contexts
+        self._callers: dict[int, list[int]] = {}
+        self._calls: dict[int, list[int]] = {}
+        for caller, callee in interpreter.edges:
+            self._callers.setdefault(callee, []).append(caller)
+            self._calls.setdefault(caller, []).append(callee)
+        self._generators: dict[FunctionInfo, bool] = {}
+        self._traced = self._reachable(entries)
+        self._depths = self._measured(entries)
+
+    def shape(self, standing: Mapping[int, Cause]) -> BreakShape | None:
+        """The shape of a break that stands in some contexts, in each with what makes all of it eager there.
+
+        None where no compiled function leads there.
+        """
+        causes = {context: cause for context, cause in standing.items() if context in self._depths}
+        if not causes:
+            return None
+        pending = list(causes)
+        while pending:
+            callee = pending.pop()
+            for caller in self._callers.get(callee, ()):
+                if caller not in self._depths:
+                    continue
+                if caller not in causes:
+                    pending.append(caller)
+                causes[caller] = causes.get(caller) or self._cause_of_call(caller, callee)
+        fates: dict[FunctionInfo, FrameFate] = {}
+        for number in sorted(causes, key=lambda n: (self._depths[n], n)):
+            context = self._contexts[number]
+            if context.function is not None:
+                fate = self._fate(context, causes[number])
+                known = fates.setdefault(context.function, fate)
+                if FATES.index(fate.fate) > FATES.index(known.fate):
+                    fates[context.function] = fate
+        nearest = min((n for n in standing if n in causes), key=lambda n: (self._depths[n], n))
+        own = self._contexts[nearest].function
+        if own is None:
+            return None
+        return BreakShape(
+            frame=fates.pop(own),
+            above=tuple(fates.values()),
+            levels=self._depths[nearest],
+            chains=self._ways(own, causes),
+        )
+
+    def _fate(self, context: Context, cause: Cause) -> FrameFate:
+        info = context.function
+        assert info is not None
+        untraced = self._untraced(context)
+        fate: Fate = "not_compiled" if untraced else "whole_frame" if cause else "split"
+        path = display_path(context.path, str(self._interpreter.program.root))
+        first = min([info.node.lineno, *(decorator.lineno for decorator in info.decorators)])
+        return FrameFate(path, first, info.symbol, fate, untraced or cause)
+
+    def _cause_of_call(self, caller: int, callee: int) -> Cause:
+        """What makes all of the caller eager where the callee breaks: how it is called, or what stands around."""
+        called = self._contexts[callee].function
+        if called is not None and self._is_generator(called):
+            return "generator"  # its body is traced where it is consumed
+        if called is not None and (called.name == "__getattr__" or _is_property(called)):
+            return "property"  # Dynamo goes on behind a call, not behind an attribute
+        sites = self._interpreter.edges[caller, callee]
+        return next((cause for enclosing in sites if (cause := cause_of(enclosing))), None)
+
+    def _untraced(self, context: Context) -> Cause:
+        """Why Dynamo never compiles a function by itself, None where it does."""
+        assert context.function is not None
+        if self._is_generator(context.function):
+            return "generator"
+        if context.number not in self._traced:
+            return "checkpoint"
+        return None if self._may_hold_tensor(context) else "no tensor"
+
+    def _may_hold_tensor(self, context: Context) -> bool:
+        """Whether Dynamo's quick look at a call finds anything of torch: what it is given, what its code names."""
+        info = context.function
+        assert info is not None
+        if any(self._is_of_torch(v, NESTING) for v in context.arguments):
+            return True
+        names = {node.id for node in _own_nodes(info) if isinstance(node, ast.Name)}
+        if "<locals>" in info.symbol and not names <= _named_here(info):
+            return True  # it may hold what the function around it holds
+        names |= {node.attr for node in _own_nodes(info) if isinstance(node, ast.Attribute)}
+        return any(_is_torch(info.module.bindings.get(name, ())) for name in names)
+
+    def _is_of_torch(self, value: Value, depth: int) -> bool:
+        for option in options(value):
+            if isinstance(option, (Tensor, Unknown)) or self._interpreter.is_module(option):
+                return True
+            if isinstance(option, Class) and self._interpreter.lineage(option.info).is_module:
+                return True
+            inner: Iterable[Value] = ()
+            if isinstance(option, Sequence) and option.kind in ("list", "tuple"):
+                inner = members_of(option)
+            elif isinstance(option, Dict):
+                inner = [*(v for _, v in option.entries), *([option.element] if option.element else [])]
+            if depth and any(self._is_of_torch(member, depth - 1) for member in inner):
+                return True
+        return False
+
+    def _is_generator(self, info: FunctionInfo) -> bool:
+        if info not in self._generators:
+            self._generators[info] = any(
+                isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own_nodes(info)
+            )
+        return self._generators[info]
+
+    def _reachable(self, entries: Iterable[int]) -> set[int]:
+        """Contexts that are reached without a checkpoint, which runs what it is given eagerly."""
+        found = set(entries)
+        pending = list(found)
+        while pending:
+            caller = pending.pop()
+            for callee in self._calls.get(caller, ()):
+                sites = self._interpreter.edges[caller, callee]
+                if callee not in found and any("checkpoint" not in enclosing for enclosing in sites):
+                    found.add(callee)
+                    pending.append(callee)
+        return found
+
+    def _measured(self, entries: Iterable[int]) -> dict[int, int]:
+        """For every context the compiled functions on the shortest way to it, itself included."""
+        found = dict.fromkeys(entries, 0)
+        pending = deque(found)
+        while pending:
+            caller = pending.popleft()
+            for callee in self._calls.get(caller, ()):
+                step = 0 if self._untraced(self._contexts[callee]) else 1
+                if callee in found and found[callee] <= found[caller] + step:
+                    continue
+                found[callee] = found[caller] + step
+                pending.append(callee)
+        return found
+
+    def _ways(self, own: FunctionInfo, on_the_way: Collection[int]) -> int:
+        """How many ways lead to a function, told by the functions on them; a way meets each once."""
+        callers: dict[FunctionInfo, dict[FunctionInfo | None, None]] = {}
+        for callee in on_the_way:
+            called = self._contexts[callee].function
+            for caller in self._callers.get(callee, ()):
+                if called is not None and caller in on_the_way:
+                    callers.setdefault(called, {})[self._contexts[caller].function] = None
+        counted: dict[FunctionInfo | None, int] = {None: 1}
+
+        def count(function: FunctionInfo) -> int:
+            counted[function] = 0  # what calls itself comes round to nothing new
+            counted[function] = sum(
+                counted[above] if above is None or above in counted else count(above)
+                for above in callers.get(function, ())
+            )
+            return counted[function]
+
+        return max(count(own), 1)
+
+
+def cause_of(enclosing: Iterable[Enclosing]) -> Cause:
+    """The innermost statement around a place that makes the whole function eager; None where a break splits it."""
+    return next((word for word in reversed(tuple(enclosing)) if word not in UNBROKEN), None)
+
+
+def _is_property(info: FunctionInfo) -> bool:
+    return any(ast.unparse(decorator) in PROPERTIES for decorator in info.decorators)
+
+
+def _is_torch(found: Iterable[object]) -> bool:
+    """Whether a name of a file may be a module of torch or numpy."""
+    for binding in found:
+        if isinstance(binding, Import):
+            whole = f"{binding.module}.{binding.name}" if binding.name else binding.module
+            if whole in TORCH_MODULES or (binding.name is None and whole.startswith(("torch.", "numpy."))):
+                return True
+    return False
+
+
+def _named_here(info: FunctionInfo) -> set[str]:
+    """Names that a function inside another does not take from that one: its own, the file's, Python's."""
+    spec = info.node.args
+    given = (*spec.posonlyargs, *spec.args, *spec.kwonlyargs, *filter(None, (spec.vararg, spec.kwarg)))
+    stored = (n.id for n in _own_nodes(info) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return {arg.arg for arg in given} | {*stored} | {*info.module.bindings} | {*dir(builtins)}
+
+
+def _own_nodes(info: FunctionInfo) -> Iterator[ast.AST]:
+    """What stands in the body of a function and of none inside it."""
+    body = info.node.body
+    pending: list[ast.AST] = list(body) if isinstance(body, list) else [body]
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            yield node
+            pending.extend(ast.iter_child_nodes(node))

@@ -1,0 +1,118 @@
+"""A call that an older torch does not trace, though the newest does.
+
+## What it does
+Finds, for the torch that `--torch-version` names or that is installed, calls which only a later torch traces:
+before 2.13 `copy.deepcopy` of anything, functions of `re` and `textwrap`, `eval`, `locals` and `state_dict()`.
+
+## Why it hurts torch.compile
+An older Dynamo ends the graph at the call.
+
+## Use instead
+A newer torch; or the result computed before the model is compiled, in `__init__`.
+
+## Limits
+What was measured is torch 2.11 and torch 2.13; for a version between them the older is taken. `copy.deepcopy` of
+a tensor or a module breaks with any version and has a rule of its own.
+"""
+
+from tcready.rules._names import constructed
+from tcready.static.facts import Call
+from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import ExternalInstance, Instance, holds_tensor, options
+from tcready.static.versions import change_of
+
+
+def check(fact: Call) -> Claim | None:
+    name = constructed(fact)
+    if fact.method == "state_dict":
+        name = "torch.nn.Module.state_dict"
+    change = change_of(name)
+    if change is None or (name == "copy.deepcopy" and told_for_any_torch(fact)):
+        return None
+    since = ".".join(map(str, change.traced_since))
+    shown = name.removeprefix("torch.nn.Module.")
+    return Claim(
+        f"`{shown}` is traced since torch {since}: before, the graph ends here", before=change.traced_since
+    )
+
+
+def told_for_any_torch(fact: Call) -> bool:
+    """A tensor, or an object of a library, is copied."""
+    return any(
+        holds_tensor(arg) or isinstance(v, ExternalInstance) for arg in fact.args[:1] for v in options(arg)
+    ) and not any(isinstance(v, Instance) for arg in fact.args[:1] for v in options(arg))
+
+
+RULE = Rule(
+    code="TCR417",
+    name="older-torch",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0179", "GB0023", "GB0059", "GB0007"),
+    facts=(Call,),
+    check=check,
+    page=__doc__,
+    recorded=(2, 11),
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.sizes = {"rows": [1, 2]}
+
+    def forward(self, x):
+        y = x * 2
+        sizes = copy.deepcopy(self.sizes)  # BAD
+        return y + sizes["rows"][1]
+""",
+            setup="""
+import copy
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        if re.match("a+", "aab"):  # BAD
+            y = y + 1
+        y = y + eval("1 + 1")  # BAD
+        return y * len(textwrap.dedent("  a"))  # BAD
+""",
+            setup="""
+import re
+import textwrap
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.layer(x)
+        y = y + self.state_dict()["layer.bias"]  # BAD
+        return y + len(locals())  # BAD
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.sizes = copy.deepcopy({"rows": [1, 2]})
+
+    def forward(self, x):
+        return x * 2 + self.sizes["rows"][1]
+""",
+            setup="""
+import copy
+""",
+        ),
+    ),
+)

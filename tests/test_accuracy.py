@@ -1,0 +1,82 @@
+"""The static pass against what Dynamo did with real models: a fixed slice of records, with a floor."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent.parent
+RECORDS = HERE / "fixtures" / "accuracy" / "records.jsonl"
+RECORDED_WITH = "5.23.0"
+"""The transformers whose lines the records speak of."""
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    """The folder that holds the transformers of the records."""
+    spec = importlib.util.find_spec("transformers")
+    found = importlib.metadata.version("transformers") if spec else None
+    if found != RECORDED_WITH:
+        assert not os.environ.get("CI"), f"constraints.txt must pin transformers {RECORDED_WITH}"
+        pytest.skip(f"transformers {found} is installed, the records are of {RECORDED_WITH}")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent.parent
+
+
+def score(site: Path, *floor: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "benchmarks/accuracy.py",
+        str(RECORDS),
+        "--site",
+        str(site),
+        "--jobs",
+        "1",
+        "--list",
+    ]
+    return subprocess.run(
+        [*command, "--floor", *floor], cwd=HERE, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_floor_holds(site: Path) -> None:
+    """Site recall, precision on lines that ran, verdicts: below what was measured, above what would be a loss."""
+    done = score(site, "0.80", "0.88", "0.90")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "failed: 0" in done.stdout
+
+
+def test_a_floor_can_be_missed(site: Path) -> None:
+    """The command does fail when the score is too low."""
+    records = [line for line in RECORDS.read_text("utf-8").splitlines() if '"break_sites": []' not in line][
+        :2
+    ]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "benchmarks/accuracy.py",
+            "-",
+            "--site",
+            str(site),
+            "--jobs",
+            "1",
+            "--floor",
+            "1.1",
+            "0",
+            "0",
+        ],
+        cwd=HERE,
+        input="\n".join(records),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "below the floor" in done.stderr
