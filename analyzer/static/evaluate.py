@@ -15,6 +15,7 @@ from tcready.static import knowledge as K  # noqa: N812
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, Program, build_class
 from tcready.static.objects import Heap, Lineage, linearise
 from tcready.static.scope import Frame, narrowing_key
+from tcready.static.text import MAX_LENGTH
 from tcready.static.values import (
     NONE,
     TAINTED,
@@ -60,8 +61,6 @@ IMPORT_DEPTH = 8
 """Where the count of call levels starts for what runs at import, so that few are followed there."""
 PASSED_ON = frozenset({"range", "zip", "map", "filter", "reversed"})
 """Iterators that Dynamo passes on to what runs behind a break (measured)."""
-MAX_TEXT = 20_000
-"""Longer constant text is only known to be text."""
 MAX_ITEMS = 32
 """Longer literal sequences are known by their joined element alone."""
 
@@ -1124,7 +1123,7 @@ class Evaluator:
                 if not isinstance(value, Const):
                     self.tell(F.Format(self.where(frame), part.value, value, part.format_spec is not None))
         joined = "".join(text) if text is not None else ""
-        if text is not None and len(joined) < MAX_TEXT:
+        if text is not None and len(joined) < MAX_LENGTH:
             return Const(joined)
         return Plain("str", "tensor" if written else "config")
 

@@ -7,13 +7,13 @@ its callers give, each distinct situation once. Limits keep that finite; what th
 from __future__ import annotations
 
 import ast
-import re
 from itertools import islice
 from typing import cast
 
 from tcready.static import facts as F  # noqa: N812
 from tcready.static import knowledge as K  # noqa: N812
-from tcready.static.evaluate import MAX_TEXT, Context, Evaluator, names_in
+from tcready.static import text
+from tcready.static.evaluate import Context, Evaluator, names_in
 from tcready.static.index import ClassInfo, FunctionInfo, Program, imports_of
 from tcready.static.registries import modules_for
 from tcready.static.scope import Env, Frame, meet
@@ -83,19 +83,6 @@ FACTORIES = ("from_", "build", "create", "make")
 """How names of class methods begin that make an object."""
 TARGETS = frozenset({"labels", "label", "targets", "target"})
 """Names under which a model takes what it is to predict."""
-BUILTIN_TYPES = frozenset({"str", "dict", "set", "frozenset", "list", "tuple", "object"})
-PURE_TEXT = frozenset(
-    "lower upper title capitalize strip lstrip rstrip removeprefix removesuffix replace startswith endswith split "
-    "isdigit isalnum isidentifier isalpha isdecimal islower isupper".split()
-)
-"""Methods of text that are worked out where everything is constant."""
-TEXT_METHODS = frozenset(
-    "lower upper title capitalize strip lstrip rstrip removeprefix removesuffix startswith endswith splitlines "
-    "isdigit isalnum isidentifier isalpha isdecimal islower isupper encode casefold zfill rsplit partition".split()
-)
-"""Methods that text alone has."""
-WORDS = re.compile(r"[\w|()^$-]*")
-"""Patterns without anything that repeats."""
 GROWING = frozenset({"append", "add", "insert", "extend", "appendleft", "extendleft"})
 
 
@@ -641,9 +628,9 @@ class Interpreter(Evaluator):
             self._fill_container(made, name, args)
             return made
         if name in ("re.findall", "re.search", "re.match", "re.fullmatch"):
-            return _match(name.removeprefix("re."), args)
+            return text.match(name.removeprefix("re."), args)
         if name.startswith(("einops.", "einx.")):
-            return _einops_call(name, args)
+            return K.einops_call(name, args)
         if name in CALLS_FIRST_ARGUMENT and args:
             rest = {
                 k: v
@@ -670,8 +657,8 @@ class Interpreter(Evaluator):
             element = self.element(args[1]) if len(args) > 1 else UNKNOWN
             return self._call_each(args[0], (element, element), {}, frame, node, chance)
         root, _, method = name.partition(".")
-        if root in BUILTIN_TYPES:
-            return _type_method(root, method, args)
+        if root in text.BUILTIN_TYPES:
+            return text.type_method(root, method, args)
         if name.startswith("torch.ops."):
             namespace, _, operator = name.removeprefix("torch.ops.").partition(".")
             return Tensor(sure=self.program.registers_fake(f"{namespace}::{operator.partition('.')[0]}"))
@@ -756,9 +743,9 @@ class Interpreter(Evaluator):
         elif isinstance(receiver, Mapping):
             result = self._mapping_method(receiver, name, args, keywords, frame, node)
         elif isinstance(receiver, (Const, Plain)):
-            result = text_method(receiver, name, args)
-        elif isinstance(receiver, Unknown) and name in TEXT_METHODS:
-            result = text_method(Plain("str"), name, args)
+            result = text.method(receiver, name, args)
+        elif isinstance(receiver, Unknown) and name in text.METHODS:
+            result = text.method(Plain("str"), name, args)
         elif isinstance(receiver, ExternalInstance):
             dotted = f"{receiver.name}.{name}"
             result = self._external_object_method(receiver, name, args, keywords)
@@ -1720,93 +1707,6 @@ def _arms_by_literal(node: ast.If) -> int:
 
 def _gives_up(body: list[ast.stmt]) -> bool:
     return bool(body) and isinstance(body[-1], ast.Raise)
-
-
-def _match(name: str, args: tuple[Value, ...]) -> Value:
-    """A search in constant text for a constant pattern that only lists words: it cannot run long."""
-    pattern, text = (likely(v) for v in (*args, UNKNOWN, UNKNOWN)[:2])
-    if isinstance(pattern, Const) and isinstance(text, Const) and len(args) == 2:
-        asked, within = pattern.value, text.value
-        if isinstance(asked, str) and isinstance(within, str) and WORDS.fullmatch(asked):
-            found = getattr(re, name)(asked, within)
-            if name != "findall":
-                return NONE if found is None else ExternalInstance("re.Match")
-            return Sequence(
-                "list", tuple(Const(f) if isinstance(f, str) else UNKNOWN for f in found), UNKNOWN
-            )
-    return (
-        Sequence("list", None, Plain("str"))
-        if name == "findall"
-        else join(NONE, ExternalInstance("re.Match"))
-    )
-
-
-def _einops_call(name: str, args: tuple[Value, ...]) -> Value:
-    """einops and einx tell Dynamo of their functions, which traces none of their parsing; nor is it read here."""
-    if name.startswith("einops.layers.") and name.rpartition(".")[2][:1].isupper():
-        return ExternalInstance(name)
-    last = name.rpartition(".")[2]
-    if last == "parse_shape":
-        return Mapping((), K.SHAPE_INT)
-    subject = tensor_of(args[0]) if args else None
-    made = Tensor(subject.dtype if subject and last in ("rearrange", "repeat") else None)
-    if last == "pack":
-        return Sequence("tuple", (made, Sequence("list", None, K.SHAPE)), UNKNOWN)
-    return Sequence("list", None, made) if last == "unpack" else made
-
-
-def _type_method(kind: str, method: str, args: tuple[Value, ...]) -> Value:
-    """`str.join(a, b)`, `dict.fromkeys(keys)`, `set.difference(a, b)`."""
-    if kind == "str":
-        return text_method(args[0] if args and isinstance(args[0], Const) else Plain("str"), method, args[1:])
-    if method == "fromkeys":
-        return Mapping((), args[1] if len(args) > 1 else NONE)
-    if kind in ("set", "frozenset", "list", "tuple"):
-        first = args[0] if args else UNKNOWN
-        return (
-            first
-            if isinstance(first, Sequence)
-            else Sequence("set" if "set" in kind else "list", None, UNKNOWN)
-        )
-    return NONE if method in ("__setattr__", "__init__", "__delattr__") else UNKNOWN
-
-
-def text_method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value:
-    """A method of a Python value that is no container; of constant text, what it gives where all is constant."""
-    if isinstance(receiver, Plain) and receiver.kind != "str":
-        return Plain(None, receiver.origin)
-    text = receiver.value if isinstance(receiver, Const) else None
-    if isinstance(text, str) and name == "join" and args and isinstance(args[0], (Sequence, Mapping)):
-        members = _texts(args[0])
-        if members is not None and len(text) + sum(map(len, members)) < MAX_TEXT:
-            return Const(text.join(members))
-    if (
-        isinstance(text, str)
-        and name in PURE_TEXT
-        and all(isinstance(a, Const) for a in args)
-        and len(text) < MAX_TEXT
-    ):
-        try:
-            found = getattr(text, name)(*(cast(Const, a).value for a in args))
-        except (TypeError, ValueError):
-            return UNKNOWN
-        if isinstance(found, list):
-            return Sequence("list", tuple(map(Const, found)), UNKNOWN)
-        return Const(found) if not isinstance(found, str) or len(found) < MAX_TEXT else Plain("str")
-    if name in ("split", "rsplit", "splitlines", "partition", "rpartition"):
-        return Sequence("list", None, Plain("str"))
-    if name.startswith("is") or name in ("startswith", "endswith"):
-        return Plain("bool")
-    return Plain("int") if name in ("find", "rfind", "index", "rindex", "count") else Plain("str")
-
-
-def _texts(value: Sequence | Mapping) -> list[str] | None:
-    """The members of a container that is joined, where all of them are constant text."""
-    if isinstance(value, Mapping):
-        found: list[object] = [key for key, _ in value.entries] if value.element is None else [None]
-    else:
-        found = [v.value if isinstance(v, Const) else None for v in value.items or (NONE,)]
-    return cast("list[str]", found) if all(isinstance(v, str) for v in found) else None
 
 
 def _of_tensors(value: Value) -> Value:

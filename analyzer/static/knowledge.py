@@ -365,6 +365,20 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
     return None
 
 
+def einops_call(name: str, args: tuple[Value, ...]) -> Value:
+    """einops and einx tell Dynamo of their functions, which traces none of their parsing; nor is it read here."""
+    if name.startswith("einops.layers.") and name.rpartition(".")[2][:1].isupper():
+        return ExternalInstance(name)
+    last = name.rpartition(".")[2]
+    if last == "parse_shape":
+        return Mapping((), SHAPE_INT)
+    subject = tensor_of(args[0]) if args else None
+    made = Tensor(subject.dtype if subject and last in ("rearrange", "repeat") else None)
+    if last == "pack":
+        return Sequence("tuple", (made, Sequence("list", None, SHAPE)), UNKNOWN)
+    return Sequence("list", None, made) if last == "unpack" else made
+
+
 def _origin(args: tuple[Value, ...]) -> Origin:
     origins: tuple[Origin, ...] = ("tensor", "random", "shape")
     for origin in origins:

@@ -1,0 +1,108 @@
+"""Constant text: what methods of `str`, and searches in it, give where everything is constant."""
+
+from __future__ import annotations
+
+import re
+from typing import cast
+
+from tcready.static.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    ExternalInstance,
+    Mapping,
+    Plain,
+    Sequence,
+    Value,
+    join,
+    likely,
+)
+
+MAX_LENGTH = 20_000
+"""Longer constant text is only known to be text."""
+BUILTIN_TYPES = frozenset({"str", "dict", "set", "frozenset", "list", "tuple", "object"})
+PURE = frozenset(
+    "lower upper title capitalize strip lstrip rstrip removeprefix removesuffix replace startswith endswith split "
+    "isdigit isalnum isidentifier isalpha isdecimal islower isupper".split()
+)
+"""Methods of text that are worked out where everything is constant."""
+METHODS = frozenset(
+    "lower upper title capitalize strip lstrip rstrip removeprefix removesuffix startswith endswith splitlines "
+    "isdigit isalnum isidentifier isalpha isdecimal islower isupper encode casefold zfill rsplit partition".split()
+)
+"""Methods that text alone has."""
+WORDS = re.compile(r"[\w|()^$-]*")
+"""Patterns without anything that repeats."""
+
+
+def match(name: str, args: tuple[Value, ...]) -> Value:
+    """A search in constant text for a constant pattern that only lists words: it cannot run long."""
+    pattern, text = (likely(v) for v in (*args, UNKNOWN, UNKNOWN)[:2])
+    if isinstance(pattern, Const) and isinstance(text, Const) and len(args) == 2:
+        asked, within = pattern.value, text.value
+        if isinstance(asked, str) and isinstance(within, str) and WORDS.fullmatch(asked):
+            found = getattr(re, name)(asked, within)
+            if name != "findall":
+                return NONE if found is None else ExternalInstance("re.Match")
+            return Sequence(
+                "list", tuple(Const(f) if isinstance(f, str) else UNKNOWN for f in found), UNKNOWN
+            )
+    return (
+        Sequence("list", None, Plain("str"))
+        if name == "findall"
+        else join(NONE, ExternalInstance("re.Match"))
+    )
+
+
+def type_method(kind: str, name: str, args: tuple[Value, ...]) -> Value:
+    """`str.join(a, b)`, `dict.fromkeys(keys)`, `set.difference(a, b)`."""
+    if kind == "str":
+        return method(args[0] if args and isinstance(args[0], Const) else Plain("str"), name, args[1:])
+    if name == "fromkeys":
+        return Mapping((), args[1] if len(args) > 1 else NONE)
+    if kind in ("set", "frozenset", "list", "tuple"):
+        first = args[0] if args else UNKNOWN
+        return (
+            first
+            if isinstance(first, Sequence)
+            else Sequence("set" if "set" in kind else "list", None, UNKNOWN)
+        )
+    return NONE if name in ("__setattr__", "__init__", "__delattr__") else UNKNOWN
+
+
+def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value:
+    """A method of a Python value that is no container; of constant text, what it gives where all is constant."""
+    if isinstance(receiver, Plain) and receiver.kind != "str":
+        return Plain(None, receiver.origin)
+    text = receiver.value if isinstance(receiver, Const) else None
+    if isinstance(text, str) and name == "join" and args and isinstance(args[0], (Sequence, Mapping)):
+        members = _texts(args[0])
+        if members is not None and len(text) + sum(map(len, members)) < MAX_LENGTH:
+            return Const(text.join(members))
+    if (
+        isinstance(text, str)
+        and name in PURE
+        and all(isinstance(a, Const) for a in args)
+        and len(text) < MAX_LENGTH
+    ):
+        try:
+            found = getattr(text, name)(*(cast(Const, a).value for a in args))
+        except (TypeError, ValueError):
+            return UNKNOWN
+        if isinstance(found, list):
+            return Sequence("list", tuple(map(Const, found)), UNKNOWN)
+        return Const(found) if not isinstance(found, str) or len(found) < MAX_LENGTH else Plain("str")
+    if name in ("split", "rsplit", "splitlines", "partition", "rpartition"):
+        return Sequence("list", None, Plain("str"))
+    if name.startswith("is") or name in ("startswith", "endswith"):
+        return Plain("bool")
+    return Plain("int") if name in ("find", "rfind", "index", "rindex", "count") else Plain("str")
+
+
+def _texts(value: Sequence | Mapping) -> list[str] | None:
+    """The members of a container that is joined, where all of them are constant text."""
+    if isinstance(value, Mapping):
+        found: list[object] = [key for key, _ in value.entries] if value.element is None else [None]
+    else:
+        found = [v.value if isinstance(v, Const) else None for v in value.items or (NONE,)]
+    return cast("list[str]", found) if all(isinstance(v, str) for v in found) else None
