@@ -141,6 +141,7 @@ def check(
         )
         if not _lacks_torch(seen):
             observations.append(seen)
+            warnings.extend(w for w in _other_torch(seen, options.torch, torch_version) if w not in warnings)
         elif due.asked:
             observations.append(_failed_import(seen))
         else:
@@ -387,6 +388,13 @@ class _Due:
     asked: bool
     impossible: str = ""
     """Why there is nothing to run, where the run was asked for all the same."""
+
+
+def _other_torch(seen: Observation, predicted: tuple[int, int], asked: str | None) -> Iterator[str]:
+    """What to say of a run under another torch than the one that was asked for: it refutes nothing there."""
+    ran = str((seen.environment or {}).get("torch") or "")
+    if asked is not None and ran and ran.split(".")[:2] != [str(part) for part in predicted]:
+        yield f"predicted is what torch {asked} does, and the run used torch {ran}: it cannot show that"
 
 
 def _torch_version(asked: str | None, base: Path) -> tuple[int, int]:

@@ -383,7 +383,8 @@ class Evaluator:
             if name == "ndim":
                 return Plain("int")
             if name in K.PLAIN_ATTRIBUTES:
-                if name in K.UNUSUAL_KINDS:
+                without_gradients = name == "requires_grad" and self.training is False and not owner.leaf
+                if name in K.UNUSUAL_KINDS or without_gradients:
                     return prefer(Const(False), Plain("bool"))
                 return Plain(name if name in ("dtype", "layout") else None)
             return Method(owner, name)

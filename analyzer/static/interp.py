@@ -629,6 +629,8 @@ class Interpreter(Evaluator):
             return made
         if name in ("re.findall", "re.search", "re.match", "re.fullmatch"):
             return text.match(name.removeprefix("re."), args)
+        if name == "torch.is_grad_enabled" and self.training is not None:
+            return prefer(Const(self.training), Plain("bool"))
         if name.startswith(("einops.", "einx.")):
             return K.einops_call(name, args)
         if name in CALLS_FIRST_ARGUMENT and args:

@@ -379,6 +379,13 @@ def einops_call(name: str, args: tuple[Value, ...]) -> Value:
     return Sequence("list", None, made) if last == "unpack" else made
 
 
+ARITHMETIC = frozenset("add sub mul div true_divide floor_divide remainder".split())
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, Plain) or (isinstance(value, Const) and isinstance(value.value, (int, float)))
+
+
 def _origin(args: tuple[Value, ...]) -> Origin:
     origins: tuple[Origin, ...] = ("tensor", "random", "shape")
     for origin in origins:
@@ -447,7 +454,10 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         if short in ("tensor", "as_tensor", "asarray", "from_numpy"):
             found = args[0] if args else UNKNOWN
             kind = asked or (_python_dtype(found) if "dtype" not in keywords else None)
-            return Tensor(kind)
+            constant = bool(args) and all(isinstance(v, (Const, Plain)) for v in options(found))
+            return Tensor(kind, given=constant)  # a number made a tensor is still known while tracing
+        if short in ARITHMETIC and args and all(_is_number(v) for a in args[:2] for v in options(a)):
+            return Plain("int", _origin(args))
         if short in ("zeros", "ones", "empty", "full", "linspace", "eye", "rand", "randn", "normal"):
             return Tensor(asked or ("float" if "dtype" not in keywords and short != "full" else None))
         if short == "arange":

@@ -561,14 +561,16 @@ class _Pass:
 
 
 def _named_by_others(classes: Sequence[ClassInfo]) -> set[str]:
-    """Names of classes that stand in the text of another of them."""
+    """Names of classes that the code of another of them speaks of; comments and strings say nothing."""
     if not classes:
         return set()
     names = re.compile(r"\b(?:" + "|".join(re.escape(c.name) for c in classes) + r")\b")
     found: set[str] = set()
     for cls in classes:
         body = cls.module.source.lines[cls.node.lineno - 1 : cls.node.end_lineno]
-        found.update(name for name in names.findall("\n".join(body)) if name != cls.name)
+        told = set(names.findall("\n".join(body))) - {cls.name} - found
+        if told:  # the text is quick to search, the tree is right
+            found |= told & {n.id for n in ast.walk(cls.node) if isinstance(n, ast.Name)}
     return found
 
 

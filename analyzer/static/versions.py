@@ -51,8 +51,8 @@ def change_of(name: str) -> Change | None:
 
 def version_of(text: str) -> Version:
     """`2.11`, `2.11.0` or `2.11.0+cu130` as (2, 11). Raises TcreadyError for anything else."""
-    found = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)?(?:[.+a-z].*)?", text.strip())
-    if found is None or int(found[1]) < 2:
+    found = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)?(?:\+\w+)?", text.strip())
+    if found is None or int(found[1]) != 2:
         raise TcreadyError(f"--torch-version {text}: give a version of torch 2, like 2.11")
     return int(found[1]), int(found[2])
 

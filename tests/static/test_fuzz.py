@@ -16,6 +16,7 @@ import pytest
 from probing import HEAD, forward
 from programs import Mixer, Writer, damaged, fixture_sources, hypothesmith_texts, parses, wrong_with
 from tcready import rules
+from tcready.refactor.suggest import suggest
 from tcready.schema import StaticResult, TcreadyError
 from tcready.static.lint import LintOptions, lint
 
@@ -25,7 +26,8 @@ SECONDS = 6.0
 
 
 def _lint(root: Path, target: str) -> StaticResult:
-    return lint([target], RULES, LintOptions(root=root, mode=None, low=True, search_path=(root,)))
+    options = LintOptions(root=root, mode=None, low=True, search_path=(root,))
+    return lint([target], RULES, options, suggest)
 
 
 # made-up programs
@@ -171,6 +173,52 @@ def test_hostile_shapes(name: str, tmp_path: Path) -> None:
     result = _lint(tmp_path, "model.py")
     assert time.process_time() - started < SECONDS
     assert not result.skipped
+
+
+DEEP = {
+    "a sum of 1,400": (f"if {' + '.join(['x'] * 1400)} > 0: return x", "TCR101"),
+    "a chain of 240 calls": (f"return (x{'.abs()' * 240}).item()", "TCR201"),
+    "a chain of 1,400 calls": (f"return (x{'.abs()' * 1400}).item()", "TCR201"),
+    "400 attributes": (f"if x{'.data' * 400}: return x", "TCR101"),
+    "400 subscripts": (f"if x{'[0]' * 400}: return x", "TCR101"),
+    "1,400 nots": (f"if {'not ' * 1400}x: return x", "TCR101"),
+    "1,400 signs": (f"if {'-' * 1400}x: return x", "TCR101"),
+    "400 tests in a row": (f"return {'x if x.sum() > 0 else ' * 400}-x", "TCR104"),
+    "a test of 1,400": (f"if {' and '.join(['x.any()'] * 1400)}: return x", "TCR101"),
+    "printing 400": (f"print({' + '.join(['str(x.item())'] * 400)})", "TCR201"),
+    "190 calls in one another": (f"if {'F.relu(' * 190}x{')' * 190}: return x", "TCR101"),
+    "1,400 elifs": ("if x.item() == 0: y = x\n" + "elif x.item() == 1: y = x\n" * 1400, "TCR201"),
+}
+"""Suspects that are nested as deeply as Python reads, with what they are."""
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_deep_suspects_are_told(name: str, tmp_path: Path) -> None:
+    body, rule = DEEP[name]
+    (tmp_path / "model.py").write_text(HEAD + forward(body), encoding="utf-8")
+    started = time.process_time()
+    result = _lint(tmp_path, "model.py")
+    assert time.process_time() - started < SECONDS
+    assert rule in {finding.rule for finding in result.findings}
+    assert not result.skipped
+
+
+TOO_DEEP = {
+    "elifs in a module": HEAD + "if a: pass\n" + "elif a: pass\n" * 1400 + forward("return x.item()"),
+    "elifs in a class": HEAD + "class A:\n    if a: pass\n" + "    elif a: pass\n" * 1400,
+    "a decorator": HEAD + f"@f{'.a' * 2800}\ndef f(x): return x.item()\n" + forward("return f(x)"),
+}
+
+
+@pytest.mark.parametrize("name", TOO_DEEP)
+def test_what_is_nested_too_deeply_is_skipped_with_its_reason(name: str, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(TOO_DEEP[name], encoding="utf-8")
+    (tmp_path / "other.py").write_text(HEAD + forward("return x.item()"), encoding="utf-8")
+    result = _lint(tmp_path, ".")
+    assert [(skip.path, skip.reason) for skip in result.skipped] == [
+        ("model.py", "cannot be analysed: nested too deeply")
+    ]
+    assert {finding.path for finding in result.findings} == {"other.py"}
 
 
 # other people's files

@@ -606,3 +606,20 @@ def test_a_file_without_a_model_has_nothing_to_say(text: str, tmp_path: Path) ->
     _write(tmp_path, "net.py", text, head="")
     result = _lint(tmp_path, "net.py")
     assert (result.findings, result.targets, result.skipped) == ((), (), ())
+
+
+def test_a_class_named_in_a_comment_is_still_read(tmp_path: Path) -> None:
+    """A base that speaks of its subclass in words does not build it."""
+    (tmp_path / "m.py").write_text(
+        "from torch import nn\n"
+        "class Base(nn.Module):\n"
+        "    '''Subclasses (Model) override step.'''\n"
+        "    def forward(self, x):\n"
+        "        return self.step(x)  # overridden in Model\n"
+        "class Model(Base):\n"
+        "    def step(self, x):\n"
+        "        print('1')\n"
+        "        return x\n"
+    )
+    result = lint(["m.py"], rules.load(), LintOptions(root=tmp_path))
+    assert [(f.rule, f.line) for f in result.findings] == [("TCR301", 8)]
