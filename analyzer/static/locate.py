@@ -94,7 +94,10 @@ def find_module(
 
 
 def _below(folder: Path, parts: list[str]) -> Path | None:
-    return _file(folder.joinpath(*parts)) if (folder / parts[0]).exists() or len(parts) == 1 else None
+    try:
+        return _file(folder.joinpath(*parts)) if (folder / parts[0]).exists() or len(parts) == 1 else None
+    except (OSError, ValueError):  # no file can have such a name: too long, or with a character that none may hold
+        return None
 
 
 def _file(base: Path) -> Path | None:

@@ -623,3 +623,15 @@ def test_a_class_named_in_a_comment_is_still_read(tmp_path: Path) -> None:
     )
     result = lint(["m.py"], rules.load(), LintOptions(root=tmp_path))
     assert [(f.rule, f.line) for f in result.findings] == [("TCR301", 8)]
+
+
+def test_an_import_that_no_file_can_be_named_after(tmp_path: Path) -> None:
+    long = "b" + "0" * 400
+    (tmp_path / "m.py").write_text(
+        f"import {long}.x\n"
+        "from torch import nn\n"
+        "class M(nn.Module):\n"
+        "    def forward(self, x):\n"
+        f"        return {long}.x.f(x)\n"
+    )
+    assert not lint(["m.py::M"], rules.load(), LintOptions(root=tmp_path)).findings
