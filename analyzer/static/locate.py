@@ -96,7 +96,7 @@ def find_module(
 def _below(folder: Path, parts: list[str]) -> Path | None:
     try:
         return _file(folder.joinpath(*parts)) if (folder / parts[0]).exists() or len(parts) == 1 else None
-    except (OSError, ValueError):  # no file can have such a name: too long, or with a character that none may hold
+    except (OSError, ValueError):  # a name too long for any file, or with a character that none may hold
         return None
 
 
