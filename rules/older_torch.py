@@ -2,7 +2,8 @@
 
 ## What it does
 Finds, for the torch that `--torch-version` names or that is installed, calls which only a later torch traces:
-before 2.13 `copy.deepcopy` of anything, functions of `re` and `textwrap`, `eval`, `locals` and `state_dict()`.
+before 2.13 `copy.deepcopy` of anything, `re.match`, `search`, `fullmatch`, `findall` and `sub`, functions of
+`textwrap`, `eval`, `locals` and `state_dict()`.
 
 ## Why it hurts torch.compile
 An older Dynamo ends the graph at the call.
