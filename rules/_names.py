@@ -5,6 +5,21 @@ from __future__ import annotations
 from tcready.static.facts import Call
 from tcready.static.values import External, ExternalInstance, Value, options, tensor_of
 
+FACTORIES = frozenset("zeros ones empty rand randn arange".split())
+RESIZING = (
+    "view",
+    "reshape",
+    "expand",
+    "repeat",
+    "narrow",
+    "split",
+    "roll",
+    "new_zeros",
+    "new_ones",
+    "new_empty",
+)
+"""Methods of a tensor that take sizes."""
+
 
 def method_of_tensor(call: Call, *names: str) -> bool:
     """`x.NAME(...)` on a tensor."""
@@ -42,3 +57,11 @@ def receiver_class(call: Call) -> str:
     if call.receiver is None:
         return ""
     return next((v.name for v in options(call.receiver) if isinstance(v, ExternalInstance)), "")
+
+
+def sizes(call: Call) -> tuple[Value, ...]:
+    """Positional arguments that a factory, a method of a tensor or `F.pad` takes as sizes."""
+    name = constructed(call).removeprefix("torch.").removeprefix("nn.functional.")
+    if name in FACTORIES:
+        return call.args
+    return (operands(call, *RESIZING, "pad") or ())[1:]

@@ -1,40 +1,57 @@
 """A numpy array is turned into a Python number in compiled code.
 
 ## What it does
-Finds `int`, `float`, `bool` and `complex` of a numpy array, and `.item()` and `.tolist()` on one.
+Finds `int`, `float`, `bool` and `complex` of a numpy array, `.item()` and `.tolist()` on one, one as a size
+(`x.reshape(np.prod(x.shape[1:]), -1)`), as a bound of `range` and as the test of an `if`.
 
 ## Why it hurts torch.compile
 Dynamo turns numpy code into tensor code, so an array is a tensor to it, and its value has to be read back:
-the graph ends here.
+the graph ends here. That holds for `np.prod(x.shape)` too: the sizes are known, what is computed of them by
+numpy is not.
 
 ## Use instead
 Keep the array, or better the tensor it came from; `math` for numbers that are known while tracing
 (`math.prod(x.shape)` for `int(np.prod(x.shape))`).
 
 ## Limits
-Arithmetic between arrays, `torch.from_numpy` and `np.sqrt` of a size are traced and not reported. A branch
-on an array's value is not recognised.
+Arithmetic between arrays and `torch.from_numpy` are traced and not reported. What numpy makes of single
+numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`) stays known while tracing, but for a branch on it.
 """
 
-from tcready.rules._names import constructed, receiver_class
-from tcready.static.facts import Call
+from tcready.rules._names import constructed, receiver_class, sizes
+from tcready.static.facts import Call, Test
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import ExternalInstance, Value, options
+from tcready.static.values import ExternalInstance, Sequence, Value, options
 
-ARRAY = "numpy.ndarray"
+ARRAY = ExternalInstance("numpy.ndarray")
+ARRAYS = (ARRAY, ExternalInstance("numpy.generic"))
 
 
-def check(fact: Call) -> Claim | None:
+def check(fact: Call | Test) -> Claim | None:
+    if isinstance(fact, Test):
+        if fact.kind in ("if", "while") and any(v in ARRAYS for v in options(fact.value)):
+            return Claim(f"`{fact.kind}` on the value of a numpy array: Dynamo cannot know which way it goes")
+        return None
     name = constructed(fact)
+    if name == "range" and any(map(array, fact.args)):
+        return Claim("`range` over a numpy array: its value has to be read back to Python")
+    if any(map(given_as_size, sizes(fact))):
+        return Claim("a numpy array gives a size: its value has to be read, and the graph ends here")
     if name in ("int", "float", "bool", "complex") and fact.args and array(fact.args[0]):
         return Claim(f"`{name}` of a numpy array reads its value back: the graph ends here")
-    if fact.method in ("item", "tolist") and receiver_class(fact) == ARRAY:
+    if fact.method in ("item", "tolist") and receiver_class(fact) == ARRAY.name:
         return Claim(f"`.{fact.method}()` of a numpy array reads it back: the graph ends here")
     return None
 
 
 def array(value: Value) -> bool:
-    return any(isinstance(v, ExternalInstance) and v.name == ARRAY for v in options(value))
+    return ARRAY in options(value)
+
+
+def given_as_size(value: Value) -> bool:
+    """An array as a size, or one among the sizes of a tuple."""
+    rows = [v.items for v in options(value) if isinstance(v, Sequence) and v.items is not None]
+    return array(value) or any(array(item) for row in rows for item in row)
 
 
 RULE = Rule(
@@ -42,8 +59,8 @@ RULE = Rule(
     name="numpy-to-number",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0033", "GB0109"),
-    facts=(Call,),
+    gb_ids=("GB0033", "GB0059", "GB0109", "GB0170"),
+    facts=(Call, Test),
     check=check,
     page=__doc__,
     bad=(
@@ -72,8 +89,54 @@ class Model(nn.Module):
 import numpy as np
 """,
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        inner = np.prod(x.shape[1:])
+        y = y.reshape(inner, -1)  # BAD
+        if inner > 3 and np.maximum(x.shape[0], 2) > 2:  # BAD
+            y = y + 1
+        return y
+""",
+            inputs="(torch.randn(4, 8, 2),)",
+            setup="""
+import numpy as np
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        for step in range(np.prod(x.shape[:2])):  # BAD
+            y = y + step
+        return y
+""",
+            setup="""
+import numpy as np
+""",
+        ),
     ),
     good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = np.prod([2, 4])
+        self.outer = int(np.prod([2, 2]))
+
+    def forward(self, x):
+        half = int(np.ceil(x.shape[-1] / 2))
+        x = x * float(np.log(5))
+        return x[:, :half].reshape(-1) * np.prod(x.shape) + x.view(self.inner, -1).sum() + self.outer
+""",
+            setup="""
+import numpy as np
+""",
+        ),
         Sample(
             """
 class Model(nn.Module):

@@ -16,38 +16,14 @@ A tensor that comes straight in as an argument, a parameter or a buffer may be t
 by its value, so it is not reported.
 """
 
-from tcready.rules._names import constructed, method_of_tensor
+from tcready.rules._names import sizes
 from tcready.static.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 from tcready.static.values import Sequence, Value, options, tensor_of
 
-FACTORIES = frozenset("zeros ones empty rand randn arange".split())
-FUNCTIONS = frozenset({"pad"})
-METHODS = (
-    "view",
-    "reshape",
-    "expand",
-    "repeat",
-    "narrow",
-    "split",
-    "roll",
-    "new_zeros",
-    "new_ones",
-    "new_empty",
-)
-
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact).removeprefix("torch.").removeprefix("nn.functional.")
-    if name in FACTORIES:
-        sizes = fact.args
-    elif name in FUNCTIONS:
-        sizes = fact.args[1:]
-    elif method_of_tensor(fact, *METHODS):
-        sizes = fact.args
-    else:
-        return None
-    if any(map(read, sizes)):
+    if any(map(read, sizes(fact))):
         return Claim("a tensor gives a size: its value has to be read, and the graph ends here")
     return None
 

@@ -1028,6 +1028,8 @@ class Evaluator:
             return prefer(found, Plain("bool")) if changeable else found
         if isinstance(left, Const) and isinstance(right, Const):
             return _fold_compare(op, left.value, right.value)
+        if Const("default") in (left, right) and isinstance(op, (ast.Eq, ast.NotEq)):
+            return prefer(Const(isinstance(op, ast.Eq)), Plain("bool"))  # as the word says
         for one, other in ((left, right), (right, left)):
             if one == NONE and isinstance(op, (ast.Eq, ast.NotEq)):
                 same = _identity(other, NONE)
@@ -1043,6 +1045,8 @@ class Evaluator:
             )
             return Tensor("bool", sure and (whole or other_plain or (lt is not None and rt is None)))
         values = (*options(left), *options(right))
+        if K.ARRAY in values or K.NUMBER in values:
+            return K.ARRAY  # even of known numbers: a comparison gives an array of one
         if any(isinstance(v, Unknown) for v in values):
             return TAINTED if any(v == TAINTED for v in values) else UNKNOWN
         for origin in ("tensor", "random", "shape"):
@@ -1344,7 +1348,7 @@ class Evaluator:
             return one_of([v for _, v in base.entries] + ([base.element] if base.element is not None else []))
         if isinstance(base, (Plain, Class, External)):
             return base if not isinstance(base, Plain) else Plain(None, base.origin)
-        if isinstance(base, ExternalInstance) and base.name == "numpy.ndarray":
+        if base == K.ARRAY:
             return base
         if isinstance(base, Unknown):
             return base

@@ -162,9 +162,9 @@ class Interpreter(Evaluator):
         defined = lineage.functions("forward")
         if not defined:
             return None
-        forward = self.member(root, "forward", self.module_frame(root.cls.module))
-        parameters = defined[0]
-        return self.run_function(forward, parameters, 1, root)
+        name = "__call__" if lineage.functions("__call__") else "forward"
+        called = self.member(root, name, self.module_frame(root.cls.module))
+        return self.run_function(called, defined[0], 1, root)
 
     def run_function(
         self, value: Value, parameters: FunctionInfo, skip: int = 0, root: Instance | None = None
@@ -669,6 +669,8 @@ class Interpreter(Evaluator):
             kind = "torch.jit.TracedModule" if name == "torch.jit.trace" else "torch.jit.ScriptModule"
             return args[0] if scripted and name != "torch.jit.load" else ExternalInstance(kind)
         result = K.external_call(name, args, keywords)
+        if result == K.ARRAY and self.quiet:
+            return K.numpy_built(name)
         if isinstance(result, ExternalInstance) and K.is_module_class(result.name) and not result.ident:
             return ExternalInstance(
                 result.name, self.heap.ident(result.name, node, frame.context, outer=self.quiet > 0)
@@ -769,7 +771,7 @@ class Interpreter(Evaluator):
             return self._container_method(receiver, name, args)
         if K.is_module_class(receiver.name):
             return K.module_method(name, receiver)
-        if receiver.name == "numpy.ndarray":
+        if receiver == K.ARRAY:
             return Plain(None, "tensor") if name in ("item", "tolist") else receiver
         if receiver.name.startswith(("torch.distributions", "torch.utils.cpp_extension")):
             return Tensor(None, sure=False)
@@ -1439,6 +1441,8 @@ class Interpreter(Evaluator):
         guess = answer.likely
         if undecided and guess is None and not node.orelse and _asks_for_one(node.test):
             guess = False
+        if answer.decided is None and guess is None and _outgrown(node):
+            guess = False
         if guess is not None and _gives_up(node.body if guess else node.orelse):
             guess = None  # a default that raises is none
         arms = [
@@ -1687,6 +1691,33 @@ def _asks_for_one(test: ast.expr) -> bool:
         return False
     return isinstance(test.ops[0], (ast.Eq, ast.In)) and any(
         _is_text(side) for side in (test.left, test.comparators[0])
+    )
+
+
+def _outgrown(node: ast.If) -> bool:
+    """`if length > self.size: self.grow(length)`: what was made in time for the usual case is made anew."""
+    test = node.test
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or node.orelse:
+        return False
+    ordered = isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE))
+    return (
+        ordered
+        and (_of_self(test.left) != _of_self(test.comparators[0]))
+        and all(map(_writes_self, node.body))
+    )
+
+
+def _of_self(node: ast.expr) -> bool:
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _writes_self(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Call) and _of_self(node.value)
+    return isinstance(node, ast.Assign) and all(
+        isinstance(t, ast.Attribute) and _of_self(t) for t in node.targets
     )
 
 

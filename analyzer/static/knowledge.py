@@ -189,7 +189,7 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
     if base in NONE_CALLS:
         return NONE
     if base == "numpy":
-        return ExternalInstance("numpy.ndarray")
+        return ARRAY
     if base in ("storage", "untyped_storage"):
         return ExternalInstance("torch.UntypedStorage")
     if base in PAIRS:
@@ -240,6 +240,14 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
     return Tensor(asked or subject.dtype, sure)
 
 
+ARRAY = ExternalInstance("numpy.ndarray")
+NUMBER = ExternalInstance("numpy.generic")
+"""One number that numpy made of known ones: Dynamo keeps its value, until something else is made of it."""
+FOLDING = frozenset(
+    "prod sum max min amax amin mean median std var size ceil floor round sqrt log log2 exp".split()
+)
+
+
 def binary(op: str, left: Value, right: Value) -> Value:
     """`left op right` for values of which at least one may be a tensor or number; op is ast's class name."""
     lt, rt = tensor_of(left), tensor_of(right)
@@ -257,9 +265,13 @@ def binary(op: str, left: Value, right: Value) -> Value:
             dtype = next(iter(kinds)) if len(kinds) == 1 else None
             dtype = None if dtype == "bool" else dtype
         return Tensor(dtype, sure and not unsure)
+    if ARRAY in (left, right):
+        return ARRAY
     for side in (left, right):
         if any(isinstance(v, External) and v.name.startswith("torch.") for v in options(side)):
             return Plain()
+    if NUMBER in (left, right):
+        return UNKNOWN
     tainted = any(v == TAINTED for side in (left, right) for v in options(side))
     if any(isinstance(v, type(UNKNOWN)) for side in (left, right) for v in options(side)):
         return TAINTED if tainted else UNKNOWN
@@ -308,7 +320,7 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
         return _torch_call(name, args, keywords)
     root = name.partition(".")[0]
     if root == "numpy":
-        return _numpy_call(name)
+        return _numpy_call(name, args)
     if root == "math":
         return Plain(
             "int" if name in ("math.ceil", "math.floor", "math.trunc", "math.isqrt") else None, _origin(args)
@@ -396,9 +408,18 @@ def _origin(args: tuple[Value, ...]) -> Origin:
     return "config"
 
 
-def _numpy_call(name: str) -> Value:
+def numpy_built(name: str) -> Value:
+    """What a numpy call gives that ran before the compiled one: an object from outside."""
+    return NUMBER if name.rpartition(".")[2] in FOLDING else ARRAY
+
+
+def _numpy_call(name: str, args: tuple[Value, ...]) -> Value:
     if name.startswith("numpy.random."):
         return Plain(None, "random")
+    if args and all(_is_number(v) for a in args for v in options(a)):
+        return Plain(
+            None, _origin(args)
+        )  # one known number stays known while tracing; a row of them does not
     return ExternalInstance("numpy.ndarray")
 
 
