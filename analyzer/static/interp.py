@@ -658,6 +658,8 @@ class Interpreter(Evaluator):
         if name == "functools.reduce" and args:
             element = self.element(args[1]) if len(args) > 1 else UNKNOWN
             return self._call_each(args[0], (element, element), {}, frame, node, chance)
+        if name in ("copy.copy", "copy.deepcopy") and args:
+            return join(*(self._copied(v, node, frame) for v in options(args[0])))
         root, _, method = name.partition(".")
         if root in text.BUILTIN_TYPES:
             return text.type_method(root, method, args)
@@ -676,6 +678,15 @@ class Interpreter(Evaluator):
                 result.name, self.heap.ident(result.name, node, frame.context, outer=self.quiet > 0)
             )
         return result
+
+    def _copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
+        """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
+        if not isinstance(value, Instance) or self.lineage(value.cls).is_module:
+            return value
+        key = ("copy", node, frame.context, value.ident)
+        made = Instance(self.heap.ident(*key, outer=self.quiet > 0 or self.heap[value].outer), value.cls)
+        self.heap[made].take(self.heap[value])
+        return made
 
     def _partial(self, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
         found: list[Value] = []

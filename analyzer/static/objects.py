@@ -74,6 +74,12 @@ class Object:
     version: int = 0
     """Counts what was put."""
 
+    def take(self, other: Object) -> None:
+        """Becomes a copy of `other`."""
+        self.attributes = dict(other.attributes)
+        self.assumed, self.made, self.members = other.assumed, other.made, other.members
+        self.version += 1
+
     def put(self, name: str, value: Value, *, replace: bool) -> None:
         if self.assumed and name in self.attributes and isinstance(value, Unknown):
             return  # what could not be worked out says nothing against a default
