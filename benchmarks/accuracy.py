@@ -103,7 +103,11 @@ def traced_lines(record: dict[str, Any], site: str) -> dict[str, set[int]]:
         path, first = frame["path"], frame["firstline"]
         if "no tensor" in (frame.get("reason") or "").lower() or path not in ran:
             continue
-        last = extents(str(Path(site) / path)).get(first, first)
+        known = extents(str(Path(site) / path))
+        last = known.get(first, first)
+        if frame["name"].startswith("torch_dynamo_resume_in"):  # what is left of a function from a line on
+            around = [(start, end) for start, end in known.items() if start <= first <= end]
+            last = max(around)[1] if around else first
         ran[path] -= set(range(first, last + 1))
     return ran
 

@@ -29,7 +29,7 @@ ARRAYS = (ARRAY, ExternalInstance("numpy.generic"))
 
 def check(fact: Call | Test) -> Claim | None:
     if isinstance(fact, Test):
-        if fact.kind in ("if", "while") and any(v in ARRAYS for v in options(fact.value)):
+        if fact.kind in ("if", "while") and all(v in ARRAYS for v in options(fact.value)):
             return Claim(f"`{fact.kind}` on the value of a numpy array: Dynamo cannot know which way it goes")
         return None
     name = constructed(fact)

@@ -902,6 +902,8 @@ class Evaluator:
                 if lower is None:
                     break
                 frame.chance = lower
+            elif answer.decided is None and frame.chance == "high" and _asks_whether_given(operand):
+                frame.chance = "medium"  # what was not given ends the test here
             frame.env = self.narrow(operand, conjunction, frame)
         frame.env, frame.chance = _with_walrus(before, node, frame.env), chance
         return Answer(decided, guess if decided is None else decided)
@@ -1451,6 +1453,11 @@ class Evaluator:
     ) -> Value | None:
         """The result of calling one candidate, or None where nothing is known of it. The interpreter's."""
         raise NotImplementedError
+
+
+def _asks_whether_given(node: ast.expr) -> bool:
+    """`x is None`, `x is not None`."""
+    return isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot))
 
 
 def _with_walrus(before: dict[str, Value], node: ast.expr, after: dict[str, Value]) -> dict[str, Value]:
