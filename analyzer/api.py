@@ -70,6 +70,8 @@ def check(
     allow_downloads: bool = False,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    low: bool = False,
+    plain_call: bool = False,
     torch_version: str | None = None,
     cache: bool = False,
     jobs: int | None = 1,
@@ -84,7 +86,9 @@ def check(
     folder that gives its inputs. `inputs` is `path.py::name`. `device` is what torch calls it (`cpu`,
     `cuda:1`), `dtype` likewise (`float16`). `timeout` is in seconds and `memory_gb` in GB, for each target's
     run, which happens in a process of its own in the interpreter `python` (this one by default). `select`
-    and `ignore` hold rule codes or prefixes of them. What the sources are judged by is the Dynamo of
+    and `ignore` hold rule codes or prefixes of them; `low` keeps what is found with low confidence. A model that
+    takes its targets (`labels`) is read as called with them and all else it takes, unless `plain_call`. What the
+    sources are judged by is the Dynamo of
     `torch_version` (`2.11`), by default of the torch that is installed here, else of the newest known. With
     `cache`, what the source says is kept in `.tcready_cache` below `root` and taken from there while nothing it
     depends on has changed. `jobs` processes read the sources, None for as many as pay; more than one needs a main
@@ -106,6 +110,8 @@ def check(
         mode=mode,
         select=tuple(select),
         ignore=tuple(ignore),
+        low=low,
+        plain_call=plain_call,
         torch=_torch_version(torch_version, base),
     )
     static, known, tool = _read(targets, options, cache=cache, jobs=jobs)

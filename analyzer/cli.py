@@ -169,6 +169,12 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
 @click.option(
     "--ignore", multiple=True, metavar="CODES", callback=_codes, help="Not these rules; prefixes count."
 )
+@click.option("--low", is_flag=True, help="Keep findings of low confidence, as notes.")
+@click.option(
+    "--plain-call",
+    is_flag=True,
+    help="Read a model that takes its targets (labels) as called without them and other optional inputs.",
+)
 @click.option(
     "--no-cache",
     "cache",

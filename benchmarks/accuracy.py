@@ -41,9 +41,9 @@ class Model:
     statistics: dict[str, Any] = field(default_factory=dict)
 
 
-def analyse(job: tuple[dict[str, Any], str, str]) -> Model:
+def analyse(job: tuple[dict[str, Any], str, str, bool]) -> Model:
     """Lints one record's target."""
-    record, site, mode = job
+    record, site, mode, plain_call = job
     from tcready import rules
     from tcready.schema import BREAKING
     from tcready.static.lint import LintOptions, lint
@@ -58,6 +58,7 @@ def analyse(job: tuple[dict[str, Any], str, str]) -> Model:
             mode=mode,  # type: ignore[arg-type]
             search_path=(Path(site),),
             torch=torch,
+            plain_call=plain_call,
         )
         result = lint([record["target"]], rules.load(), options)
     except Exception as error:
@@ -174,6 +175,7 @@ def main() -> None:
     parser.add_argument("records", nargs="+", type=Path, help="files of records; - for standard input")
     parser.add_argument("--site", required=True, help="the site-packages folder the records were made from")
     parser.add_argument("--mode", default="infer", choices=["infer", "train"])
+    parser.add_argument("--plain-call", action="store_true", help="the models were called without targets")
     parser.add_argument("--every", type=int, default=1, help="score only every n-th record")
     parser.add_argument("--package", help="score only this package")
     parser.add_argument("--list", action="store_true", help="list misses, false alarms and wrong verdicts")
@@ -185,7 +187,7 @@ def main() -> None:
     records = [json.loads(line) for text in texts for line in text.splitlines() if line]
     records = [r for r in records if not args.package or r["package"] == args.package][:: args.every]
     with multiprocessing.get_context("spawn").Pool(args.jobs, maxtasksperchild=25) as pool:
-        models = pool.map(analyse, [(r, site, args.mode) for r in records], chunksize=5)
+        models = pool.map(analyse, [(r, site, args.mode, args.plain_call) for r in records], chunksize=5)
     failed = [m for m in models if m.error]
     packages: dict[str, list[Model]] = defaultdict(list)
     for model in models:

@@ -1,11 +1,11 @@
 """`nn.LSTM`, `nn.GRU` or `nn.RNN` is called.
 
 ## What it does
-Finds calls of `nn.LSTM`, `nn.GRU` and `nn.RNN` modules.
+Finds calls of `nn.LSTM`, `nn.GRU` and `nn.RNN` modules, and reads of their attributes.
 
 ## Why it hurts torch.compile
-Dynamo does not trace these modules by default: it gives up the whole function that calls one, and
-everything in that function runs eagerly.
+Dynamo does not trace these modules by default: it gives up the whole function that touches one, be it to
+read `self.lstm.num_layers`, and everything in that function runs eagerly.
 
 ## Use instead
 Compile the parts around the recurrent layer; `torch._dynamo.config.allow_rnn = True` captures it;
@@ -15,13 +15,18 @@ Compile the parts around the recurrent layer; `torch._dynamo.config.allow_rnn = 
 `allow_rnn` is a run-time setting this rule does not see.
 """
 
-from tcready.static.facts import Call
+from tcready.static.facts import Attribute, Call
 from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.values import ExternalInstance, options
 
 RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 
 
-def check(fact: Call) -> Claim | None:
+def check(fact: Call | Attribute) -> Claim | None:
+    if isinstance(fact, Attribute):
+        if any(isinstance(v, ExternalInstance) and v.name in RECURRENT for v in options(fact.owner)):
+            return Claim("a recurrent module is touched: the frame around it goes eager")
+        return None
     if fact.method in ("__call__", "forward") and (fact.name or "").rpartition(".")[0] in RECURRENT:
         return Claim("a recurrent module is called: the frame around it goes eager")
     return None
@@ -33,10 +38,23 @@ RULE = Rule(
     effect="frame_skip",
     level="error",
     gb_ids=("GB0014",),
-    facts=(Call,),
+    facts=(Call, Attribute),
     check=check,
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(8, 8)
+
+    def forward(self, x):
+        y = x * 2
+        layers = self.lstm.num_layers  # BAD
+        return y + layers
+"""
+        ),
         Sample(
             """
 class Model(nn.Module):

@@ -13,7 +13,8 @@ graph, and `not` on a number it just read gives the whole function up.
 default` where `or` was meant to replace None.
 
 ## Limits
-`x is None`, flags and sizes are decided while tracing. `and` under an `assert` becomes part of the graph.
+`x is None`, flags and sizes are decided while tracing. The last operand under an `assert` becomes part of the
+graph; those before it break.
 """
 
 from tcready.static.facts import Test
@@ -37,6 +38,15 @@ RULE = Rule(
     check=check,
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        assert y.isnan().sum() == 0 and y.sum() < 1e9, "odd values"  # BAD
+        return y + 1
+"""
+        ),
         Sample(
             """
 class Model(nn.Module):

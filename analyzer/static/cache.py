@@ -60,7 +60,15 @@ def asked(options: LintOptions, packages: Iterable[str], more: Sequence[str] = (
     """
     search_path = options.search_path or locate.default_search_path(options.root)
     said = [
-        *(FORMAT, sys.version, str(options.root), options.mode, options.low, options.third_party),
+        *(
+            FORMAT,
+            sys.version,
+            str(options.root),
+            options.mode,
+            options.low,
+            options.plain_call,
+            options.third_party,
+        ),
         str(options.torch),
         *map(str, search_path),
         *more,

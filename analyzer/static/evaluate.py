@@ -354,7 +354,7 @@ class Evaluator:
         if key is not None and key in frame.env:
             return frame.env[key]
         owner = self.eval(node.value, frame)
-        if any(isinstance(v, Tensor) for v in options(owner)):
+        if any(isinstance(v, Tensor) or K.is_recurrent(v) for v in options(owner)):
             self.tell(F.Attribute(self.where(frame), node, owner, node.attr))
         return self.attribute(owner, node.attr, frame)
 
@@ -887,7 +887,9 @@ class Evaluator:
         guess: bool | None = conjunction
         before, chance = frame.env, frame.chance
         for operand in node.values:
-            answer = self.test(operand, kind, frame)
+            # an assert is traced, but of a condition in parts only the last is what it asserts
+            part = kind if kind != "assert" or operand is node.values[-1] else "and" if conjunction else "or"
+            answer = self.test(operand, part, frame)
             if answer.decided is not None and answer.decided != conjunction:
                 decided = answer.decided
                 break

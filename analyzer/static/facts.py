@@ -40,7 +40,8 @@ class Where:
 @dataclass(frozen=True, slots=True)
 class Test:
     """The truth of `value` is asked by Python. Operands of `and`/`or`/`not` carry the kind of what asks:
-    `if a and b` gives two tests of kind `if`; outside a statement's test they are `and`, `or`, `not`."""
+    `if a and b` gives two tests of kind `if`; outside a statement's test they are `and`, `or`, `not`, and so are
+    all but the last of an `assert`, which alone is what Dynamo takes for asserted."""
 
     where: Where
     node: ast.expr
@@ -142,7 +143,7 @@ class With:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of a tensor or of an external object is read."""
+    """An attribute of a tensor or of a recurrent module of torch.nn is read."""
 
     where: Where
     node: ast.Attribute

@@ -89,8 +89,11 @@ GROWING = frozenset({"append", "add", "insert", "extend", "appendleft", "extendl
 class Interpreter(Evaluator):
     """One analysis of one program; `facts`, `contexts`, `edges` and `calls` hold what it found."""
 
-    def __init__(self, program: Program, training: bool | None, low: bool = False) -> None:
+    def __init__(
+        self, program: Program, training: bool | None, low: bool = False, *, plain_call: bool = False
+    ) -> None:
         super().__init__(program, training, low)
+        self.plain_call = plain_call
         self.cut = 0
         """Calls not followed because a limit was reached."""
         self._memo: dict[tuple[object, ...], tuple[int, Value | None]] = {}
@@ -211,7 +214,7 @@ class Interpreter(Evaluator):
         often as not the first tensor that may be left out.
         """
         names = [arg.arg for arg, _ in (*pairs, *((a, None) for a in info.node.args.kwonlyargs))]
-        if TARGETS.intersection(names):
+        if TARGETS.intersection(names) and not self.plain_call:
             return None
         given = {name for name in names if name.endswith(("attention_mask", "decoder_input_ids"))}
         if root is not None:

@@ -320,7 +320,7 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
         return _torch_call(name, args, keywords)
     root = name.partition(".")[0]
     if root == "numpy":
-        return _numpy_call(name, args)
+        return _numpy_call(name, args, keywords)
     if root == "math":
         return Plain(
             "int" if name in ("math.ceil", "math.floor", "math.trunc", "math.isqrt") else None, _origin(args)
@@ -413,9 +413,11 @@ def numpy_built(name: str) -> Value:
     return NUMBER if name.rpartition(".")[2] in FOLDING else ARRAY
 
 
-def _numpy_call(name: str, args: tuple[Value, ...]) -> Value:
-    if name.startswith("numpy.random."):
-        return Plain(None, "random")
+def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
+    module, _, last = name.rpartition(".")
+    if module == "numpy.random":
+        before_size = {"rand": 0, "randn": 0, "random": 0, "random_sample": 0}.get(last, 2)
+        return ARRAY if "size" in keywords or len(args) > before_size else Plain(None, "random")
     if args and all(_is_number(v) for a in args for v in options(a)):
         return Plain(
             None, _origin(args)
@@ -428,7 +430,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
     short = name.removeprefix("torch.")
     if name.startswith("torch.nn.") and last[:1].isupper():
         if last in ("Parameter", "Buffer") or name.startswith("torch.nn.parameter."):
-            return Tensor(None, leaf=True)
+            return Tensor(None, leaf=True, buffer=last == "Buffer")
         return ExternalInstance(public_name(name))
     if last[:1].isupper():
         if last in (
@@ -559,6 +561,11 @@ def is_module_class(name: str) -> bool:
     """A class of torch.nn that is an nn.Module."""
     last = name.rpartition(".")[2]
     return name.startswith("torch.nn.") and last[:1].isupper() and last not in ("Parameter", "Buffer")
+
+
+def is_recurrent(value: Value) -> bool:
+    """A module that Dynamo does not trace, whatever is asked of it."""
+    return isinstance(value, ExternalInstance) and value.name in RNN_MODULES
 
 
 def module_call(name: str, args: tuple[Value, ...]) -> Value:

@@ -165,7 +165,10 @@ def _part(
 ) -> Part:
     """What is found in a unit in one mode: by a reading of the user's code alone, and of what is installed."""
     training = None if mode is None else mode == "train"
-    passes = [_Pass(Interpreter(each, training, options.low), entries) for each in programs]
+    passes = [
+        _Pass(Interpreter(each, training, options.low, plain_call=options.plain_call), entries)
+        for each in programs
+    ]
     if unit.name is not None and entries and not passes[-1].analyses and not passes[-1].warnings:
         raise TcreadyError(
             f"{unit.target}: {unit.name} is no nn.Module class with a forward, no such instance and no "

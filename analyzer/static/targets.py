@@ -31,6 +31,8 @@ class LintOptions:
     """Where installed packages are looked for; None for this interpreter's path."""
     low: bool = False
     """Keep findings of low confidence."""
+    plain_call: bool = False
+    """A model that takes its targets is called without them, as any other: by default it gets all it takes."""
     torch: Version = NEWEST
     """The version whose Dynamo is predicted."""
     third_party: bool | None = None

@@ -29,6 +29,8 @@ class Tensor:
     """A parameter or buffer of a module."""
     given: bool = False
     """Comes straight in as an argument of what is compiled: small integers may be guarded by value."""
+    buffer: bool = False
+    """Made by `nn.Buffer`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
