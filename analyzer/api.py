@@ -64,10 +64,15 @@ def check(
     mode: ModeAsked = "infer",
     device: str = "cpu",
     dtype: str | None = None,
+    autocast: str | None = None,
     python: str | None = None,
     timeout: float = TIMEOUT,
     memory_gb: float | None = None,
     allow_downloads: bool = False,
+    fullgraph: bool = False,
+    shapes: bool = False,
+    backend: bool = False,
+    budget: float | None = None,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     low: bool = False,
@@ -85,7 +90,10 @@ def check(
     file or target that gives its inputs itself or has `inputs`; True, every target named and each file of a
     folder that gives its inputs. `inputs` is `path.py::name`. `device` is what torch calls it (`cpu`,
     `cuda:1`), `dtype` likewise (`float16`). `timeout` is in seconds and `memory_gb` in GB, for each target's
-    run, which happens in a process of its own in the interpreter `python` (this one by default). `select`
+    run, which happens in a process of its own in the interpreter `python` (this one by default). `autocast` is the
+    dtype of `torch.autocast` around each call. `fullgraph`, `shapes` and `backend` ask for the phases that cost more:
+    `fullgraph=True` though there are breaks, other sizes of the inputs, and Inductor; `budget` is in seconds, for
+    all of them together. `select`
     and `ignore` hold rule codes or prefixes of them; `low` keeps what is found with low confidence. A model that
     takes its targets (`labels`) is read as called with them and all else it takes, unless `plain_call`. What the
     sources are judged by is the Dynamo of
@@ -99,6 +107,7 @@ def check(
     A run that fails is part of the report. Raises TcreadyError for what the caller can mend: a file or a
     class that does not exist, options that contradict each other.
     """
+    from tcready.dynamic import Extra
     from tcready.merge import merge
     from tcready.static.targets import LintOptions
 
@@ -118,6 +127,18 @@ def check(
     observations: list[Observation] = []
     warnings: list[str] = []
     run_mode: Mode = "train" if mode == "train" else "infer"
+    asked: dict[str, Any] = {
+        "inputs": inputs,
+        "mode": run_mode,
+        "device": device,
+        "dtype": dtype,
+        "autocast": autocast,
+        "python": python,
+        "timeout": timeout,
+        "memory_gb": memory_gb,
+        "allow_downloads": allow_downloads,
+        "extra": Extra(fullgraph, shapes, backend, budget),
+    }
     if not static.skipped and static.statistics.get("files") == 0:
         warnings.append(f"no Python file in {', '.join(targets)}")
         announce(warnings[-1])
@@ -132,19 +153,7 @@ def check(
         announce(f"running {due.target} with {due.label}" + (" in inference mode" if mode == "both" else ""))
         if mode == "both" and ONE_MODE not in warnings:
             warnings.append(ONE_MODE)
-        seen = _launch(
-            due.target,
-            inputs=inputs,
-            mode=run_mode,
-            device=device,
-            dtype=dtype,
-            python=python,
-            timeout=timeout,
-            memory_gb=memory_gb,
-            allow_downloads=allow_downloads,
-            root=base,
-            progress=progress,
-        )
+        seen = _launch(due.target, asked, base, progress)
         if not _lacks_torch(seen):
             observations.append(seen)
             warnings.extend(w for w in _other_torch(seen, options.torch, torch_version) if w not in warnings)
@@ -168,10 +177,15 @@ def observe(
     mode: Mode = "infer",
     device: str = "cpu",
     dtype: str | None = None,
+    autocast: str | None = None,
     python: str | None = None,
     timeout: float = TIMEOUT,
     memory_gb: float | None = None,
     allow_downloads: bool = False,
+    fullgraph: bool = False,
+    shapes: bool = False,
+    backend: bool = False,
+    budget: float | None = None,
     root: str | os.PathLike[str] | None = None,
     progress: Tell = _say_nothing,
 ) -> Observation:
@@ -179,19 +193,22 @@ def observe(
 
     Raises TcreadyError where the target or its inputs cannot be found.
     """
-    return _launch(
-        target,
-        inputs=inputs,
-        mode=mode,
-        device=device,
-        dtype=dtype,
-        python=python,
-        timeout=timeout,
-        memory_gb=memory_gb,
-        allow_downloads=allow_downloads,
-        root=Path(root or Path.cwd()).resolve(),
-        progress=progress,
-    )
+    from tcready.dynamic import Extra
+
+    _refuse_missing_python(python)
+    asked = {
+        "inputs": inputs,
+        "mode": mode,
+        "device": device,
+        "dtype": dtype,
+        "autocast": autocast,
+        "python": python,
+        "timeout": timeout,
+        "memory_gb": memory_gb,
+        "allow_downloads": allow_downloads,
+        "extra": Extra(fullgraph, shapes, backend, budget),
+    }
+    return _launch(target, asked, Path(root or Path.cwd()).resolve(), progress)
 
 
 def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
@@ -507,36 +524,11 @@ def _failed_import(seen: Observation) -> Observation:
     return dataclasses.replace(seen, stages=tuple(stages))
 
 
-def _launch(
-    target: str,
-    *,
-    inputs: str | None,
-    mode: Mode,
-    device: str,
-    dtype: str | None,
-    python: str | None,
-    timeout: float,
-    memory_gb: float | None,
-    allow_downloads: bool,
-    root: Path,
-    progress: Tell,
-) -> Observation:
+def _launch(target: str, asked: Mapping[str, Any], root: Path, progress: Tell) -> Observation:
+    """Runs one target; `asked` are the fields of RunRequest that the caller decides."""
     from tcready import dynamic
 
-    _refuse_missing_python(python)
-    request = dynamic.RunRequest(
-        target=target,
-        inputs=inputs,
-        mode=mode,
-        device=device,
-        dtype=dtype,
-        python=python,
-        timeout=timeout,
-        memory_gb=memory_gb,
-        allow_downloads=allow_downloads,
-        root=str(root),
-        own_packages=_own_packages(target),
-    )
+    request = dynamic.RunRequest(target=target, root=str(root), own_packages=_own_packages(target), **asked)
     return dynamic.observe(request, progress)
 
 

@@ -143,6 +143,16 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
 )
 @click.option("--device", default="cpu", show_default=True, help="Where to run, as torch calls it.")
 @click.option("--dtype", help="Cast the model and its floating inputs (float16, bfloat16, ...).")
+@click.option("--autocast", metavar="DTYPE", help="Run under torch.autocast with this dtype (bfloat16).")
+@click.option("--fullgraph", is_flag=True, help="Try fullgraph=True though the default run has breaks.")
+@click.option("--shapes", is_flag=True, help="Vary the sizes of the inputs: what recompiles, and what to do.")
+@click.option("--backend", is_flag=True, help="Compile with Inductor as well.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="For --fullgraph, --shapes and --backend together; what it cuts is told.",
+)
 @click.option("--python", metavar="EXE", help="The interpreter to run the model in.")
 @click.option(
     "--timeout",

@@ -474,7 +474,7 @@ def from_json(kind: type[T], data: Any) -> T:
 
 @functools.cache
 def _fields(kind: type) -> tuple[tuple[str, Any, bool], ...]:
-    hints = typing.get_type_hints(kind, vars(sys.modules[__name__]))
+    hints = typing.get_type_hints(kind, vars(sys.modules[__name__]) | vars(sys.modules[kind.__module__]))
     missing = dataclasses.MISSING
     return tuple(
         (f.name, hints[f.name], f.default is missing and f.default_factory is missing)

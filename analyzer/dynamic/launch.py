@@ -18,13 +18,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.worker.convention import find_convention
-from tcready.dynamic.worker.request import State, Work, read_state, stages_after, write_json
+from tcready.dynamic.worker.request import Extra, State, Work, read_state, stages_after, write_json
 from tcready.schema import STAGES, Mode, Observation, Stage, display_path
 
 POLL = 0.1
@@ -60,6 +60,9 @@ class RunRequest:
     mode: Mode = "infer"
     device: str = "cpu"
     dtype: str | None = None
+    autocast: str | None = None
+    """The dtype of `torch.autocast` around every call (`bfloat16`); None: no autocast."""
+    extra: Extra = field(default_factory=Extra)
     python: str | None = None
     """The interpreter; None: the one that runs this."""
     timeout: float = 600.0
@@ -112,6 +115,8 @@ def _work(request: RunRequest, root: str) -> Work:
         root,
         request.own_packages,
         tuple(os.path.abspath(entry) for entry in entries),
+        request.autocast,
+        request.extra,
     )
 
 

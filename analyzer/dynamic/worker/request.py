@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tcready.schema import STAGES, Mode, Observation, Stage, StageName, as_json, from_json
+
+
+@dataclass(frozen=True)
+class Extra:
+    """Phases that cost more than the run itself: each is done where it is asked for."""
+
+    fullgraph: bool = False
+    """Try `fullgraph=True` though the default run has breaks."""
+    shapes: bool = False
+    """Vary the sizes of the inputs and record what recompiles, under each setting of `dynamic`."""
+    backend: bool = False
+    """Compile with Inductor."""
+    budget: float | None = None
+    """Seconds for all of these together; what it cuts is told. None: only the time limit of the run."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +36,9 @@ class Work:
     own_packages: tuple[str, ...]
     python_path: tuple[str, ...]
     """PYTHONPATH's entries: the worker starts without them, so that they shadow nothing it needs."""
+    autocast: str | None = None
+    """The dtype of `torch.autocast` around every call; None: no autocast."""
+    extra: Extra = field(default_factory=Extra)
 
 
 @dataclass(frozen=True)

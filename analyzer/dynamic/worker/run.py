@@ -26,6 +26,7 @@ from tcready.dynamic.worker.target import (
     RunError,
     build,
     cases,
+    dtype_of,
     fresh,
     import_spec,
     inputs_of,
@@ -152,8 +153,12 @@ def call(
     with contextlib.ExitStack() as stack:
         for watcher in watchers:
             stack.enter_context(watcher)
-        with torch.no_grad() if this.work.mode == "infer" else contextlib.nullcontext():
-            return function(*inputs.args, **inputs.kwargs)
+        if this.work.mode == "infer":
+            stack.enter_context(torch.no_grad())
+        if this.work.autocast:
+            kind = torch.device(this.work.device).type
+            stack.enter_context(torch.autocast(kind, dtype_of(this.work.autocast)))
+        return function(*inputs.args, **inputs.kwargs)
 
 
 def _label(case: Case) -> str:
@@ -353,6 +358,7 @@ def environment(work: Work) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "device": work.device,
         "dtype": work.dtype,
+        "autocast": work.autocast,
         "dynamo": private.flags(),
         "packages": {name: _version(name) for name in LIBRARIES if name in sys.modules},
     }
