@@ -23,11 +23,13 @@ from tcready.schema import (
     STAGES,
     BreakShape,
     BreakSite,
+    Cost,
     Effect,
     Finding,
     FindingTarget,
     Frame,
     FrameFate,
+    Intent,
     Level,
     LineSet,
     Mode,
@@ -69,6 +71,8 @@ _COMPILE_STAGES = frozenset({"capture", "fullgraph", "backend", "parity"})
 _FAILING = frozenset({"capture", "backend", "parity"})
 """`fullgraph` asks for more than compiling does: a model with breaks fails it."""
 _LATER_STAGES: tuple[StageName, ...] = ("fullgraph", "backend", "parity", "speed")
+INTENDED = frozenset({"GB0025", "GB0098", "GB0099"})
+"""Ids of breaks that the author asked for: `torch._dynamo.graph_break()`, `torch.compiler.disable`."""
 _HALF = 0.5
 """Share of the operations that break-free regions must hold for `ready_by_region`."""
 _CUT_SHORT = re.compile(r"no answer within|memory: |the process (died|exited)|.* cannot be started")
@@ -278,6 +282,7 @@ class _Proof:
     level: Level = "error"
     frames: tuple[FrameFate, ...] = ()
     """What became of the functions around."""
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True)
@@ -295,6 +300,7 @@ class _Event:
     message: str
     evidence: str
     gb_ids: tuple[str, ...] = ()
+    cost: Cost | None = None
 
 
 def _key(finding: Finding) -> Key:
@@ -322,7 +328,11 @@ def _proofs(run: _Run, findings: Sequence[Finding], code: _Code) -> Iterator[tup
     for site in run.sites:
         for finding in _claimants(site, findings):
             evidence = _site_evidence(site)
-            yield _key(finding), _Proof(run.target, site.case, evidence, _ids(site), frames=site.frames)
+            level: Level = "note" if _effect(site) == "intent" else "error"
+            yield (
+                _key(finding),
+                _Proof(run.target, site.case, evidence, _ids(site), level, site.frames, site.cost),
+            )
     for frame in run.lost:
         for finding in _skip_claimants(frame, run, findings):
             lost = FrameFate(frame.path, frame.line, frame.symbol, "whole_frame")
@@ -331,7 +341,7 @@ def _proofs(run: _Run, findings: Sequence[Finding], code: _Code) -> Iterator[tup
     for recompile in run.recompiles:
         for finding in _recompile_claimants(recompile, run, findings, code):
             steady = recompile.identical_call or _limit_of(recompile, run) is not None
-            level: Level = "error" if steady else "warning"
+            level = "error" if steady else "warning"
             yield (
                 _key(finding),
                 _Proof(run.target, recompile.case, _recompile_evidence(recompile), level=level),
@@ -458,7 +468,16 @@ def _judged(finding: Finding, runs: Sequence[_Run], proofs: Sequence[_Proof]) ->
         gb_ids=tuple(dict.fromkeys(i for proof in proofs for i in proof.gb_ids)) or finding.gb_ids,
         evidence=tuple(dict.fromkeys([*map(_static_line, finding.evidence), *said])),
         shape=_seen(finding.shape, proofs),
+        cost=_cost(proofs),
     )
+
+
+def _cost(told: Iterable[_Proof | _Event]) -> Mapping[str, float] | None:
+    """What ran outside of graphs on account of a finding, over all cases in which that was counted."""
+    costs = [item.cost for item in told if item.cost is not None]
+    if not costs:
+        return None
+    return {"operations": sum(c.ops for c in costs), "seconds": sum(c.seconds for c in costs)}
 
 
 def _seen(shape: BreakShape | None, proofs: Iterable[_Proof]) -> BreakShape | None:
@@ -568,12 +587,19 @@ def _site_event(site: BreakSite, run: _Run) -> _Event:
         line=site.line,
         symbol=site.symbol,
         origin=site.origin,
-        effect="frame_skip" if _skips(site) else "graph_break",
+        effect=_effect(site),
         name=_slug(site.reason) or ("frame-skip" if _skips(site) else "graph-break"),
         message=_first_line(site.reason),
         evidence=_site_evidence(site),
         gb_ids=_ids(site),
+        cost=site.cost,
     )
+
+
+def _effect(site: BreakSite) -> Effect:
+    if _ids(site) and INTENDED.issuperset(_ids(site)):
+        return "intent"
+    return "frame_skip" if _skips(site) else "graph_break"
 
 
 def _skip_event(frame: SkippedFrame, run: _Run, recompiles: Sequence[Recompile]) -> _Event:
@@ -618,7 +644,7 @@ def _recompile_event(recompile: Recompile, run: _Run) -> _Event:
 
 def _runtime_finding(events: Sequence[_Event], code: _Code) -> Finding:
     """The one finding of all that happened at a line; the heaviest effect names it."""
-    weight: tuple[Effect, ...] = ("recompile", "graph_break", "frame_skip")
+    weight: tuple[Effect, ...] = ("intent", "recompile", "graph_break", "frame_skip")
     first = max(events, key=lambda event: weight.index(event.effect))
     text = code.line(first.path, first.line)
     stripped = text.strip()
@@ -628,7 +654,7 @@ def _runtime_finding(events: Sequence[_Event], code: _Code) -> Finding:
         rule=None,
         name=first.name,
         effect=first.effect,
-        level="error",
+        level="note" if first.effect == "intent" else "error",
         confidence="high",
         message=first.message,
         path=first.path,
@@ -643,6 +669,7 @@ def _runtime_finding(events: Sequence[_Event], code: _Code) -> Finding:
         targets=tuple(dict.fromkeys(FindingTarget(e.target, e.case, "runtime_only") for e in events)),
         fingerprint=hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16],
         evidence=tuple(dict.fromkeys(event.evidence for event in events)),
+        cost=_cost(events),
     )
 
 
@@ -762,6 +789,7 @@ def _observed_target(
         code_ends=code.ends(places),
     )
     verdict, reason = _verdict(run, found)
+    found = tuple(_as_compiled(region, seen.intents) for region in found)
     return TargetReport(
         target=seen.target,
         convention=seen.convention,
@@ -779,8 +807,20 @@ def _observed_target(
         regions=found,
         modules=seen.modules,
         executed=seen.executed,
+        intents=seen.intents,
+        ddp=seen.ddp,
         waist=regions.waist(run.sites),
     )
+
+
+def _as_compiled(region: Region, intents: Iterable[Intent]) -> Region:
+    """A region that its author compiles already is left as it is: no code is suggested for it."""
+    for intent in intents:
+        if region.name in intent.modules:
+            return dataclasses.replace(
+                region, code="", reason=f"compiled already by {intent.how}; {region.reason}"
+            )
+    return region
 
 
 def _static_target(target: StaticTarget, findings: Sequence[Finding]) -> TargetReport:

@@ -44,6 +44,8 @@ Fate = Literal["split", "whole_frame", "not_compiled"]
 Action = Literal["resume", "skip_frame", "skip_rest", "skip_frame_unlogged"]
 RegionState = Literal["predicted", "proved", "refuted"]
 
+SYNTHESISED = "synthesised: "
+"""How an Observation's `convention` begins where nobody gave the inputs; what they are follows."""
 LEVELS: tuple[Level, ...] = ("note", "warning", "error")
 """In rising order of weight."""
 FATES: tuple[Fate, ...] = ("not_compiled", "split", "whole_frame")
@@ -202,6 +204,29 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What ran outside of graphs on account of one break, in the warm call whose operations are counted."""
+
+    ops: int
+    seconds: float
+    """Of those operations, each measured by itself: on the device's clock on CUDA, on the host's elsewhere."""
+
+
+@dataclass(frozen=True)
+class Intent:
+    """Code whose author decided about compiling it: compiled already, or kept out. It is left as it is."""
+
+    path: str
+    line: int
+    symbol: str
+    kind: Literal["compiled", "disabled"]
+    how: str
+    """`torch.compile`, `module.compile()`, `torch.compiler.disable`."""
+    modules: tuple[str, ...] = ()
+    """Dotted names of the modules that are compiled by a call of their own."""
+
+
+@dataclass(frozen=True)
 class BreakSite:
     """A distinct source line at which Dynamo broke; `hits` counts events, `stack` is outermost first."""
 
@@ -220,6 +245,8 @@ class BreakSite:
     hints: tuple[str, ...] = ()
     frames: tuple[FrameFate, ...] = ()
     """The functions in whose compilation this break was met, and what became of each."""
+    cost: Cost | None = None
+    """None where no warm call was counted."""
 
 
 @dataclass(frozen=True)
@@ -246,6 +273,8 @@ class Graph:
     phase: Literal["forward", "backward", "inference"] = "inference"
     case: str | None = None
     symbol: str = ""
+    modules: tuple[str, ...] = ()
+    """Dotted names of the modules whose operations it held in the warm call, in order; the root is ""."""
 
 
 @dataclass(frozen=True)
@@ -262,13 +291,61 @@ class Recompile:
 
 
 @dataclass(frozen=True)
+class CaseCoverage:
+    """What one named case's warm call dispatched, and how much it weighs in the share of all cases."""
+
+    case: str
+    weight: float
+    ops_total: int
+    ops_captured: int
+    share: float
+
+
+@dataclass(frozen=True)
 class Coverage:
-    """ATen dispatches of one warm call: in graphs over all."""
+    """ATen dispatches of one warm call per case: in graphs over all. `ops_total` and `ops_captured` are plain sums."""
 
     ops_total: int
     ops_captured: int
     share: float
+    """Each case's dispatches count as often as its weight says."""
     time_share: float | None = None
+    """The same share by the time of the operations, each measured by itself."""
+    seconds: float | None = None
+    """Of all the operations together."""
+    clock: str | None = None
+    """`cuda` where the device's events measured the time, `host` where `time.perf_counter` did."""
+    cases: tuple[CaseCoverage, ...] = ()
+    """Where the inputs name cases."""
+
+
+@dataclass(frozen=True)
+class DdpSplit:
+    """One graph below DistributedDataParallel, as Dynamo's DDPOptimizer parted it along gradient buckets."""
+
+    buckets: tuple[int, ...]
+    """Bytes of the parameters of each part, in the order of the forward; one entry: it was not parted."""
+    case: str | None = None
+
+    @property
+    def subgraphs(self) -> int:
+        return len(self.buckets)
+
+
+@dataclass(frozen=True)
+class Ddp:
+    """A run over several processes."""
+
+    processes: int
+    backend: str
+    """Of torch.distributed: gloo, nccl."""
+    wrapped: Literal["target", "here", "no"]
+    """Who put the module into DistributedDataParallel: the target itself, the run, or nobody."""
+    reason: str = ""
+    """Why it is in none."""
+    optimize: str | None = None
+    """`torch._dynamo.config.optimize_ddp` in words; DDPOptimizer parts graphs only under `ddp_optimizer` or True."""
+    splits: tuple[DdpSplit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -295,6 +372,7 @@ class ModuleShare:
     line: int | None = None
     ops_self: int | None = None
     """Ops dispatched while this module was the innermost one."""
+    seconds_captured: float | None = None
 
 
 @dataclass(frozen=True)
@@ -342,6 +420,10 @@ class Observation:
     sources: tuple[tuple[str, str], ...] = ()
     """(display path, file name on the observed machine) of every user file named above."""
     warnings: tuple[str, ...] = ()
+    ddp: Ddp | None = None
+    digests: tuple[tuple[str, str], ...] = ()
+    """(display path, SHA-256 of the bytes) of the files in `sources`."""
+    intents: tuple[Intent, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
 
@@ -425,8 +507,10 @@ class TargetReport:
     waist: Frame | None = None
     """The innermost function through which every way to a break led, where it is not the outermost one."""
     executed: tuple[LineSet, ...] = ()
+    intents: tuple[Intent, ...] = ()
     parity: Mapping[str, Any] | None = None
     bench: Mapping[str, Any] | None = None
+    ddp: Ddp | None = None
 
 
 @dataclass(frozen=True)

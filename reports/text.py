@@ -18,6 +18,7 @@ from tcready.reports.view import (
     STAGE_WORD,
     VERDICT_WORD,
     code_of,
+    cost_sentence,
     distinct_sites,
     duration,
     explain_disagrees,
@@ -245,6 +246,8 @@ class _Printer:
                 self.field("" if index else label, line)
         if finding.shape is not None:
             self.field("frames", shape_sentence(finding))
+        if finding.cost is not None:
+            self.field("cost", cost_sentence(finding))
         if len(finding.reached_by) > 1:
             self.field("reached by", " > ".join(finding.reached_by))
         if finding.fix is not None and offers_change(finding.fix):
@@ -332,7 +335,7 @@ class _Printer:
             return
         if target.coverage is not None:
             cover = target.coverage
-            time = f"; {percent(cover.time_share)} of device time" if cover.time_share is not None else ""
+            time = f"; {percent(cover.time_share)} of their time" if cover.time_share is not None else ""
             counted = f"({cover.ops_captured} of {cover.ops_total})"
             row("coverage", f"{percent(cover.share)} of operations in graphs {counted}{time}")
         row("graphs", f"{len(target.graphs)}, {number(sum(g.ops for g in target.graphs), 'operation')}")
@@ -343,6 +346,9 @@ class _Printer:
             reasons = "; ".join(event.reasons) or "no reason recorded"
             place = f"{event.path}:{event.line} {event.symbol}".rstrip()
             row("" if index else "recompiles", f"{place} {same}: {reasons}")
+        for index, intent in enumerate(target.intents):
+            place = f"{intent.path}:{intent.line} {intent.symbol}"
+            row("" if index else "intended", f"{place}: {intent.kind} by {intent.how}, left as it is")
         if explain_disagrees(target):
             row("explain", explain_sentence(target) or "")
         self.line()
@@ -414,7 +420,7 @@ class _Printer:
         self.wrapped(lead, ", ".join(facts), lead_style=style)
         if region.reason:
             self.wrapped("      ", region.reason, style="dim")
-        for line in lines_of(region.code):
+        for line in lines_of(region.code) if region.code else ():
             self.line("      > ", visible(line, keep="\t"))
 
     def static_targets(self, targets: list[TargetReport]) -> None:

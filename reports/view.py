@@ -310,6 +310,14 @@ def static_evidence(finding: Finding) -> tuple[str, ...]:
     return tuple(line.removeprefix(_STATIC).strip() for line in finding.evidence if not line.startswith(_RUN))
 
 
+def cost_sentence(finding: Finding) -> str:
+    """What ran outside of graphs on its account; empty where nothing was counted."""
+    if finding.cost is None:
+        return ""
+    count = number(int(finding.cost.get("operations", 0)), "operation")
+    return f"{count} outside of graphs, {duration(finding.cost.get('seconds', 0.0))} in a warm call"
+
+
 def shape_sentence(finding: Finding) -> str:
     """What the break does to the functions around it, outermost first, and whether a run showed that.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tcready.dynamic.worker.frames import Names, enclosing, is_user_file, plain_name
+from tcready.dynamic.worker.ops import Owners, Site
 from tcready.dynamic.worker.private import BreakEvent, Place, RecompileEvent, Record, SkipEvent, break_id
 from tcready.schema import FATES, Action, BreakSite, Fate, Frame, FrameFate, Graph, Recompile, SkippedFrame
 
@@ -13,6 +15,8 @@ STACK_LINE = re.compile(r'^\s*File "(.+?)", line (\d+)(?:, in (.+))?$', re.MULTI
 HEADING = re.compile(r"^(\S[^\n]*)\n  Explanation: ([^\n]*)", re.MULTILINE)
 HINT = re.compile(r"^  Hint: ([^\n]*)", re.MULTILINE)
 GB_LINK = re.compile(r"/gb(\d{4})\.html")
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""Where an object lies in memory, in a repr: it says nothing, and differs from run to run."""
 GUARD_PLACE = re.compile(r"# ([^#\s][^#\n]*?\.py):(\d+) in (\S+)")
 WEIGHT: tuple[Action, ...] = ("resume", "skip_rest", "skip_frame_unlogged", "skip_frame")
 """Of several actions at one site the last of these is told: it costs most."""
@@ -71,19 +75,43 @@ def union_sites(cold: tuple[BreakSite, ...], others: tuple[BreakSite, ...]) -> t
     return cold + tuple(site for site in others if (site.path, site.line, site.case) not in seen)
 
 
-def _logged(event: BreakEvent, names: Names, case: str | None) -> BreakSite | None:
-    text = event.text
+def owners(record: Record, names: Names) -> Owners:
+    """By what a running frame shows on whose account it is not in a graph; the first site of a frame owns it."""
+    lines: dict[tuple[str, int], Site] = {}
+    codes: dict[tuple[str, int, str], Site] = {}
+    for event in record.breaks:
+        found = _broken_at(event)
+        if found is None:
+            continue
+        path, line, _ = found[0]
+        site = (names.path(path), line)
+        lines.setdefault((path, line), site)
+        if event.skipped and event.place is not None:
+            codes.setdefault((event.place.path, event.place.line, event.place.name), site)
+    for skip in record.skips:
+        place = skip.place
+        if _is_silent(skip):
+            codes.setdefault((place.path, place.line, place.name), (names.path(place.path), place.line))
+    return Owners(lines, codes)
+
+
+def _broken_at(event: BreakEvent) -> tuple[RawFrame, list[RawFrame]] | None:
+    """The user's line of a logged break, and the stack that is kept."""
     # The text ends in the traceback of Dynamo's own code; the user's stack stands before it.
-    head = text.split("\nTraceback (most recent call last)")[0]
+    head = event.text.split("\nTraceback (most recent call last)")[0]
     _, marker, below = head.partition("User code traceback:")
     if not marker:
         _, marker, below = head.partition("in the following user code:")
-    found = user_stack(parse_stack(below or head))
+    return user_stack(parse_stack(below or head)) or _from_place(event, event.text)
+
+
+def _logged(event: BreakEvent, names: Names, case: str | None) -> BreakSite | None:
+    found = _broken_at(event)
     if found is None:
-        found = _from_place(event, text)
-        if found is None:
-            return None
+        return None
     (path, line, name), stack = found
+    text = ADDRESS.sub("", event.text)
+    head = text.split("\nTraceback (most recent call last)")[0]
     message = head.partition("Graph Break Reason:")[2].partition("User code traceback:")[0] or text
     headings = list(dict.fromkeys(HEADING.findall(message)))
     ids = tuple(dict.fromkeys(f"GB{number}" for number in GB_LINK.findall(message)))
@@ -140,7 +168,7 @@ def reason_line(message: str) -> str:
 def _unlogged(event: SkipEvent, names: Names, case: str | None) -> BreakSite | None:
     """A frame given up on without a word (a generator, the recompile limit): a site at its `def`."""
     place = event.place
-    if event.benign or event.logged or not is_user_file(place.path):
+    if not _is_silent(event):
         return None
     kind = event.gb_type or event.reason
     gb_id = break_id(kind)
@@ -159,6 +187,10 @@ def _unlogged(event: SkipEvent, names: Names, case: str | None) -> BreakSite | N
         (gb_id,) if gb_id else (),
         frames=_fate(place, "whole_frame", names),
     )
+
+
+def _is_silent(event: SkipEvent) -> bool:
+    return not event.benign and not event.logged and is_user_file(event.place.path)
 
 
 def skipped_frames(record: Record, names: Names, case: str | None) -> tuple[SkippedFrame, ...]:
@@ -184,8 +216,10 @@ def skipped_frames(record: Record, names: Names, case: str | None) -> tuple[Skip
     return tuple(found.values())
 
 
-def graphs(record: Record, names: Names, mode: str, case: str | None) -> tuple[Graph, ...]:
-    """One graph per compiled frame that holds an operation."""
+def graphs(
+    record: Record, names: Names, mode: str, case: str | None, owned: Mapping[str, Iterable[str]]
+) -> tuple[Graph, ...]:
+    """One graph per compiled frame that holds an operation; `owned` are the modules behind each compile id."""
     return tuple(
         Graph(
             frame.compile_id,
@@ -198,6 +232,7 @@ def graphs(record: Record, names: Names, mode: str, case: str | None) -> tuple[G
             names.symbol(frame.place.path, frame.place.line, frame.place.name)
             if is_user_file(frame.place.path)
             else plain_name(frame.place.name),
+            tuple(owned.get(frame.compile_id, ())),
         )
         for frame in record.compiled
         if frame.ops

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
+import time
+import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +14,7 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.frames import RESUME, Names, is_user_file
-from tcready.dynamic.worker.private import DispatchMode, calling_frames
+from tcready.dynamic.worker.private import DispatchMode, calling_frames, compile_id
 from tcready.schema import ModuleShare
 from torch import nn
 from torch.nn.modules import module as hooks
@@ -21,12 +23,94 @@ ROOT = re.compile(r"^L\['(\w+)'\]")
 STEP = re.compile(r"\.(\w+)|\[(-?\d+)\]|\['([^']*)'\]")
 
 
+Site = tuple[str, int]
+"""Display path and line of a break site."""
+
+
+@dataclass(frozen=True)
+class Owners:
+    """On whose account code runs eagerly, by what is seen of a running frame (paths as Python knows them)."""
+
+    lines: Mapping[tuple[str, int], Site] = field(default_factory=dict)
+    """File and line that break the graph."""
+    codes: Mapping[tuple[str, int, str], Site] = field(default_factory=dict)
+    """File, first line and name of a function, or a resumed part of one, that Dynamo gave up because of a site."""
+
+    def of(self, frames: Iterator[types.FrameType]) -> Site | None:
+        """The site that the innermost frame of a known break stands for."""
+        for frame in frames:
+            code = frame.f_code
+            found = self.lines.get((code.co_filename, frame.f_lineno)) or self.codes.get(
+                (code.co_filename, code.co_firstlineno, code.co_name)
+            )
+            if found is not None:
+                return found
+        return None
+
+
+@dataclass
+class Tally:
+    """How many dispatches, and how many seconds they took."""
+
+    ops: Counter[Any] = field(default_factory=Counter)
+    seconds: Counter[Any] = field(default_factory=Counter)
+
+    def add(self, other: Tally) -> None:
+        self.ops.update(other.ops)
+        self.seconds.update(other.seconds)
+
+
 @dataclass
 class Counts:
     """ATen dispatches by the dotted name of the innermost module that was running."""
 
-    total: Counter[str] = field(default_factory=Counter)
-    captured: Counter[str] = field(default_factory=Counter)
+    total: Tally = field(default_factory=Tally)
+    captured: Tally = field(default_factory=Tally)
+    outside: Tally = field(default_factory=Tally)
+    """Those in no graph, by break site."""
+
+    def add(self, other: Counts) -> None:
+        self.total.add(other.total)
+        self.captured.add(other.captured)
+        self.outside.add(other.outside)
+
+
+class Clock:
+    """Measures dispatches: by events on the device where it is CUDA, by the host's clock elsewhere."""
+
+    def __init__(self, device: str) -> None:
+        self.on_device = torch.device(device).type == "cuda"
+        self._pending: list[tuple[Any, Any, list[tuple[Tally, Any]]]] = []
+
+    @property
+    def name(self) -> str:
+        return "cuda" if self.on_device else "host"
+
+    def begin(self, into: list[tuple[Tally, Any]]) -> Callable[[], None]:
+        """Starts to measure one dispatch for some tallies and their keys; what it gives ends the measurement."""
+        if not self.on_device:
+            start = time.perf_counter()
+
+            def end() -> None:
+                spent = time.perf_counter() - start
+                for tally, key in into:
+                    tally.seconds[key] += spent
+
+            return end
+        before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        before.record()
+        self._pending.append((before, after, into))
+        return after.record
+
+    def close(self) -> None:
+        """Reads the device's events; to be called once the work is queued."""
+        if self._pending:
+            torch.cuda.synchronize()
+        for before, after, into in self._pending:
+            spent = before.elapsed_time(after) / 1000
+            for tally, key in into:
+                tally.seconds[key] += spent
+        self._pending.clear()
 
 
 def module_names(model: Any) -> dict[int, str]:
@@ -53,7 +137,8 @@ def counted_eager(model: Any, counts: Counts) -> Iterator[None]:
         stack.pop()
 
     def seen() -> None:
-        counts.total[stack[-1]] += 1
+        # no clock: how long an operation takes in plain eager is not asked
+        counts.total.ops[stack[-1]] += 1
 
     handles = [
         hooks.register_module_forward_pre_hook(enter),
@@ -76,28 +161,51 @@ class CountingBackend:
     method is innermost among the calling frames. No hook is set: hooks change what Dynamo sees.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, device: str = "cpu") -> None:
         self.names = module_names(model)
         self.counts = Counts()
+        self.clock = Clock(device)
+        self.owners = Owners()
+        self.owned: dict[str, dict[str, None]] = {}
+        """Compile id to the modules whose operations the graph held."""
         self.counting = False
         self.in_graph: list[str] = []
 
     def __call__(self, graph: torch.fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
         forward = graph.forward
+        held = self.owned.setdefault(compile_id() or "", {})
 
         def run(*args: Any) -> Any:
             # A graph inside a graph (a higher-order operator that compiles) counts as part of the outer one.
             if not self.counting or self.in_graph:
                 return forward(*args)
-            return _Counting(graph, self, calling_module(self.names)).run(*args)
+            return _Counting(graph, self, calling_module(self.names), held).run(*args)
 
         return run
 
-    def seen(self) -> None:
+    def seen(self) -> Callable[[], None]:
         name = self.in_graph[-1] if self.in_graph else calling_module(self.names).name
-        self.counts.total[name] += 1
+        into: list[tuple[Tally, Any]] = [(self.counts.total, name)]
         if self.in_graph:
-            self.counts.captured[name] += 1
+            into.append((self.counts.captured, name))
+        elif (site := self.owners.of(calling_frames())) is not None:
+            into.append((self.counts.outside, site))
+        for tally, key in into:
+            tally.ops[key] += 1
+        return self.clock.begin(into)
+
+    @contextlib.contextmanager
+    def time_again(self) -> Iterator[None]:
+        """Measure one more call, and keep its times with the numbers of the first."""
+        first, self.counts = self.counts, Counts()
+        try:
+            with self.count():
+                yield
+        finally:
+            times, self.counts = self.counts, first
+            first.total.seconds = times.total.seconds
+            first.captured.seconds = times.captured.seconds
+            first.outside.seconds = times.outside.seconds
 
     @contextlib.contextmanager
     def count(self) -> Iterator[None]:
@@ -108,6 +216,7 @@ class CountingBackend:
                 yield
         finally:
             self.counting = False
+            self.clock.close()
 
 
 @dataclass(frozen=True)
@@ -138,13 +247,19 @@ def calling_module(names: dict[int, str]) -> Caller:
 class _Counting(torch.fx.Interpreter):  # type: ignore[misc]
     """Runs a graph node by node, telling the backend whose node it is."""
 
-    def __init__(self, graph: torch.fx.GraphModule, backend: CountingBackend, caller: Caller) -> None:
+    def __init__(
+        self, graph: torch.fx.GraphModule, backend: CountingBackend, caller: Caller, held: dict[str, None]
+    ) -> None:
         super().__init__(graph)
         self.backend = backend
         self.caller = caller
+        self.held = held
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        self.backend.in_graph.append(self._module_of(n))
+        name = self._module_of(n)
+        if n.op.startswith("call_"):
+            self.held[name] = None
+        self.backend.in_graph.append(name)
         try:
             return super().run_node(n)
         finally:
@@ -191,17 +306,18 @@ def module_tree(model: Any, counts: Counts, names: Names, compiled: bool) -> tup
         ModuleShare(
             name,
             type(module).__name__,
-            _below(counts.total, name),
-            _below(counts.captured, name) if compiled else None,
-            None,
+            _below(counts.total.ops, name),
+            _below(counts.captured.ops, name) if compiled else None,
+            _below(counts.total.seconds, name) if compiled else None,
             *_forward_place(module, names),
-            counts.total[name],
+            counts.total.ops[name],
+            _below(counts.captured.seconds, name) if compiled else None,
         )
         for name, module in model.named_modules()
     )
 
 
-def _below(counts: Counter[str], name: str) -> int:
+def _below(counts: Counter[str], name: str) -> Any:
     inside = f"{name}." if name else ""
     return sum(count for key, count in counts.items() if key == name or key.startswith(inside))
 

@@ -15,10 +15,11 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch._dynamo
+import torch._guards
 from torch._dynamo import convert_frame, exc
 from torch._dynamo import utils as dynamo_utils
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -304,6 +305,37 @@ def flags() -> dict[str, Any]:
     return {name: getattr(config, name) for name in names if hasattr(config, name)}
 
 
+def optimize_ddp() -> str:
+    """How Dynamo treats a graph below DistributedDataParallel: `ddp_optimizer` parts it along gradient buckets."""
+    return str(dynamo_utils.get_optimize_ddp_mode())
+
+
+@contextlib.contextmanager
+def ddp_splits(seen: Callable[[tuple[int, ...]], None]) -> Iterator[None]:
+    """Tells, for each graph that DDPOptimizer compiles meanwhile, the bytes of parameters in each of its parts.
+
+    It keeps its buckets on itself "for testing and debugging" once it has parted a graph, and nowhere else: the
+    `ddp_graphs` log says the same as a table for people.
+    """
+    from torch._dynamo.backends.distributed import DDPOptimizer
+
+    compile_fn = DDPOptimizer.compile_fn
+
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return compile_fn(self, *args, **kwargs)
+        finally:
+            buckets = getattr(self, "buckets", ())
+            if buckets:
+                seen(tuple(int(bucket.size) for bucket in buckets))
+
+    DDPOptimizer.compile_fn = watched
+    try:
+        yield
+    finally:
+        DDPOptimizer.compile_fn = compile_fn
+
+
 def driver_version() -> str | None:
     """The NVIDIA driver's version, as the kernel module tells it."""
     with contextlib.suppress(OSError), open("/proc/driver/nvidia/version", encoding="utf-8") as file:
@@ -313,14 +345,14 @@ def driver_version() -> str | None:
 
 
 class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
-    """Calls `seen` once per ATen dispatch, also beside Dynamo.
+    """Calls `seen` once per ATen dispatch, also beside Dynamo; what it gives is called behind the dispatch.
 
     Dynamo skips every frame under a mode whose `ignore_compile_internals` says False.
     """
 
     supports_higher_order_operators = True
 
-    def __init__(self, seen: Callable[[], None]) -> None:
+    def __init__(self, seen: Callable[[], Callable[[], None] | None]) -> None:
         super().__init__()
         self.seen = seen
 
@@ -329,8 +361,42 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen()
-        return func(*args, **(kwargs or {}))
+        done = self.seen()
+        result = func(*args, **(kwargs or {}))
+        if done is not None:
+            done()
+        return result
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A function that `torch.compile` or `torch.compiler.disable` wraps, and the code inside."""
+
+    kind: Literal["compiled", "disabled"]
+    code: types.CodeType
+
+
+def decided(value: Any) -> Decided | None:
+    """What the author decided about a function, None where nothing."""
+    if isinstance(value, (staticmethod, classmethod)):
+        value = value.__func__
+    if isinstance(value, type) or not callable(value):
+        return None
+    held = getattr(value, "__dict__", {})
+    inside = held.get("_torchdynamo_orig_callable")
+    if inside is None:
+        return None
+    code = getattr(inspect.unwrap(inside), "__code__", None)
+    if code is None:
+        code = getattr(getattr(inside, "forward", None), "__code__", None)
+    kind: Literal["compiled", "disabled"] = "disabled" if held.get("_torchdynamo_disable") else "compiled"
+    return None if code is None else Decided(kind, code)
+
+
+def compile_id() -> str | None:
+    """The id (`0/0`) of the compilation under way, None outside of one."""
+    found = torch._guards.CompileContext.current_compile_id()
+    return None if found is None else str(found)
 
 
 def calling_frames() -> Iterator[types.FrameType]:

@@ -7,8 +7,9 @@ import functools
 import importlib.metadata
 import platform
 import sys
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -16,9 +17,10 @@ import torch
 from tcready.dynamic.worker import narrate, private
 from tcready.dynamic.worker.convention import Convention
 from tcready.dynamic.worker.frames import Names, line_sets
+from tcready.dynamic.worker.intents import intents
 from tcready.dynamic.worker.journal import NOT_ASKED, Journal, StageFailedError, told
 from tcready.dynamic.worker.lines import executed_lines
-from tcready.dynamic.worker.ops import CountingBackend, Counts, counted_eager, module_tree
+from tcready.dynamic.worker.ops import Clock, CountingBackend, Counts, counted_eager, module_tree
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.target import (
@@ -34,11 +36,14 @@ from tcready.dynamic.worker.target import (
     open_path,
     parse_spec,
 )
-from tcready.schema import BreakSite, Coverage, Explain, Recompile, StageName
+from tcready.schema import BreakSite, Cost, Coverage, Explain, Recompile, StageName
 
 SEED_CALL = 1
 CALLS = ("cold", "second", "warm")
 """The calls of the compiled callable, with identical inputs; the last is the one whose dispatches count."""
+QUICK = 1.0
+"""Seconds of operations in the counted call below which it is measured again: the first call under a dispatch mode
+pays for more than its operations."""
 LIBRARIES = ("transformers", "timm", "diffusers", "torchvision", "lightning", "numpy")
 
 
@@ -51,6 +56,15 @@ class Run:
     names: Names
     build: Callable[[], Any]
     cases: tuple[Case, ...]
+    extra_since: float | None = None
+    """When the first phase of `Extra` began, by time.monotonic."""
+
+    def left(self) -> float | None:
+        """Seconds that are left for the phases of `Extra`, None for no limit; the first question starts the clock."""
+        if self.extra_since is None:
+            self.extra_since = time.monotonic()
+        budget = self.work.extra.budget
+        return None if budget is None else budget - (time.monotonic() - self.extra_since)
 
 
 def run(work: Work, convention: Convention | None, journal: Journal) -> None:
@@ -180,7 +194,9 @@ def _eager(this: Run) -> list[Any]:
                 except Exception as error:
                     this.journal.warn(f"operations were not counted by module: {told(error, this.work.root)}")
         this.journal.add(
-            executed=line_sets(lines, this.names), modules=module_tree(model, counts, this.names, False)
+            executed=line_sets(lines, this.names),
+            modules=module_tree(model, counts, this.names, False),
+            intents=intents(model, lines, this.names),
         )
         this.journal.end("pass")
     return outputs
@@ -197,10 +213,11 @@ def _capture(this: Run) -> list[Any]:
             this.journal.write(f"capture, compiled{_label(case)}")
             private.reset()
             model = this.build()
-            backend = CountingBackend(model)
+            backend = CountingBackend(model, this.work.device)
             compiled = torch.compile(model, backend=backend)
+            cold = private.Record()
             for name in CALLS:
-                record = private.Record()
+                record = cold if name == CALLS[0] else private.Record()
                 counting = [backend.count()] if name == CALLS[-1] else []
                 try:
                     result = call(this, compiled, case, private.recording(record), *counting)
@@ -211,10 +228,18 @@ def _capture(this: Run) -> list[Any]:
                 _add(this, record, case, name)
                 if name == CALLS[0]:
                     outputs.append(result)
-            counts.total.update(backend.counts.total)
-            counts.captured.update(backend.counts.captured)
+                    backend.owners = narrate.owners(record, this.names)
+            if backend.counts.total.seconds.total() < QUICK:
+                with contextlib.suppress(Exception):  # it ran three times before: without it, the times stand
+                    call(this, compiled, case, backend.time_again())
+            seen = narrate.graphs(cold, this.names, this.work.mode, case.name, backend.owned)
+            this.journal.add(
+                break_sites=with_cost(this.journal.observation.break_sites, case.name, backend.counts),
+                graphs=(*this.journal.observation.graphs, *seen),
+            )
+            counts.add(backend.counts)
         this.journal.add(
-            coverage=coverage(counts),
+            coverage=coverage(counts, this.work.device),
             modules=module_tree(model, counts, this.names, True),
             traced=line_sets(traced, this.names),
         )
@@ -222,10 +247,25 @@ def _capture(this: Run) -> list[Any]:
     return outputs
 
 
-def coverage(counts: Counts) -> Coverage | None:
+def coverage(counts: Counts, device: str) -> Coverage | None:
     """None where the call dispatched nothing at all."""
-    total, captured = sum(counts.total.values()), sum(counts.captured.values())
-    return Coverage(total, captured, captured / total) if total else None
+    total, captured = counts.total.ops.total(), counts.captured.ops.total()
+    spent = counts.total.seconds.total()
+    time_share = counts.captured.seconds.total() / spent if spent else None
+    return (
+        Coverage(total, captured, captured / total, time_share, spent, Clock(device).name) if total else None
+    )
+
+
+def with_cost(sites: tuple[BreakSite, ...], case: str | None, counts: Counts) -> tuple[BreakSite, ...]:
+    """The sites, those of `case` with what ran outside of graphs on their account in the counted call."""
+    ops, seconds = counts.outside.ops, counts.outside.seconds
+    return tuple(
+        replace(site, cost=Cost(ops[site.path, site.line], seconds[site.path, site.line]))
+        if site.case == case
+        else site
+        for site in sites
+    )
 
 
 def _explain(this: Run, case: Case, traced: set[tuple[str, int]]) -> None:
@@ -261,9 +301,6 @@ def _add(this: Run, record: private.Record, case: Case, phase: str) -> None:
         skipped_frames=(*seen.skipped_frames, *fresh_skips),
         recompiles=narrate.join_recompiles((*seen.recompiles, *again)),
     )
-    if phase == CALLS[0]:
-        graphs = narrate.graphs(record, this.names, this.work.mode, case.name)
-        this.journal.add(graphs=(*seen.graphs, *graphs))
 
 
 def compile_error(error: BaseException, name: str, this: Run) -> str:
@@ -295,10 +332,11 @@ def _count(number: int, noun: str) -> str:
 
 
 def _fullgraph(this: Run) -> None:
-    """Whether one graph holds it all, tried only where the default run did not break."""
+    """Whether one graph holds it all; where the default run broke, only if that was asked for."""
     seen = this.journal.observation
-    if seen.break_sites or any(not frame.benign for frame in seen.skipped_frames):
-        this.journal.skip("fullgraph", "the default run has breaks")
+    broke = seen.break_sites or any(not frame.benign for frame in seen.skipped_frames)
+    if broke and not this.work.extra.fullgraph:
+        this.journal.skip("fullgraph", "the default run has breaks (--fullgraph tries all the same)")
         return
     this.journal.begin("fullgraph")
     try:
