@@ -15,7 +15,18 @@ from tcready.schema import Report, TcreadyError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FORMATS: Mapping[str, str] = MappingProxyType({"text": "text", "json": "json_", "html": "html"})
+FORMATS: Mapping[str, str] = MappingProxyType(
+    {
+        "text": "text",
+        "json": "json_",
+        "html": "html",
+        "sarif": "sarif",
+        "github": "github",
+        "gitlab": "gitlab",
+        "junit": "junit",
+        "markdown": "markdown",
+    }
+)
 """Name of a format -> the module of this package that renders it."""
 
 

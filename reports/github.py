@@ -1,0 +1,46 @@
+"""Workflow commands: GitHub shows each as an annotation on the line of a pull request."""
+
+from __future__ import annotations
+
+from tcready.reports.paths import without_absolute_paths
+from tcready.reports.view import code_of, in_order
+from tcready.schema import Finding, Level, Report
+
+COMMAND: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def render(report: Report, *, third_party: bool = False) -> str:
+    """Files that could not be read, then one command a finding, the heaviest first; GitHub shows ten of each kind.
+
+    Findings in installed packages are left out unless `third_party`: their files are in no diff.
+    """
+    shown = without_absolute_paths(report)
+    found = in_order(f for f in shown.findings if third_party or f.origin == "own")
+    heaviest = sorted(found, key=lambda f: ("error", "warning", "note").index(f.level))
+    lines = [f"::error file={_property(item.path)}::{_data(item.reason)}" for item in shown.skipped]
+    lines += [_command(finding) for finding in heaviest]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _command(finding: Finding) -> str:
+    place = {
+        "file": finding.path,
+        "line": str(finding.line),
+        "endLine": str(finding.end_line),
+        "col": str(finding.column),
+        "endColumn": str(finding.end_column),
+        "title": f"{code_of(finding)} {finding.name}",
+    }
+    if finding.line != finding.end_line:  # columns say something of one line alone
+        del place["col"], place["endColumn"]
+    told = ",".join(f"{key}={_property(value)}" for key, value in place.items())
+    return f"::{COMMAND[finding.level]} {told}::{_data(finding.message)} ({finding.status.replace('_', ' ')})"
+
+
+def _data(text: str) -> str:
+    """As the runner's toolkit escapes what stands behind the command."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,38 @@
+"""GitLab's code quality report: shown in the merge request."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from tcready.reports.paths import without_absolute_paths
+from tcready.reports.view import code_of, in_order
+from tcready.schema import Level, Report
+
+SEVERITY: dict[Level, str] = {"error": "major", "warning": "minor", "note": "info"}
+
+
+def render(report: Report, *, third_party: bool = False) -> str:
+    """A JSON list with one entry a finding; fingerprints are unique, as GitLab asks.
+
+    Findings in installed packages are left out unless `third_party`: their files are in no diff.
+    """
+    shown = without_absolute_paths(report)
+    times: Counter[str] = Counter()
+    entries = []
+    for finding in in_order(f for f in shown.findings if third_party or f.origin == "own"):
+        times[finding.fingerprint] += 1
+        again = times[finding.fingerprint]
+        entries.append(
+            {
+                "check_name": code_of(finding),
+                "description": f"{finding.message} ({finding.status.replace('_', ' ')})",
+                "fingerprint": finding.fingerprint + (f"-{again}" if again > 1 else ""),
+                "severity": SEVERITY[finding.level],
+                "location": {
+                    "path": finding.path,
+                    "lines": {"begin": finding.line, "end": finding.end_line},
+                },
+            }
+        )
+    return json.dumps(entries, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,93 @@
+"""Markdown for a comment on a pull request: the verdict, what to do first, the rest folded."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+
+from tcready.reports.paths import without_absolute_paths
+from tcready.reports.view import (
+    STAGE_SIGN,
+    VERDICT_WORD,
+    code_of,
+    cost_sentence,
+    in_order,
+    ladder,
+    level_counts,
+    percent,
+    visible,
+    was_run,
+)
+from tcready.schema import Finding, Report, TargetReport
+
+FIRST = 10
+"""Findings that stand in the comment unfolded."""
+LIMIT = 60_000
+"""Characters; GitHub takes 65,536 in a comment."""
+SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>@-])")
+
+
+def render(report: Report, *, third_party: bool = False) -> str:
+    """The comment. Findings in installed packages are counted, and listed only with `third_party`."""
+    shown = without_absolute_paths(report)
+    own = in_order(f for f in shown.findings if third_party or f.origin == "own")
+    heavy = [f for f in own if f.level != "note"]
+    ran = [target for target in shown.targets if was_run(target)]
+    parts = ["### tcready", *(_verdict(target) for target in ran)]
+    parts.append(f"**{level_counts(own)}** in your code." if own else "No findings in your code.")
+    other = [f for f in shown.findings if f.origin == "third_party"]
+    if other and not third_party:
+        parts.append(f"In installed packages: {level_counts(other)}.")
+    if heavy:
+        parts.append(_table(heavy[:FIRST]))
+    rest = [*heavy[FIRST:], *(f for f in own if f.level == "note")]
+    if rest:
+        parts.append(_folded(f"{len(rest)} more", _table(rest)))
+    for target in ran:
+        stages = "\n".join(
+            f"- {STAGE_SIGN[stage.state]} {stage.stage}{': ' + _text(stage.detail) if stage.detail else ''}"
+            for stage in ladder(target)
+        )
+        parts.append(_folded(f"Stages of {_text(target.target)}", stages))
+    if shown.skipped:
+        skipped = "\n".join(f"- {_code(item.path)}: {_text(item.reason)}" for item in shown.skipped)
+        parts.append(_folded(f"{len(shown.skipped)} skipped", skipped))
+    text = "\n\n".join(parts) + "\n"
+    if len(text) > LIMIT:  # cut between lines; a fold that stays open ends with the comment
+        text = text[:LIMIT].rsplit("\n", 1)[0] + "\n\n... cut: the HTML report has all of it.\n"
+    return text
+
+
+def _verdict(target: TargetReport) -> str:
+    sign = {"ready": "✅", "ready_by_region": "🟡", "not_ready": "❌", "unknown": "⚪"}[target.verdict]
+    covered = f" {percent(target.coverage.share)} of operations in graphs." if target.coverage else ""
+    return (
+        f"{sign} {_code(target.target)} **{VERDICT_WORD[target.verdict]}**: {_text(target.verdict_reason)}."
+        + covered
+    )
+
+
+def _table(findings: Sequence[Finding]) -> str:
+    rows = ["| where | what | status |", "|---|---|---|"]
+    for finding in findings:
+        cost = f"<br>{_text(cost_sentence(finding))}" if finding.cost else ""
+        rows.append(
+            f"| {_code(f'{finding.path}:{finding.line}')} | {finding.level} {_text(code_of(finding))} "
+            f"{_text(finding.message)}{cost} | {finding.status.replace('_', ' ')} |"
+        )
+    return "\n".join(rows)
+
+
+def _folded(title: str, body: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+
+
+def _text(text: str) -> str:
+    """One line that no Markdown and no HTML is read in, and that mentions nobody."""
+    return SPECIAL.sub(r"\\\1", html.escape(visible(text), quote=False))
+
+
+def _code(text: str) -> str:
+    """Inline code; a bar would end the table's cell, a backtick the code."""
+    return "`" + visible(text).replace("`", "'").replace("|", "\\|") + "`"

@@ -1,0 +1,161 @@
+"""The formats that other programs read: SARIF, GitHub, GitLab, JUnit, Markdown."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import jsonschema
+import pytest
+from report_samples import SAMPLES, report, sample
+from tcready.reports import render
+from tcready.schema import Finding, Fix
+
+ROOT = Path(__file__).parents[2]
+SARIF = json.loads((ROOT / "fixtures" / "sarif-schema-2.1.0.json").read_text("utf-8"))
+FORMS = ("sarif", "github", "gitlab", "junit", "markdown")
+
+
+def own(name: str) -> list[Finding]:
+    return [f for f in sample(name).findings if f.origin == "own"]
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_sarif_is_valid_by_the_official_schema(name: str) -> None:
+    log = json.loads(render(sample(name), "sarif"))
+    jsonschema.Draft7Validator(SARIF).validate(log)
+    (run,) = log["runs"]
+    ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert ids == sorted(set(ids))
+    assert len(run["results"]) == len(own(name))
+    for result in run["results"]:
+        assert ids[result["ruleIndex"]] == result["ruleId"]
+        assert result["partialFingerprints"]["tcready/v1"]
+        place = result["locations"][0]["physicalLocation"]
+        assert not place["artifactLocation"]["uri"].startswith("/")
+        assert place["region"]["startLine"] >= 1
+    assert all(len(rule["properties"]["tags"]) <= 20 for rule in run["tool"]["driver"]["rules"])
+
+
+def test_sarif_keeps_the_heaviest_of_too_many_results() -> None:
+    one = own("broken")[0]
+    notes = [dataclasses.replace(one, level="note", line=n, fingerprint=f"n{n}") for n in range(1, 5001)]
+    last = dataclasses.replace(one, level="error", path="z.py", fingerprint="last")
+    made = dataclasses.replace(sample("broken"), findings=(*notes, last))
+    (run,) = json.loads(render(made, "sarif"))["runs"]
+    assert len(run["results"]) == 5000
+    assert run["results"][0]["partialFingerprints"] == {"tcready/v1": "last"}
+    told = [note["message"]["text"] for note in run["invocations"][0]["toolExecutionNotifications"]]
+    assert "1 lighter results are left out: 5000 are shown at most" in told
+
+
+def test_a_sarif_fix_makes_of_the_old_text_the_new_one() -> None:
+    old = "".join(f"line {n}\n" for n in range(1, 41))
+    new = old.replace("line 3\n", "line three\nand more\n").replace("line 30\nline 31\n", "")
+    diff = "".join(
+        difflib.unified_diff(old.splitlines(True), new.splitlines(True), "a/model.py", "b/model.py")
+    )
+    fixed = dataclasses.replace(own("broken")[0], fix=Fix("try it", False, diff, None))
+    made = dataclasses.replace(sample("broken"), findings=(fixed,))
+    (result,) = json.loads(render(made, "sarif"))["runs"][0]["results"]
+    (change,) = result["fixes"][0]["artifactChanges"]
+    lines = old.splitlines(True)
+    for edit in reversed(change["replacements"]):
+        region = edit["deletedRegion"]
+        assert (region["startColumn"], region["endColumn"]) == (1, 1)
+        lines[region["startLine"] - 1 : region["endLine"] - 1] = [edit["insertedContent"]["text"]]
+    assert "".join(lines) == new
+    assert len(change["replacements"]) == 2
+
+
+def test_what_only_a_run_showed_has_a_rule_of_its_own() -> None:
+    seen = [f for f in own("broken") if f.rule is None]
+    assert seen, "the sample has one"
+    (run,) = json.loads(render(sample("broken"), "sarif"))["runs"]
+    rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
+    for item in seen:
+        assert rules[f"run-{item.effect.replace('_', '-')}"]["help"]["text"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_installed_packages_are_nobodys_diff(form: str) -> None:
+    made = sample("third_party")
+    path = next(f.path for f in made.findings if f.origin == "third_party")
+    assert path not in render(made, form)
+    assert path in render(made, form, third_party=True)
+
+
+def test_github_commands_are_one_line_each_and_escaped() -> None:
+    odd = dataclasses.replace(own("broken")[0], path="a,b:c.py", message="50 %\r\n::error::no", level="note")
+    text = render(dataclasses.replace(sample("broken"), findings=(odd,), skipped=()), "github")
+    assert text.count("\n") == 1
+    assert text.startswith("::notice file=a%2Cb%3Ac.py,line=")
+    assert "50 %25%0D%0A::error::no" in text
+    heaviest = [line.split(" ")[0] for line in render(sample("broken"), "github").splitlines()]
+    weights = [("::error", "::warning", "::notice").index(word) for word in heaviest]
+    assert weights == sorted(weights)
+
+
+def test_gitlab_fingerprints_are_unique() -> None:
+    one = own("broken")[0]
+    made = dataclasses.replace(sample("broken"), findings=(one, dataclasses.replace(one, line=one.line + 1)))
+    entries = json.loads(render(made, "gitlab"))
+    assert len({entry["fingerprint"] for entry in entries}) == 2
+    assert set(entries[0]) == {"check_name", "description", "fingerprint", "severity", "location"}
+    assert entries[0]["location"]["lines"]["begin"] == one.line
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_junit_is_xml_whose_numbers_add_up(name: str) -> None:
+    root = ET.fromstring(render(sample(name), "junit"))
+    for suite in root.iter("testsuite"):
+        cases = suite.findall("testcase")
+        assert int(suite.get("tests", "")) == len(cases)
+        assert int(suite.get("failures", "")) == len(suite.findall("testcase/failure"))
+        assert int(suite.get("errors", "")) == len(suite.findall("testcase/error"))
+    failed = [case for case in root.iter("testcase") if case.get("file") and case.find("failure") is not None]
+    assert len(failed) == sum(f.level != "note" for f in own(name))
+
+
+def test_a_stage_that_did_not_run_is_no_pass_in_junit() -> None:
+    root = ET.fromstring(render(sample("broken"), "junit"))
+    states = {c.get("name"): [child.tag for child in c] for c in root.iter("testcase") if not c.get("file")}
+    made = sample("broken").targets[0]
+    for stage in made.stages:
+        expected = {"pass": [], "fail": ["failure"], "not_run": ["skipped"]}[stage.state]
+        assert states[stage.stage] == expected
+
+
+def test_markdown_is_short_and_folds_the_rest() -> None:
+    one = own("broken")[0]
+    many = tuple(dataclasses.replace(one, line=n, fingerprint=f"n{n}") for n in range(1, 3001))
+    text = render(dataclasses.replace(sample("broken"), findings=many), "markdown")
+    assert len(text) < 65536
+    table, _, rest = text.partition("<details>")
+    assert len(re.findall(r"^\| `", table, re.MULTILINE)) == 10
+    assert "2990 more" in rest
+    assert "cut: the HTML report has all of it" in rest
+
+
+def test_markdown_reads_nothing_in_what_it_shows() -> None:
+    odd = dataclasses.replace(
+        own("broken")[0],
+        message="<script>alert(1)</script> @all | [x](http://e.vil) `code` *b*",
+        path="a`b|c.py",
+    )
+    text = render(dataclasses.replace(sample("broken"), findings=(odd,)), "markdown")
+    assert "<script" not in text
+    assert "\\@all" in text
+    assert "\\| \\[x\\]\\(http://e.vil\\)" in text
+    assert f"`a'b\\|c.py:{odd.line}`" in text
+    row = next(line for line in text.splitlines() if "a'b" in line)
+    assert len(re.findall(r"(?<!\\)\|", row)) == 4
+
+
+def test_an_empty_report_has_every_format() -> None:
+    for form in FORMS:
+        render(report(), form)
