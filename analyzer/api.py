@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -17,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tcready import project
+from tcready.reports import FORMATS as FORMATS  # the command line offers them
 from tcready.schema import (
     Level,
     Mode,
@@ -51,7 +54,7 @@ def _suggest(path: str, rule: Rule, place: Located) -> str | None:
     return suggest(path, rule, place)
 
 
-ONE_MODE = "mode both is for the sources: the run was in inference mode, training was not run"
+MODE_WORDS: Mapping[Mode, str] = {"infer": "inference mode", "train": "training mode"}
 TIMEOUT = 600.0
 """Seconds for the whole dynamic pass of one target."""
 
@@ -61,12 +64,15 @@ def check(
     *,
     inputs: str | None = None,
     run: bool | None = None,
-    mode: ModeAsked = "infer",
-    device: str = "cpu",
+    observations: Sequence[str] = (),
+    mode: ModeAsked | None = None,
+    device: str | None = None,
     dtype: str | None = None,
     autocast: str | None = None,
     python: str | None = None,
-    timeout: float = TIMEOUT,
+    launcher: str | None = None,
+    processes: int | None = None,
+    timeout: float | None = None,
     memory_gb: float | None = None,
     allow_downloads: bool = False,
     fullgraph: bool = False,
@@ -88,9 +94,13 @@ def check(
 
     Everything is read and linted. What is executed depends on `run`: False, nothing; None, a single named
     file or target that gives its inputs itself or has `inputs`; True, every target named and each file of a
-    folder that gives its inputs. `inputs` is `path.py::name`. `device` is what torch calls it (`cpu`,
-    `cuda:1`), `dtype` likewise (`float16`). `timeout` is in seconds and `memory_gb` in GB, for each target's
-    run, which happens in a process of its own in the interpreter `python` (this one by default). `autocast` is the
+    folder that gives its inputs; then inputs that nobody gives are made up. `inputs` is `path.py::name`. `device` is
+    what torch calls it (`cpu`, `cuda:1`) or `auto`, `dtype` likewise (`float16`). `timeout` is in seconds and
+    `memory_gb` in GB, for each target's run, which happens in a process of its own in the interpreter `python` (this
+    one by default), behind `launcher` (`srun -n1`) and in so many `processes` of torch.distributed. What
+    `[tool.tcready.targets]` in the pyproject.toml of `root` says of a target holds where no argument says otherwise:
+    by default the mode is `infer`, the device `cpu`, the time limit 600 s. `observations` are files that
+    the travelling worker wrote: they stand for runs, and nothing is run here. `autocast` is the
     dtype of `torch.autocast` around each call. `fullgraph`, `shapes` and `backend` ask for the phases that cost more:
     `fullgraph=True` though there are breaks, other sizes of the inputs, and Inductor; `budget` is in seconds, for
     all of them together. `select`
@@ -101,22 +111,25 @@ def check(
     `cache`, what the source says is kept in `.tcready_cache` below `root` and taken from there while nothing it
     depends on has changed. `jobs` processes read the sources, None for as many as pay; more than one needs a main
     module that may be imported. Paths are told relative to `root` (the working folder).
-    `mode` is `infer`, `train` or `both`: the sources are read in each, and what is found in one alone says so; a run
-    is then in inference mode. `announce` is told what is about to be executed, or why it is not; `progress` how it goes.
+    `mode` is `infer`, `train` or `both`: the sources are read in each and a target is run in each, and what is found
+    in one alone says so. `announce` is told what is about to be executed, or why it is not; `progress` how it goes.
 
     A run that fails is part of the report. Raises TcreadyError for what the caller can mend: a file or a
     class that does not exist, options that contradict each other.
     """
-    from tcready.dynamic import Extra
     from tcready.merge import merge
     from tcready.static.targets import LintOptions
 
     base = Path(root or Path.cwd()).resolve()
-    _refuse_contradictions(targets, inputs, run)
+    _refuse_contradictions(targets, inputs, run, observations)
     _refuse_missing_python(python)
+    before = _launcher(launcher)
+    tables = () if run is False or observations else project.configured(base)
+    modes = {table.mode or "infer" for target in targets for table in project.matching(target, tables, base)}
+    said: ModeAsked = mode or ("both" if len(modes) > 1 else modes.pop() if modes else "infer")
     options = LintOptions(
         root=base,
-        mode=mode,
+        mode=said,
         select=tuple(select),
         ignore=tuple(ignore),
         low=low,
@@ -124,50 +137,66 @@ def check(
         torch=_torch_version(torch_version, base),
     )
     static, known, tool = _read(targets, options, cache=cache, jobs=jobs)
-    observations: list[Observation] = []
+    runs: list[Observation] = []
     warnings: list[str] = []
-    run_mode: Mode = "train" if mode == "train" else "infer"
     asked: dict[str, Any] = {
         "inputs": inputs,
-        "mode": run_mode,
         "device": device,
         "dtype": dtype,
         "autocast": autocast,
         "python": python,
+        "launcher": before,
+        "processes": processes,
         "timeout": timeout,
         "memory_gb": memory_gb,
         "allow_downloads": allow_downloads,
-        "extra": Extra(fullgraph, shapes, backend, budget),
+        "extra": (fullgraph, shapes, backend, budget),
     }
+    for file in observations:
+        seen, unlike = _brought(file, base)
+        announce(f"{file}: {seen.target} was run {_where(seen)}")
+        runs.append(seen)
+        warnings.extend(unlike)
+        warnings.extend(w for w in _other_torch(seen, options.torch, torch_version) if w not in warnings)
     if not static.skipped and static.statistics.get("files") == 0:
         warnings.append(f"no Python file in {', '.join(targets)}")
         announce(warnings[-1])
-    for due in _due(targets, inputs, run, base, static):
+    for due in () if observations else _due(targets, inputs, run, base, static, tables):
         if due.impossible:
-            observations.append(_not_established(due, run_mode))
+            runs.append(_not_established(due, "train" if mode == "train" else "infer"))
             continue
         if not due.asked and python is None and importlib.util.find_spec("torch") is None:
             warnings.append(f"not run: torch is not installed, so {due.target} was read and not executed")
             announce(warnings[-1])
             continue
-        announce(f"running {due.target} with {due.label}" + (" in inference mode" if mode == "both" else ""))
-        if mode == "both" and ONE_MODE not in warnings:
-            warnings.append(ONE_MODE)
-        seen = _launch(due.target, asked, base, progress)
-        if not _lacks_torch(seen):
-            observations.append(seen)
-            warnings.extend(w for w in _other_torch(seen, options.torch, torch_version) if w not in warnings)
-        elif due.asked:
-            observations.append(_failed_import(seen))
-        else:
-            warnings.append(f"not run: torch is not installed in {python}, so {due.target} was not executed")
-            announce(warnings[-1])
+        for run_mode in due.modes(mode):
+            announce(
+                f"running {due.target} with {due.label}"
+                + (f" in {MODE_WORDS[run_mode]}" if mode == "both" else "")
+            )
+            seen = _launch(due.target, due.settings(asked | {"mode": run_mode}), base, progress)
+            if due.table is not None and due.table.inputs and inputs is None:
+                seen = dataclasses.replace(seen, convention=f"[{project.TABLES}.{due.table.name}]")
+            if not _lacks_torch(seen):
+                runs.append(seen)
+                warnings.extend(
+                    w for w in _other_torch(seen, options.torch, torch_version) if w not in warnings
+                )
+            elif due.asked:
+                runs.append(_failed_import(seen))
+                break
+            else:
+                warnings.append(
+                    f"not run: torch is not installed in {python}, so {due.target} was not executed"
+                )
+                announce(warnings[-1])
+                break
     static = dataclasses.replace(
         static,
-        sources=(*static.sources, *_sources_of(observations, static)),
+        sources=(*static.sources, *_sources_of(runs, static)),
         warnings=(*static.warnings, *warnings),
     )
-    return merge(static, observations, known, tool)
+    return merge(static, runs, known, tool)
 
 
 def observe(
@@ -179,6 +208,8 @@ def observe(
     dtype: str | None = None,
     autocast: str | None = None,
     python: str | None = None,
+    launcher: str | None = None,
+    processes: int | None = None,
     timeout: float = TIMEOUT,
     memory_gb: float | None = None,
     allow_downloads: bool = False,
@@ -186,15 +217,16 @@ def observe(
     shapes: bool = False,
     backend: bool = False,
     budget: float | None = None,
+    synthesise: bool = False,
     root: str | os.PathLike[str] | None = None,
     progress: Tell = _say_nothing,
 ) -> Observation:
     """Runs one target and tells what was seen; arguments as in `check`. A run that fails is told, not raised.
 
+    With `synthesise`, inputs that nothing gives are made up.
+
     Raises TcreadyError where the target or its inputs cannot be found.
     """
-    from tcready.dynamic import Extra
-
     _refuse_missing_python(python)
     asked = {
         "inputs": inputs,
@@ -203,12 +235,25 @@ def observe(
         "dtype": dtype,
         "autocast": autocast,
         "python": python,
+        "launcher": _launcher(launcher),
+        "processes": processes,
         "timeout": timeout,
         "memory_gb": memory_gb,
         "allow_downloads": allow_downloads,
-        "extra": Extra(fullgraph, shapes, backend, budget),
+        "extra": (fullgraph, shapes, backend, budget),
+        "synthesise": synthesise,
     }
     return _launch(target, asked, Path(root or Path.cwd()).resolve(), progress)
+
+
+def write_worker(path: str | os.PathLike[str]) -> None:
+    """Writes the travelling worker, one file for any Python that has torch. Raises TcreadyError where it cannot."""
+    from tcready.dynamic import build_bundle
+
+    try:
+        build_bundle(Path(path))
+    except OSError as error:
+        raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
 
 
 def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
@@ -411,6 +456,29 @@ class _Due:
     asked: bool
     impossible: str = ""
     """Why there is nothing to run, where the run was asked for all the same."""
+    table: project.Configured | None = None
+    """What the project says of the target."""
+    synthesise: bool = False
+    """Whether its inputs are to be made up."""
+
+    def modes(self, asked: ModeAsked | None) -> tuple[Mode, ...]:
+        """The modes to run it in, one after the other."""
+        if asked == "both":
+            return "infer", "train"
+        return (asked or (self.table.mode if self.table else None) or "infer",)
+
+    def settings(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of RunRequest: what was asked for, else what the project says, else the default."""
+        said = self.table
+        known: dict[str, Any] = {"device": "cpu", "timeout": TIMEOUT}
+        if said is not None:
+            told = {
+                name: getattr(said, name) for name in ("inputs", "device", "dtype", "autocast", "timeout")
+            }
+            known |= {name: value for name, value in told.items() if value is not None}
+            known |= {"memory_gb": said.memory, "weights": said.weights}
+        known |= {name: value for name, value in asked.items() if value is not None}
+        return {**known, "synthesise": self.synthesise}
 
 
 def _other_torch(seen: Observation, predicted: tuple[int, int], asked: str | None) -> Iterator[str]:
@@ -429,7 +497,11 @@ def _torch_version(asked: str | None, base: Path) -> tuple[int, int]:
     return versions.installed(locate.default_search_path(base)) or versions.NEWEST
 
 
-def _refuse_contradictions(targets: Sequence[str], inputs: str | None, run: bool | None) -> None:
+def _refuse_contradictions(
+    targets: Sequence[str], inputs: str | None, run: bool | None, observations: Sequence[str]
+) -> None:
+    if observations and (run or inputs is not None):
+        raise TcreadyError("--observation stands for a run: leave --inputs and --run out")
     if inputs is None:
         return
     if run is False:
@@ -443,8 +515,26 @@ def _refuse_missing_python(python: str | None) -> None:
         raise TcreadyError(f"--python {python}: no such program")
 
 
+def _launcher(launcher: str | None) -> tuple[str, ...]:
+    """The words of a command prefix. Raises TcreadyError where there is no such program."""
+    import shlex
+
+    try:
+        words = tuple(shlex.split(launcher or ""))
+    except ValueError as error:
+        raise TcreadyError(f"--launcher {launcher}: {error}") from None
+    if words and shutil.which(words[0]) is None:
+        raise TcreadyError(f"--launcher {words[0]}: no such program")
+    return words
+
+
 def _due(
-    targets: Sequence[str], inputs: str | None, run: bool | None, root: Path, static: StaticResult
+    targets: Sequence[str],
+    inputs: str | None,
+    run: bool | None,
+    root: Path,
+    static: StaticResult,
+    tables: tuple[project.Configured, ...],
 ) -> Iterator[_Due]:
     """The runs that are due: the README says when a file is run without being asked."""
     if run is False:
@@ -454,13 +544,23 @@ def _due(
         return
     for target in targets:
         if (root / target).is_dir():
-            yield from _due_in_folder(target, root, static)
-        elif inputs is not None:
-            yield _Due(_only_one(target, static), f"inputs from {inputs}", asked)
+            yield from _due_in_folder(target, root, static, tables)
+            continue
+        found = project.matching(target, tables, root)
+        if inputs is not None:
+            named = _only_one(target, static)
+            table = next((table for table in found if table.target == named), None)
+            yield _Due(named, f"inputs from {inputs}", asked, table=table)
+        elif told := [table for table in found if table.inputs]:
+            yield from (_Due(t.target, f"inputs from {t.inputs}", asked, table=t) for t in told)
         else:
-            due = _by_convention(target, root, asked=asked)
-            if due is not None or asked:
-                yield due or _Due(target, "the inputs it gives", asked)
+            table = found[0] if len(found) == 1 else None
+            due = _by_convention(table.target if table else target, root, asked=asked)
+            if due is not None:
+                yield dataclasses.replace(due, table=table)
+            elif asked:
+                named = table.target if table else _root_of(target, root)
+                yield _Due(named, "made-up inputs", asked, table=table, synthesise=True)
 
 
 def _only_one(target: str, static: StaticResult) -> str:
@@ -478,13 +578,29 @@ def _only_one(target: str, static: StaticResult) -> str:
     raise TcreadyError(f"{target}: --inputs goes with one model{names}")
 
 
-def _due_in_folder(folder: str, root: Path, static: StaticResult) -> Iterator[_Due]:
-    """Each file of the folder that holds something to compile and gives its inputs."""
+def _root_of(target: str, root: Path) -> str:
+    """The target itself, or for a file the model that it is about, where one can be told."""
+    from tcready.dynamic import find_target
+
+    if "::" in target or not target.endswith(".py"):
+        return target
+    name = find_target(root / target)
+    return f"{target}::{name}" if name else target
+
+
+def _due_in_folder(
+    folder: str, root: Path, static: StaticResult, tables: tuple[project.Configured, ...]
+) -> Iterator[_Due]:
+    """Each target in the folder that the project tells of, and each other file with a model that gives its inputs."""
     base = root / folder
+    told = [table for table in project.inside(folder, tables, root) if table.inputs]
+    yield from (_Due(t.target, f"inputs from {t.inputs}", asked=True, table=t) for t in told)
     files = dict.fromkeys(target.target.partition("::")[0] for target in static.targets)
     inside = [name for name in files if (root / name).is_relative_to(base)]
-    found = [due for name in inside if (due := _by_convention(name, root, asked=True)) is not None]
-    if not found:
+    spoken = {os.path.realpath(root / table.target.partition("::")[0]) for table in told}
+    rest = [name for name in inside if os.path.realpath(root / name) not in spoken]
+    found = [due for name in rest if (due := _by_convention(name, root, asked=True)) is not None]
+    if not found and not told:
         why = "no file here gives its inputs: define get_inputs() beside the model, or name one with --inputs"
         yield _Due(folder, "", asked=True, impossible=why)
     yield from found
@@ -528,7 +644,8 @@ def _launch(target: str, asked: Mapping[str, Any], root: Path, progress: Tell) -
     """Runs one target; `asked` are the fields of RunRequest that the caller decides."""
     from tcready import dynamic
 
-    request = dynamic.RunRequest(target=target, root=str(root), own_packages=_own_packages(target), **asked)
+    fields = {**asked, "extra": dynamic.Extra(*asked["extra"])}
+    request = dynamic.RunRequest(target=target, root=str(root), own_packages=_own_packages(target), **fields)
     return dynamic.observe(request, progress)
 
 
@@ -536,6 +653,55 @@ def _own_packages(target: str) -> tuple[str, ...]:
     """The top-level package that `pkg.mod::Name` asks about: its findings are the user's own."""
     head = target.partition("::")[0]
     return () if head.endswith(".py") or os.sep in head or "/" in head else (head.partition(".")[0],)
+
+
+# Runs that were made elsewhere
+
+
+def _brought(file: str, root: Path) -> tuple[Observation, list[str]]:
+    """The observation in a file, its sources where they stand here, and what to say of those that are not the same.
+
+    Raises TcreadyError where the file is none, or newer than this.
+    """
+    import json
+
+    from tcready.schema import SCHEMA_VERSION, from_json
+    from tcready.static import locate
+
+    try:
+        data = json.loads((root / file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TcreadyError(f"--observation {file}: {error.strerror}") from None
+    except ValueError as error:
+        raise TcreadyError(f"--observation {file} is no JSON: {error}") from None
+    try:
+        seen = from_json(Observation, data)
+    except TcreadyError as error:
+        raise TcreadyError(f"--observation {file}: {error}") from None
+    if seen.schema_version > SCHEMA_VERSION:
+        raise TcreadyError(
+            f"--observation {file} is of a newer tcready (schema {seen.schema_version}): update this one"
+        )
+    search = locate.default_search_path(root)
+    here = {
+        shown: path
+        for shown, _ in seen.sources
+        if (path := next((p / shown for p in search if (p / shown).is_file()), None)) is not None
+    }
+    unlike = [
+        f"{shown} is not what was run in {file}: its lines may have moved"
+        for shown, digest in seen.digests
+        if shown in here and hashlib.sha256(here[shown].read_bytes()).hexdigest() != digest
+    ]
+    return dataclasses.replace(seen, sources=tuple((k, str(v)) for k, v in here.items())), unlike
+
+
+def _where(seen: Observation) -> str:
+    """On what an observation was made, in a few words."""
+    about = seen.environment or {}
+    words = [f"under torch {about['torch']}"] if "torch" in about else ["without torch"]
+    device = about.get("gpu") or about.get("device")
+    return " ".join([*words, f"on {device}"] if device else words)
 
 
 # Sources that only a run knows of

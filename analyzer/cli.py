@@ -132,16 +132,22 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
 @click.option(
     "--mode",
     type=click.Choice(get_args(ModeAsked)),
-    default="infer",
-    show_default=True,
-    help="eval() without gradients, train() with, or both for the sources and eval() for the run.",
+    show_default="infer",
+    help="eval() without gradients, train() with loss, backward and optimiser, or both, one after the other.",
 )
 @click.option(
     "--torch-version",
     metavar="X.Y",
     help="The torch whose Dynamo is predicted; by default the installed one, else the newest known.",
 )
-@click.option("--device", default="cpu", show_default=True, help="Where to run, as torch calls it.")
+@click.option(
+    "--observation",
+    "observations",
+    multiple=True,
+    metavar="FILE",
+    help="What the travelling worker (`tcready worker`) saw elsewhere, instead of a run here.",
+)
+@click.option("--device", show_default="cpu", help="Where to run, as torch calls it, or auto.")
 @click.option("--dtype", help="Cast the model and its floating inputs (float16, bfloat16, ...).")
 @click.option("--autocast", metavar="DTYPE", help="Run under torch.autocast with this dtype (bfloat16).")
 @click.option("--fullgraph", is_flag=True, help="Try fullgraph=True though the default run has breaks.")
@@ -154,11 +160,18 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
     help="For --fullgraph, --shapes and --backend together; what it cuts is told.",
 )
 @click.option("--python", metavar="EXE", help="The interpreter to run the model in.")
+@click.option("--launcher", metavar="COMMAND", help='What starts the interpreter: "srun -n1".')
+@click.option(
+    "--nproc-per-node",
+    "processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run N processes under torchrun; a plain module is put into DistributedDataParallel.",
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
-    default=api.TIMEOUT,
-    show_default=True,
+    show_default=f"{api.TIMEOUT:g}",
     metavar="SECONDS",
     help="For the whole run.",
 )
@@ -199,7 +212,7 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
     metavar="N",
     help="Processes that read the sources; by default as many as pay.",
 )
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
 @click.option(
     "-o", "--output", metavar="FILE", callback=_writable, help="Write the report there instead of stdout."
 )
@@ -250,7 +263,9 @@ def check(
             report, "text", color=not output and _wants_color(), width=width, third_party=third_party
         )
     else:
-        text = api.render(report, output_format)
+        text = api.render(
+            report, output_format, **({} if output_format == "json" else {"third_party": third_party})
+        )
     if html:
         _write(html, api.render(report, "html"))
         if not quiet:
@@ -261,6 +276,26 @@ def check(
         _print(text)
     code = api.exit_code(report, fail_on=fail_on, third_party=third_party)
     return 0 if code == 1 and exit_zero else code
+
+
+@app.command()
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="worker.pyz",
+    show_default=True,
+    callback=_writable,
+    help="Where to write it.",
+)
+def worker(output: str) -> None:
+    """Write the travelling worker: one file to run a model with on a machine that has only Python and torch.
+
+    There: python worker.pyz --target model.py::Net --device cuda -o observation.json; here: tcready check model.py
+    --observation observation.json.
+    """
+    api.write_worker(output)
+    click.echo(f"{output} is written; python {output} --help tells how to run it", err=True)
 
 
 @app.command()

@@ -21,6 +21,7 @@ from tcready.schema import (
     FATES,
     LEVELS,
     STAGES,
+    SYNTHESISED,
     BreakShape,
     BreakSite,
     Cost,
@@ -78,6 +79,10 @@ _HALF = 0.5
 _CUT_SHORT = re.compile(r"no answer within|memory: |the process (died|exited)|.* cannot be started")
 """The launcher's words for a stage that ended for a reason that says nothing of compiling."""
 _LIMIT = re.compile(r"recompile[_ ]limit|cache[_ ]size[_ ]limit|recompilation limit", re.IGNORECASE)
+_MODE_ONLY: Mapping[Mode | None, str] = {
+    "train": "; in training mode only",
+    "infer": "; in inference mode only",
+}
 _GUARDED = re.compile(r"(?:\.|\[['\"])([A-Za-z_]\w*)")
 """Attribute and key names in a guard: `len(L['self'].cache) == 2` guards `self` and `cache`."""
 
@@ -96,21 +101,26 @@ def merge(
     `rules` keeps those that a finding names.
     """
     code = _Code({source.path: source.text for source in static.sources})
-    runs = tuple(_Run(observation, code) for observation in observations)
+    modes: dict[str, set[Mode]] = defaultdict(set)
+    for observation in observations:
+        modes[observation.target].add(observation.mode)
+    runs = tuple(
+        _Run(seen, code, seen.mode if len(modes[seen.target]) > 1 else None) for seen in observations
+    )
     predictions = _distinct(static.findings)
     proofs: dict[Key, list[_Proof]] = defaultdict(list)
     unpredicted: dict[Key, list[_Event]] = defaultdict(list)
     for run in runs:
         for key, proof in _proofs(run, predictions, code):
-            proofs[key].append(proof)
+            proofs[key].append(dataclasses.replace(proof, mode=run.mode))
         for event in _unpredicted(run, predictions, code):
-            unpredicted[event.path, event.line, None].append(event)
+            unpredicted[event.path, event.line, None].append(dataclasses.replace(event, mode=run.mode))
     waiting = _waiting(static.targets, runs)
     judged = [
         finding if finding.path in waiting else _judged(finding, runs, proofs[_key(finding)])
         for finding in predictions
     ]
-    seen = [_runtime_finding(events, code) for events in unpredicted.values()]
+    seen = [_runtime_finding(events, code, _only_mode(events, runs)) for events in unpredicted.values()]
     findings = tuple(sorted(_numbered([*judged, *seen]), key=_order))
     named = {finding.rule for finding in findings}
     return Report(
@@ -120,9 +130,14 @@ def merge(
         rules=tuple(rule for rule in rules if rule.code in named),
         sources=static.sources,
         skipped=static.skipped,
-        warnings=(*static.warnings, *(f"{r.target}: {w}" for r in runs for w in r.observation.warnings)),
+        warnings=(*static.warnings, *(f"{_named(r)}: {w}" for r in runs for w in r.observation.warnings)),
         statistics=static.statistics,
     )
+
+
+def _named(run: _Run) -> str:
+    """The run's target, with the mode where it was run in several."""
+    return f"{run.target} ({run.mode})" if run.mode else run.target
 
 
 def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool = False) -> int:
@@ -218,8 +233,10 @@ class _Lines:
 class _Run:
     """One observation, ready to be asked about places."""
 
-    def __init__(self, observation: Observation, code: _Code) -> None:
+    def __init__(self, observation: Observation, code: _Code, mode: Mode | None) -> None:
         self.observation = observation
+        self.mode = mode
+        """The run's mode where the target was run in several, else None."""
         self.target = observation.target
         self.modules = observation.modules
         self.recompiles = observation.recompiles
@@ -283,6 +300,7 @@ class _Proof:
     frames: tuple[FrameFate, ...] = ()
     """What became of the functions around."""
     cost: Cost | None = None
+    mode: Mode | None = None
 
 
 @dataclass(frozen=True)
@@ -301,6 +319,7 @@ class _Event:
     evidence: str
     gb_ids: tuple[str, ...] = ()
     cost: Cost | None = None
+    mode: Mode | None = None
 
 
 def _key(finding: Finding) -> Key:
@@ -346,11 +365,36 @@ def _proofs(run: _Run, findings: Sequence[Finding], code: _Code) -> Iterator[tup
                 _key(finding),
                 _Proof(run.target, recompile.case, _recompile_evidence(recompile), level=level),
             )
+    case = run.observation.shapes.case if run.observation.shapes else None
+    for finding in findings:
+        if finding.effect == "recompile" and (said := _size_evidence(run, finding)):
+            yield _key(finding), _Proof(run.target, case, said, level="warning")
     if run.state("capture") == "fail":
         detail = run.detail("capture")
         for finding in findings:
             if finding.effect == "compile_error" and _names_place(detail, finding):
                 yield _key(finding), _Proof(run.target, None, f"Dynamo: {_first_line(detail)}")
+
+
+def _size_evidence(run: _Run, finding: Finding) -> str | None:
+    """What the shape study says of the finding's lines: with a dimension marked dynamic, code that stands there made
+    it a constant, or a guard from there failed for another size. The other settings name only a tensor's first use;
+    so does the guard against a size of 1.
+    """
+    study = run.observation.shapes
+    for trial in study.trials if study else ():
+        if trial.setting != "mark_dynamic":
+            continue
+        if trial.error and _names_place(trial.error, finding):
+            return f"Dynamo: with {trial.varied} marked dynamic: {trial.error}"
+        for call in trial.calls:
+            for event in call.recompiles if call.size not in (None, 1) else ():
+                if any(
+                    f.path == finding.path and finding.line <= f.line <= finding.end_line for f in event.lines
+                ):
+                    reasons = "; ".join(map(_first_line, event.reasons))
+                    return f"Dynamo: recompiled {event.symbol} for {call.label}, marked dynamic: {reasons}"
+    return None
 
 
 def _claimants(site: BreakSite, findings: Iterable[Finding]) -> list[Finding]:
@@ -443,20 +487,21 @@ def _judged(finding: Finding, runs: Sequence[_Run], proofs: Sequence[_Proof]) ->
     """The finding with its status in each run, and what follows for its level."""
     placed: list[tuple[FindingTarget, str]] = []
     for run in runs:
-        own = [proof for proof in proofs if proof.target == run.target]
+        own = [proof for proof in proofs if (proof.target, proof.mode) == (run.target, run.mode)]
         if own:
             placed += [
-                (FindingTarget(run.target, case, "confirmed"), "")
+                (FindingTarget(run.target, case, "confirmed", run.mode), "")
                 for case in dict.fromkeys(p.case for p in own)
             ]
         else:
             status, why = _status(finding, run)
-            placed.append((FindingTarget(run.target, None, status), why))
+            placed.append((FindingTarget(run.target, None, status, run.mode), why))
     ran = {target.target for target, _ in placed}
     static_only = tuple(target for target in finding.targets if target.target not in ran)
     targets = (*(target for target, _ in placed), *static_only)
     status = max((target.status for target in targets), key=STRENGTH.index, default=finding.status)
-    said = [proof.evidence for proof in proofs] or [
+    only = _only_mode(proofs, runs)
+    said = [proof.evidence + _MODE_ONLY.get(only, "") for proof in proofs] or [
         why for target, why in placed if target.status == status and why
     ]
     return dataclasses.replace(
@@ -470,6 +515,15 @@ def _judged(finding: Finding, runs: Sequence[_Run], proofs: Sequence[_Proof]) ->
         shape=_seen(finding.shape, proofs),
         cost=_cost(proofs),
     )
+
+
+def _only_mode(told: Sequence[_Proof | _Event], runs: Iterable[_Run]) -> Mode | None:
+    """The one mode in which something was seen, where all runs of its targets in the other captured and did not."""
+    modes = {item.mode for item in told}
+    targets = {item.target for item in told}
+    if len(modes) != 1 or not all(run.captured for run in runs if run.target in targets):
+        return None
+    return modes.pop()
 
 
 def _cost(told: Iterable[_Proof | _Event]) -> Mapping[str, float] | None:
@@ -525,7 +579,7 @@ def _status(finding: Finding, run: _Run) -> tuple[Status, str]:
     if finding.effect == "recompile" and any(recompile.identical_call for recompile in run.recompiles):
         return (
             "predicted",
-            "Dynamo: recompiles on an identical call, and names only the first guard that fails",
+            "Dynamo: recompiles on an identical call, and the guards that failed do not name this line",
         )
     place = (finding.path, finding.line, finding.end_line)
     if not run.executed.meets(*place) and not run.traced.meets(*place):
@@ -642,8 +696,8 @@ def _recompile_event(recompile: Recompile, run: _Run) -> _Event:
     )
 
 
-def _runtime_finding(events: Sequence[_Event], code: _Code) -> Finding:
-    """The one finding of all that happened at a line; the heaviest effect names it."""
+def _runtime_finding(events: Sequence[_Event], code: _Code, only: Mode | None) -> Finding:
+    """The one finding of all that happened at a line; the heaviest effect names it. `only`: the one mode it is of."""
     weight: tuple[Effect, ...] = ("intent", "recompile", "graph_break", "frame_skip")
     first = max(events, key=lambda event: weight.index(event.effect))
     text = code.line(first.path, first.line)
@@ -666,10 +720,11 @@ def _runtime_finding(events: Sequence[_Event], code: _Code) -> Finding:
         origin=first.origin,
         status="runtime_only",
         gb_ids=tuple(dict.fromkeys(i for event in events for i in event.gb_ids)),
-        targets=tuple(dict.fromkeys(FindingTarget(e.target, e.case, "runtime_only") for e in events)),
+        targets=tuple(dict.fromkeys(FindingTarget(e.target, e.case, "runtime_only", e.mode) for e in events)),
         fingerprint=hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16],
-        evidence=tuple(dict.fromkeys(event.evidence for event in events)),
+        evidence=tuple(dict.fromkeys(event.evidence + _MODE_ONLY.get(only, "") for event in events)),
         cost=_cost(events),
+        modes=(only,) if only else (),
     )
 
 
@@ -731,9 +786,7 @@ def _targets(
             if place is not None:
                 by_code[place].update(module.breaks)
     # A file that by a convention says what its model is asks about that model: its other classes are parts.
-    files = {
-        run.target.partition("::")[0] for run in runs if run.observation.convention not in (None, "--inputs")
-    }
+    files = {run.target.partition("::")[0] for run in runs if _by_file(run.observation.convention)}
     covered = {target.target for target in static if target.target.partition("::")[0] in files}
     reports = []
     for run in runs:
@@ -745,6 +798,11 @@ def _targets(
         reports.append(_observed_target(run, own, findings, by_code, code))
     alone = (_static_target(target, findings) for target in static if target.target not in covered)
     return (*reports, *alone)
+
+
+def _by_file(convention: str | None) -> bool:
+    """Whether the file itself says what its model is and what it takes."""
+    return convention is not None and not convention.startswith(("--inputs", "[tool.", SYNTHESISED))
 
 
 def _root(target: StaticTarget, code: _Code) -> regions.Place | None:
@@ -789,6 +847,8 @@ def _observed_target(
         code_ends=code.ends(places),
     )
     verdict, reason = _verdict(run, found)
+    if (seen.convention or "").startswith(SYNTHESISED) and run.state("eager") == "pass":
+        reason += "; the inputs were made up"
     found = tuple(_as_compiled(region, seen.intents) for region in found)
     return TargetReport(
         target=seen.target,
@@ -806,10 +866,14 @@ def _observed_target(
         explain=seen.explain,
         regions=found,
         modules=seen.modules,
+        backend=seen.backend,
+        custom_ops=seen.custom_ops,
         executed=seen.executed,
         intents=seen.intents,
+        training=seen.training,
         ddp=seen.ddp,
         waist=regions.waist(run.sites),
+        shapes=seen.shapes,
     )
 
 
@@ -867,7 +931,9 @@ def _breaking(
         finding.fingerprint
         for finding in findings
         for entry in finding.targets
-        if entry.target == target and entry.status in ("not_observed", "not_reached")
+        if entry.target == target
+        and entry.mode in (None, mode)
+        and entry.status in ("not_observed", "not_reached")
     } | {
         finding.fingerprint
         for finding in findings
@@ -941,6 +1007,10 @@ def _missing(run: _Run) -> str:
     """`; fullgraph and backend not run`, for the stages after capture."""
     names = [stage for stage in _LATER_STAGES if run.state(stage) == "not_run"]
     refused = "; fullgraph=True fails" if run.state("fullgraph") == "fail" else ""
+    trained = run.observation.training
+    parts = trained.parts if trained else ()
+    if any(part.state == "fail" and part.phase in ("forward", "backward") for part in parts):
+        refused += "; AOTAutograd fails in training"
     if not names:
         return refused
     return f"{refused}; {', '.join(names[:-1])}{' and ' if names[:-1] else ''}{names[-1]} not run"

@@ -38,6 +38,7 @@ Status = Literal["confirmed", "not_observed", "not_traced", "not_reached", "runt
 Verdict = Literal["ready", "ready_by_region", "not_ready", "unknown"]
 StageName = Literal["parse", "import", "build", "eager", "capture", "fullgraph", "backend", "parity", "speed"]
 StageState = Literal["pass", "fail", "not_run"]
+TrainingPhase = Literal["loss", "gradients", "forward", "backward", "optimizer", "step"]
 Mode = Literal["infer", "train"]
 ModeAsked = Literal["infer", "train", "both"]
 Fate = Literal["split", "whole_frame", "not_compiled"]
@@ -46,6 +47,9 @@ RegionState = Literal["predicted", "proved", "refuted"]
 
 SYNTHESISED = "synthesised: "
 """How an Observation's `convention` begins where nobody gave the inputs; what they are follows."""
+ShapeSetting = Literal["default", "dynamic=True", "dynamic=False", "mark_dynamic"]
+ShapeCure = Literal["none", "keep", "mark_dynamic", "dynamic=True", "pad", "mend", "unknown"]
+
 LEVELS: tuple[Level, ...] = ("note", "warning", "error")
 """In rising order of weight."""
 FATES: tuple[Fate, ...] = ("not_compiled", "split", "whole_frame")
@@ -119,6 +123,8 @@ class FindingTarget:
     target: str
     case: str | None
     status: Status
+    mode: Mode | None = None
+    """The mode of the run, where the target was run in several."""
 
 
 @dataclass(frozen=True)
@@ -359,6 +365,103 @@ class Explain:
 
 
 @dataclass(frozen=True)
+class InputDimension:
+    """Dimension `dimension` (from 0) of the tensor that the call passes as `argument`: `x`, `batch['ids']`."""
+
+    argument: str
+    dimension: int
+
+
+@dataclass(frozen=True)
+class RefusedSize:
+    """A size with which the eager model raised, and the first line of what it raised."""
+
+    size: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class ShapeAxis:
+    """Dimensions of the inputs that have one size and are varied together, from the size that was given."""
+
+    name: str
+    """`batch`, `sequence`, `height and width`, or which dimension of which argument."""
+    size: int
+    dimensions: tuple[InputDimension, ...]
+    sizes: tuple[int, ...] = ()
+    """Other sizes that the eager model takes, in the order in which they are called."""
+    refused: tuple[RefusedSize, ...] = ()
+    fixed: str | None = None
+    """Why no other size was tried under Dynamo: what the eager model said to the first; None where some were."""
+
+
+@dataclass(frozen=True)
+class InputShape:
+    argument: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ShapeCall:
+    """One call of a compiled callable that has seen the calls before it."""
+
+    label: str
+    """`given`, `again`, `batch 5`, or the name of a case."""
+    inputs: tuple[InputShape, ...]
+    compiled: int
+    """Frames compiled in this call; `recompiled` of them had been compiled before."""
+    recompiled: int
+    recompiles: tuple[Recompile, ...] = ()
+    """With every guard that failed, of each compiled entry of the frame."""
+    limit: tuple[Frame, ...] = ()
+    """Functions that run eagerly from here on: the recompile limit was reached."""
+    error: str | None = None
+    """What the compiled call raised; no call after it was made."""
+    size: int | None = None
+    """Of the axis, where it is not the given one."""
+    identical: bool = False
+    """Whether the call before had the same inputs."""
+
+
+@dataclass(frozen=True)
+class ShapeTrial:
+    """One compiled callable under one setting, from a reset: all its calls in order."""
+
+    varied: str
+    """The axis by name, or `cases`: the target's named cases one after the other."""
+    setting: ShapeSetting
+    calls: tuple[ShapeCall, ...]
+    recompiled: int
+    """Over all calls."""
+    limit: bool = False
+    """Whether a function ran into the recompile limit."""
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class ShapeAdvice:
+    """What follows from the trials of one axis; `code` is the line to write, None where there is none."""
+
+    varied: str
+    cure: ShapeCure
+    text: str
+    code: str | None = None
+
+
+@dataclass(frozen=True)
+class ShapeStudy:
+    """What other sizes of the inputs recompile."""
+
+    axes: tuple[ShapeAxis, ...] = ()
+    trials: tuple[ShapeTrial, ...] = ()
+    advice: tuple[ShapeAdvice, ...] = ()
+    case: str | None = None
+    """The named case whose inputs were varied."""
+    cut: tuple[str, ...] = ()
+    """What was left out, and why; the study is whole where this is empty."""
+
+
+@dataclass(frozen=True)
 class ModuleShare:
     """One node of the module hierarchy; `name` is dotted, the root is "". Ops include the subtree's."""
 
@@ -389,11 +492,133 @@ class Region:
 
 
 @dataclass(frozen=True)
+class Fallback:
+    """An operator for which Inductor has no code of its own: it calls the eager kernel."""
+
+    operator: str
+    count: int
+
+
+@dataclass(frozen=True)
+class CudaGraphSkip:
+    """Why Inductor keeps a graph, or an operation, out of CUDA graphs."""
+
+    reason: str
+    count: int = 1
+    path: str | None = None
+    """The user's line behind it, where one is named."""
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What Inductor made of one case of a target under one mode of torch.compile (training: backward included)."""
+
+    mode: str
+    """`default` or `reduce-overhead`."""
+    case: str | None = None
+    cold_seconds: float | None = None
+    """First compiled call beyond a later one, with an empty cache; what the toolchain needs once is not in it.
+    `reduce-overhead` comes after `default` and finds the binaries of its kernels."""
+    warm_seconds: float | None = None
+    """The same in the same process, where only the files of the cache were kept."""
+    cache_hits: int | None = None
+    """Of the FX graph cache, in the warm compilation."""
+    cache_misses: int | None = None
+    kernels: int = 0
+    extern_calls: int = 0
+    """Calls of kernels that Inductor did not write: matrix products, convolutions, fallbacks."""
+    fallbacks: tuple[Fallback, ...] = ()
+    difference: float | None = None
+    """From eager: the largest over the largest value of that tensor; None where nothing was compared."""
+    tolerance: float | None = None
+    """What `difference` was held against, by the coarsest dtype that was compared."""
+    cudagraphs: int | None = None
+    """CUDA graphs recorded; None where none were asked for."""
+    cudagraph_skips: tuple[CudaGraphSkip, ...] = ()
+    error: str = ""
+    """Why this mode failed, in one line; the stage fails for `default` alone."""
+
+
+@dataclass(frozen=True)
+class OpCheck:
+    """One test of `torch.library.opcheck`."""
+
+    name: str
+    state: StageState
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class CustomOp:
+    """An operator, or a function, whose code is neither Python nor torch's own, at the place that calls it."""
+
+    name: str
+    """`mylib::gate`, `my_extension.gate`, `libm.abs`."""
+    kind: Literal["operator", "extension", "ctypes"]
+    path: str
+    line: int
+    symbol: str
+    origin: Origin = "own"
+    lacks: tuple[str, ...] = ()
+    """What torch.compile asks for and is not there: `fake kernel`, `autograd formula`, `registration`."""
+    schema: str = ""
+    """As it is registered, or as the observed call suggests."""
+    skeleton: str = ""
+    """Code that would register what is lacking; empty where nothing is."""
+    checks: tuple[OpCheck, ...] = ()
+    in_graph: bool = False
+    """Whether a compiled graph called it."""
+    around: str | None = None
+    """The autograd.Function that calls it, where one does."""
+    case: str | None = None
+
+
+@dataclass(frozen=True)
 class LineSet:
     """Lines of one file as inclusive (first, last) ranges, ascending."""
 
     path: str
     ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class TrainingPart:
+    """One part of a training step, observed by itself."""
+
+    phase: TrainingPhase
+    state: StageState
+    detail: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a run in training mode showed beyond its forward.
+
+    Gradients and buffers are part of the stage `parity`; nothing else that is met here counts for the verdict.
+    """
+
+    loss: str | None = None
+    """Where it came from (`output.loss`), or `synthesised: ...`; None where there was nothing to train."""
+    parts: tuple[TrainingPart, ...] = ()
+    """`forward` and `backward` are what AOTAutograd makes of the captured graphs."""
+    graphs: tuple[Graph, ...] = ()
+    """AOTAutograd's, with ATen operations: `forward`, `backward`, or `inference` where nothing requires grad."""
+    backward: Coverage | None = None
+    """ATen dispatches of a warm backward from what the loss is made of to the leaves: in compiled graphs over all."""
+    gradients: int = 0
+    """Compared, eager against compiled."""
+    buffers: int = 0
+    differences: tuple[str, ...] = ()
+    """The first few that were found, each named by parameter, input or buffer."""
+    aot_sites: tuple[BreakSite, ...] = ()
+    """Breaks that only AOTAutograd provokes: it cannot trace what Dynamo had captured there."""
+    optimizer_sites: tuple[BreakSite, ...] = ()
+    """Breaks of the optimiser's step compiled alone."""
+    optimizer_recompiles: tuple[Recompile, ...] = ()
+    step_sites: tuple[BreakSite, ...] = ()
+    """Breaks of a whole step compiled as one function, those of the model itself left out."""
 
 
 @dataclass(frozen=True)
@@ -424,6 +649,12 @@ class Observation:
     digests: tuple[tuple[str, str], ...] = ()
     """(display path, SHA-256 of the bytes) of the files in `sources`."""
     intents: tuple[Intent, ...] = ()
+    training: Training | None = None
+    """None in inference mode, and where the run ended before."""
+    shapes: ShapeStudy | None = None
+    """None where it was not asked for, or nothing was compiled."""
+    backend: tuple[Backend, ...] = ()
+    custom_ops: tuple[CustomOp, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
 
@@ -508,9 +739,13 @@ class TargetReport:
     """The innermost function through which every way to a break led, where it is not the outermost one."""
     executed: tuple[LineSet, ...] = ()
     intents: tuple[Intent, ...] = ()
+    training: Training | None = None
     parity: Mapping[str, Any] | None = None
     bench: Mapping[str, Any] | None = None
+    shapes: ShapeStudy | None = None
     ddp: Ddp | None = None
+    backend: tuple[Backend, ...] = ()
+    custom_ops: tuple[CustomOp, ...] = ()
 
 
 @dataclass(frozen=True)

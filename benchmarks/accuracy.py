@@ -106,7 +106,9 @@ def traced_lines(record: dict[str, Any], site: str) -> dict[str, set[int]]:
             continue
         known = extents(str(Path(site) / path))
         last = known.get(first, first)
-        if frame.get("name", "").startswith("torch_dynamo_resume_in"):  # what is left of a function from a line on
+        if frame.get("name", "").startswith(
+            "torch_dynamo_resume_in"
+        ):  # what is left of a function from a line on
             around = [(start, end) for start, end in known.items() if start <= first <= end]
             last = max(around)[1] if around else first
         ran[path] -= set(range(first, last + 1))

@@ -158,6 +158,7 @@ class Node:
 class TargetView:
     anchor: str
     report: TargetReport
+    name: str
     ran: bool
     word: str
     sentence: str
@@ -245,7 +246,9 @@ def _page(report: Report) -> Page:
     own = [item for item in views if item.finding.origin == "own"]
     loud = tuple(item for item in own if item.finding.level != "note")
     foreign = [item for item in views if item.finding.origin == "third_party"]
-    targets = tuple(_target(f"t-{number}", target) for number, target in enumerate(report.targets, 1))
+    targets = tuple(
+        _target(f"t-{number}", target, report.targets) for number, target in enumerate(report.targets, 1)
+    )
     static = [target for target in targets if not target.ran]
     brief = tuple(static) if len(static) > MANY_STATIC_TARGETS else ()
     shown = tuple(target for target in targets if target not in brief)
@@ -270,7 +273,7 @@ def _title(targets: Sequence[TargetView]) -> str:
     if not targets:
         return "Nothing to judge: no target"
     if len(targets) == 1:
-        return f"{targets[0].report.target}: {targets[0].word}"
+        return f"{targets[0].name}: {targets[0].word}"
     words = [target.word for target in targets]
     counted = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
     return f"{len(targets)} targets: {counted}"
@@ -338,12 +341,13 @@ def _actions(loud: Iterable[FindingView]) -> tuple[ActionView, ...]:
     )
 
 
-def _target(anchor: str, target: TargetReport) -> TargetView:
+def _target(anchor: str, target: TargetReport, targets: Sequence[TargetReport]) -> TargetView:
     frames = tuple(view.lost_frames(target))
     tree, left = _tree(target.modules)
     return TargetView(
         anchor=anchor,
         report=target,
+        name=view.named_target(target, targets),
         ran=view.was_run(target),
         word=view.VERDICT_WORD[target.verdict],
         sentence=view.verdict_sentence(target),

@@ -130,7 +130,8 @@ def _artifact(path: str) -> dict[str, str]:
 
 def _replacements(diff: str) -> Iterator[dict[str, Any]]:
     """One for each hunk of a unified diff: all its old lines become all its new ones."""
-    first, new, old = 0, [], 0
+    first, old = 0, 0
+    new: list[str] = []
 
     def made() -> dict[str, Any]:
         # A region that ends at column 1 of the next line takes whole lines, ends included.

@@ -17,29 +17,40 @@ from tcready.reports.view import (
     STAGE_SIGN,
     STAGE_WORD,
     VERDICT_WORD,
+    backend_sentence,
+    cases_sentence,
     code_of,
     cost_sentence,
+    ddp_sentence,
     distinct_sites,
     duration,
     explain_disagrees,
     explain_sentence,
     first_line,
     in_order,
+    is_wanting,
     kind_of,
+    lacks_sentence,
     ladder,
     level_counts,
     lines_of,
     lost_frames,
+    named_entry,
+    named_target,
     number,
     offers_change,
     percent,
     reflowed,
     rules_by_code,
     run_evidence,
+    shape_rows,
     shape_sentence,
+    skip_sentence,
     static_evidence,
     status_counts,
     status_phrase,
+    training_rows,
+    trial_phrase,
     verdict_sentence,
     visible,
     was_run,
@@ -237,7 +248,7 @@ class _Printer:
         parted = {entry.status for entry in finding.targets}
         if len(parted) > 1:
             for entry in finding.targets:
-                self.field("", f"{entry.case or entry.target}: {entry.status.replace('_', ' ')}")
+                self.field("", f"{named_entry(entry)}: {entry.status.replace('_', ' ')}")
         for label, lines in (
             ("evidence", static_evidence(finding)),
             ("in the run", run_evidence(finding) if was_shown(finding) else ()),
@@ -307,7 +318,7 @@ class _Printer:
         self.line()
 
     def target(self, target: TargetReport) -> None:
-        self.line((visible(target.target), "bold underline"))
+        self.line((visible(named_target(target, self.given.targets)), "bold underline"))
         about: list[str] = [target.mode]
         about += [f"{key} {value}" for key, value in _environment(target)]
         if target.convention:
@@ -327,6 +338,9 @@ class _Printer:
             self.wrapped(lead, ", ".join(stage.stage for stage in rest), style="dim", lead_style="dim")
         self.line()
         self.measured(target)
+        self.backend(target)
+        self.custom_ops(target)
+        self.shapes(target)
         self.regions(target)
 
     def measured(self, target: TargetReport) -> None:
@@ -338,9 +352,13 @@ class _Printer:
             time = f"; {percent(cover.time_share)} of their time" if cover.time_share is not None else ""
             counted = f"({cover.ops_captured} of {cover.ops_total})"
             row("coverage", f"{percent(cover.share)} of operations in graphs {counted}{time}")
+            if cover.cases:
+                row("", f"by case: {cases_sentence(cover)}")
         row("graphs", f"{len(target.graphs)}, {number(sum(g.ops for g in target.graphs), 'operation')}")
         self.sites(target)
         self.frames(target)
+        for index, line in enumerate(training_rows(target.training) if target.training else ()):
+            row("" if index else "training", line)
         for index, event in enumerate(target.recompiles):
             same = "on an identical call" if event.identical_call else "on a new value or shape"
             reasons = "; ".join(event.reasons) or "no reason recorded"
@@ -349,8 +367,62 @@ class _Printer:
         for index, intent in enumerate(target.intents):
             place = f"{intent.path}:{intent.line} {intent.symbol}"
             row("" if index else "intended", f"{place}: {intent.kind} by {intent.how}, left as it is")
+        if target.ddp is not None:
+            row("processes", ddp_sentence(target.ddp))
         if explain_disagrees(target):
             row("explain", explain_sentence(target) or "")
+        self.line()
+
+    def backend(self, target: TargetReport) -> None:
+        """One line for each case and mode under Inductor, then why CUDA graphs were skipped."""
+        for found in target.backend:
+            named = " in ".join(
+                filter(None, [found.mode if found.mode != "default" else "", found.case or ""])
+            )
+            self.row("inductor", (f"{named}: " if named else "") + backend_sentence(found))
+            for skip in found.cudagraph_skips[:MANY_ROWS]:
+                place = f"{skip.path}:{skip.line} " if skip.path else ""
+                self.row("", f"{place}no CUDA graph: {skip_sentence(skip)}")
+            self.more(len(found.cudagraph_skips))
+        if target.backend:
+            self.line()
+
+    def custom_ops(self, target: TargetReport) -> None:
+        """Operators and functions of others that lack something; of the rest only how many there are."""
+        if not target.custom_ops:
+            return
+        wanting = [found for found in target.custom_ops if is_wanting(found)]
+        others = len(target.custom_ops) - len(wanting)
+        said = f"{len(wanting)} not fully registered" + (f", {others} registered" if others else "")
+        self.row("custom ops", said + ("; the HTML and the JSON hold the code to add" if wanting else ""))
+        for found in wanting[:MANY_ROWS]:
+            self.row("", f"{found.path}:{found.line} {found.name}: {lacks_sentence(found)}")
+        self.more(len(wanting))
+        self.line()
+
+    def shapes(self, target: TargetReport) -> None:
+        """What other sizes recompile: one line an axis, and the line of code that follows."""
+        if target.shapes is None:
+            return
+        label = "shapes"
+        for row in shape_rows(target.shapes):
+            where = f" ({row.places})" if row.places else ""
+            if row.axis is not None and row.axis.fixed:
+                said = f"fixed: {row.axis.fixed}"
+            elif row.advice is not None:
+                said = row.advice.text
+            else:
+                said = (
+                    ", ".join(f"{t.setting}: {trial_phrase(t)}" for t in row.trials) or "not run under Dynamo"
+                )
+            self.row(label, f"{row.varied}{where} {row.sizes}: {said}")
+            for line in lines_of((row.advice and row.advice.code) or ""):
+                if line:
+                    self.line(f"{'':17}> ", visible(line))
+            label = ""
+        for text in target.shapes.cut:
+            self.row(label, f"not done: {text}")
+            label = ""
         self.line()
 
     def row(self, label: str, body: str) -> None:
@@ -395,7 +467,8 @@ class _Printer:
     def regions(self, target: TargetReport) -> None:
         if not target.regions:
             return
-        self.wrapped("  compile regions ", f"of {target.target}", style="dim", lead_style="bold")
+        about = f"of {named_target(target, self.given.targets)}"
+        self.wrapped("  compile regions ", about, style="dim", lead_style="bold")
         shown = target.regions[:MANY_ROWS]
         wide = min(max(cell_len(visible(region.name or "(whole)")) for region in shown), 32)
         for region in shown:
@@ -469,7 +542,7 @@ class _Printer:
 
     def verdict(self, target: TargetReport) -> None:
         word = VERDICT_WORD[target.verdict]
-        body = f"{target.target}: {word.upper()}: {verdict_sentence(target)}"
+        body = f"{named_target(target, self.given.targets)}: {word.upper()}: {verdict_sentence(target)}"
         self.wrapped("VERDICT ", body, style=_VERDICT_STYLE[target.verdict], lead_style="bold")
 
 
@@ -481,7 +554,9 @@ def _environment(target: TargetReport) -> Iterable[tuple[str, str]]:
     """What of the environment decides the result, in a few words."""
     environment = target.environment or {}
     return [
-        (key, str(environment[key])) for key in ("torch", "python", "device", "dtype") if environment.get(key)
+        (key, str(environment[key]))
+        for key in ("torch", "python", "device", "gpu", "dtype", "autocast")
+        if environment.get(key)
     ]
 
 

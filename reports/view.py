@@ -13,18 +13,31 @@ from dataclasses import dataclass
 
 from tcready.schema import (
     STAGES,
+    Backend,
     BreakShape,
     BreakSite,
+    Coverage,
+    CudaGraphSkip,
+    CustomOp,
+    Ddp,
     Finding,
+    FindingTarget,
     Fix,
     FrameFate,
     Recompile,
     Report,
     RuleText,
+    ShapeAdvice,
+    ShapeAxis,
+    ShapeStudy,
+    ShapeTrial,
     SkippedFrame,
     Stage,
     Status,
     TargetReport,
+    Training,
+    TrainingPart,
+    TrainingPhase,
     Verdict,
 )
 
@@ -70,6 +83,12 @@ _AROUND: dict[str | None, str] = {
     "no tensor": "no tensor goes in",
 }
 """Why a function is not split, where it is no statement around the place."""
+_TRAINING_ROWS: tuple[tuple[TrainingPhase, ...], ...] = (
+    ("loss", "gradients"),
+    ("forward", "backward"),
+    ("optimizer",),
+    ("step",),
+)
 _MANY_NAMES = 4
 _RUN, _STATIC = "Dynamo:", "static:"
 """How merge begins a line of evidence, by who says it."""
@@ -128,6 +147,31 @@ def reflowed(text: str) -> str:
         else:
             lines[-1] += f" {line.strip()}"
     return "\n".join(lines)
+
+
+def named_target(target: TargetReport, targets: Iterable[TargetReport]) -> str:
+    """The target, with its mode where the report holds it in several."""
+    modes = {other.mode for other in targets if other.target == target.target}
+    return f"{target.target} ({target.mode})" if len(modes) > 1 else target.target
+
+
+def named_entry(entry: FindingTarget) -> str:
+    """Of what a status speaks: the case or the target, with the mode where it was run in several."""
+    return (entry.case or entry.target) + (f" ({entry.mode})" if entry.mode else "")
+
+
+def training_rows(training: Training) -> list[str]:
+    """The parts of a training step in a few lines; one line with the reason where there was nothing to train."""
+    parts = {part.phase: part for part in training.parts}
+    if training.loss is None and "loss" in parts:
+        return [_part(parts["loss"])]
+    rows = ([_part(parts[phase]) for phase in row if phase in parts] for row in _TRAINING_ROWS)
+    return ["; ".join(row) for row in rows if row]
+
+
+def _part(part: TrainingPart) -> str:
+    word = "" if part.state == "pass" else f"{STAGE_WORD[part.state]}: "
+    return f"{part.phase}: {word}{part.detail}"
 
 
 def kind_of(reason: str) -> str:
@@ -243,6 +287,80 @@ def lost_frames(target: TargetReport) -> list[SkippedFrame]:
     return sorted(lost, key=lambda f: (f.path, f.line, f.symbol, f.case or "", f.reason))
 
 
+@dataclass(frozen=True)
+class ShapeRow:
+    """One axis of a shape study, or the cases (`axis` None): its trials by setting, and what follows."""
+
+    varied: str
+    axis: ShapeAxis | None
+    trials: tuple[ShapeTrial, ...]
+    advice: ShapeAdvice | None
+
+    @property
+    def places(self) -> str:
+        """`x dimension 0, mask dimension 0`; empty for the cases."""
+        dimensions = self.axis.dimensions if self.axis else ()
+        return ", ".join(f"{place.argument} dimension {place.dimension}" for place in dimensions)
+
+    @property
+    def sizes(self) -> str:
+        """What was called, in order: `4, then 5, 6, 7, 1`, or the names of the cases."""
+        calls = max((trial.calls for trial in self.trials), key=len, default=())
+        if self.axis is None:
+            return ", ".join(call.label for call in calls if not call.identical)
+        others = [call.size for call in calls if call.size is not None] or list(self.axis.sizes)
+        return f"{self.axis.size}, then {', '.join(map(str, others))}" if others else str(self.axis.size)
+
+
+def shape_rows(study: ShapeStudy) -> list[ShapeRow]:
+    """The cases first, where there are several, then each axis."""
+    axes = {axis.name: axis for axis in study.axes}
+    advice = {item.varied: item for item in study.advice}
+    names = dict.fromkeys([trial.varied for trial in study.trials if trial.varied not in axes] + list(axes))
+    return [
+        ShapeRow(name, axes.get(name), tuple(t for t in study.trials if t.varied == name), advice.get(name))
+        for name in names
+    ]
+
+
+def trial_phrase(trial: ShapeTrial) -> str:
+    """`2 recompiles`, and what else befell it."""
+    said = number(trial.recompiled, "recompile")
+    if trial.error:
+        return f"{said}, then raised {trial.error}"
+    return said + (", then the recompile limit" if trial.limit else "")
+
+
+def cases_sentence(coverage: Coverage) -> str:
+    """The share in graphs of each named case, with its weight where they differ."""
+    weighed = len({case.weight for case in coverage.cases}) > 1
+    return "; ".join(
+        f"{case.case} {percent(case.share)} ({case.ops_captured} of {case.ops_total}"
+        + (f", weight {case.weight:g})" if weighed else ")")
+        for case in coverage.cases
+    )
+
+
+def ddp_sentence(ddp: Ddp) -> str:
+    """How many processes ran, and into how many parts DDPOptimizer put each graph."""
+    said = f"{number(ddp.processes, 'process', 'processes')} over {ddp.backend}"
+    if ddp.wrapped == "no":
+        return f"{said}; not in DistributedDataParallel: {ddp.reason}"
+    by = (
+        "in DistributedDataParallel by itself"
+        if ddp.wrapped == "target"
+        else "put into DistributedDataParallel"
+    )
+    if ddp.optimize != "ddp_optimizer":
+        return f"{said}; {by}; optimize_ddp is {ddp.optimize}: graphs are not parted"
+    parts = "; ".join(
+        f"{split.case + ': ' if split.case else ''}a graph in {number(split.subgraphs, 'part')} of "
+        f"{', '.join(f'{size:,}' for size in split.buckets)} bytes of parameters"
+        for split in ddp.splits
+    )
+    return f"{said}; {by}; DDPOptimizer saw {parts or 'no graph'}"
+
+
 def explain_sentence(target: TargetReport) -> str | None:
     """What `torch._dynamo.explain` said beside the complete record; None where it was not asked."""
     if target.explain is None:
@@ -288,10 +406,17 @@ def shown_by_runs(finding: Finding, targets: Sequence[TargetReport]) -> Shown:
         return frame.path == finding.path and frame.line <= finding.line <= last
 
     return Shown(
-        tuple((t.target, site) for t in targets for site in t.break_sites if at(site.path, site.line)),
-        tuple((t.target, frame) for t in targets for frame in lost_frames(t) if around(frame)),
         tuple(
-            (t.target, event)
+            (named_target(t, targets), site)
+            for t in targets
+            for site in t.break_sites
+            if at(site.path, site.line)
+        ),
+        tuple(
+            (named_target(t, targets), frame) for t in targets for frame in lost_frames(t) if around(frame)
+        ),
+        tuple(
+            (named_target(t, targets), event)
             for t in targets
             for event in t.recompiles
             if finding.effect == "recompile"
@@ -365,3 +490,49 @@ def _fates(frames: Sequence[FrameFate]) -> str:
 def _some(names: Sequence[str]) -> str:
     more = len(names) - _MANY_NAMES
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:_MANY_NAMES])} and {more} more"
+
+
+def backend_sentence(found: Backend) -> str:
+    """What Inductor made of one case in one mode: times, kernels, fallbacks, distance from eager."""
+    if found.error:
+        return found.error
+    cold, warm = found.cold_seconds, found.warm_seconds
+    parts = [f"compiled in {duration(cold)}"] if cold is not None else []
+    if warm is not None:
+        cached = f", {number(found.cache_hits, 'cache hit')}" if found.cache_hits is not None else ""
+        parts.append(f"{duration(warm)} with a warm cache{cached}")
+    parts += [number(found.kernels, "kernel"), number(found.extern_calls, "extern call")]
+    if found.fallbacks:
+        names = [
+            f"{item.operator} x{item.count}" if item.count > 1 else item.operator for item in found.fallbacks
+        ]
+        parts.append(f"eager fallbacks: {_some(names)}")
+    if found.difference is not None:
+        parts.append(f"at most {found.difference:.1e} from eager" if found.difference else "equal to eager")
+    if found.cudagraphs is not None:
+        parts.append(number(found.cudagraphs, "CUDA graph"))
+    return ", ".join(parts)
+
+
+def skip_sentence(skip: CudaGraphSkip) -> str:
+    """Why CUDA graphs were skipped, the user's line apart."""
+    return skip.reason + (f" (x{skip.count})" if skip.count > 1 else "")
+
+
+def lacks_sentence(found: CustomOp) -> str:
+    """`no fake kernel and no autograd formula`; for what has all: `registered`, and which test of opcheck fails.
+
+    Where something is lacking, tests fail for that reason and are left to the whole list.
+    """
+    if found.lacks:
+        return " and ".join(f"no {what}" for what in found.lacks)
+    failed = [test for test in found.checks if test.state == "fail"]
+    if not failed:
+        return "registered"
+    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+    return f"registered, but opcheck fails {failed[0].name}: {failed[0].detail}{more}"
+
+
+def is_wanting(found: CustomOp) -> bool:
+    """Whether something is lacking, or a test of opcheck failed."""
+    return bool(found.lacks) or any(test.state == "fail" for test in found.checks)

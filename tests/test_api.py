@@ -12,7 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import tcready
-from tcready.api import ONE_MODE, check, exit_code, observe, render
+from tcready.api import check, exit_code, observe, render
 from tcready.schema import Report, TcreadyError, as_json, from_json
 
 MODEL = """\
@@ -69,7 +69,7 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> str:
             {"run": True},
             ["pkg/mod.py::Net with get_inputs()", "gives.py::Net with get_inputs()"],
         ),
-        (["bare.py"], {"run": True}, ["bare.py with the inputs it gives"]),
+        (["bare.py"], {"run": True}, ["bare.py::Net with made-up inputs"]),
     ],
 )
 def test_what_is_due_is_announced_and_run(
@@ -235,7 +235,7 @@ def get_inputs():
 """
 
 
-def test_over_both_modes_the_run_is_in_inference_mode_and_says_so(tmp_path: Path) -> None:
+def test_over_both_modes_the_target_is_run_in_each(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "model.py").write_text(
         "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
@@ -244,13 +244,23 @@ def test_over_both_modes_the_run_is_in_inference_mode_and_says_so(tmp_path: Path
     )
     announced: list[str] = []
     report = check(["model.py"], mode="both", root=tmp_path, announce=announced.append)
-    assert announced == ["running model.py::Model with get_inputs() in inference mode"]
-    assert report.warnings == (ONE_MODE,)
-    assert [target.mode for target in report.targets] == ["infer"]
+    assert announced == [
+        "running model.py::Model with get_inputs() in inference mode",
+        "running model.py::Model with get_inputs() in training mode",
+    ]
+    assert report.warnings == ()
+    assert [target.mode for target in report.targets] == ["infer", "train"]
     assert [(f.rule, f.modes, f.status) for f in report.findings] == [
-        ("TCR301", ("train",), "predicted"),
+        ("TCR301", ("train",), "confirmed"),
         ("TCR104", ("infer", "train"), "confirmed"),
     ]
+    prints, branches = report.findings
+    assert [(t.mode, t.status) for t in prints.targets] == [("infer", "predicted"), ("train", "confirmed")]
+    assert [(t.mode, t.status) for t in branches.targets] == [("infer", "confirmed"), ("train", "confirmed")]
+    assert any(line.endswith("in training mode only") for line in prints.evidence)
+    assert not any("mode only" in line for line in branches.evidence)
+    infer, train = report.targets
+    assert (len(infer.break_sites), len(train.break_sites)) == (1, 2)
 
 
 def test_a_process_that_dies_while_it_is_captured_says_nothing_of_compiling(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.launch import RunRequest, observe
-from tcready.dynamic.worker.convention import Convention, find_convention
+from tcready.dynamic.worker.convention import Convention, find_convention, find_target
 from tcready.dynamic.worker.request import Extra
 
-__all__ = ["Convention", "Extra", "RunRequest", "build_bundle", "find_convention", "observe"]
+__all__ = ["Convention", "Extra", "RunRequest", "build_bundle", "find_convention", "find_target", "observe"]

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import shutil
 import zipfile
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent
 """The folder that is the package `tcready`."""
-MAIN = "from tcready.dynamic.worker.main import main\n\nraise SystemExit(main())\n"
+MAIN = """\
+import sys
+
+if len(sys.argv) != 4 or any(argument.startswith("-") for argument in sys.argv[1:]):
+    from tcready.dynamic.by_hand import main
+else:
+    from tcready.dynamic.worker.main import main
+
+raise SystemExit(main())
+"""
+"""The launcher gives three files; a person gives options."""
+LAUNCHER = ("bundle.py", "by_hand.py", "launch.py")
 STUB = '"""Part of the worker\'s bundle."""\n'
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def bundle_files() -> dict[str, bytes]:
-    """Name within the bundle to content: the worker, the schema, and nothing else of tcready."""
-    worker = PACKAGE / "dynamic" / "worker"
-    files = {f"tcready/dynamic/worker/{path.name}": path.read_bytes() for path in sorted(worker.glob("*.py"))}
+    """Name within the bundle to content: the worker, what launches it, the schema, and nothing else of tcready."""
+    dynamic = PACKAGE / "dynamic"
+    paths = [*(dynamic / "worker").glob("*.py"), *(dynamic / name for name in LAUNCHER)]
+    files = {f"tcready/{path.relative_to(PACKAGE).as_posix()}": path.read_bytes() for path in paths}
     files["tcready/schema.py"] = (PACKAGE / "schema.py").read_bytes()
     files["tcready/__init__.py"] = files["tcready/dynamic/__init__.py"] = STUB.encode()
     files["__main__.py"] = MAIN.encode()
@@ -23,7 +36,13 @@ def bundle_files() -> dict[str, bytes]:
 
 
 def build_bundle(path: Path) -> None:
-    """Write the bundle to `path`: the same bytes for the same sources, whatever the machine or the hour."""
+    """Write the bundle to `path`: the same bytes for the same sources, whatever the machine or the hour.
+
+    From within a bundle it is that bundle.
+    """
+    if PACKAGE.parent.is_file():
+        shutil.copyfile(PACKAGE.parent, path)
+        return
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for name, content in bundle_files().items():
             archive.writestr(zipfile.ZipInfo(name, EPOCH), content)

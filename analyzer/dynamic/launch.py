@@ -17,15 +17,23 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.worker.convention import find_convention
-from tcready.dynamic.worker.request import Extra, State, Work, read_state, stages_after, write_json
-from tcready.schema import STAGES, Mode, Observation, Stage, display_path
+from tcready.dynamic.worker.request import (
+    DROPPED_PREFIXES,
+    Extra,
+    State,
+    Work,
+    read_state,
+    stages_after,
+    write_json,
+)
+from tcready.schema import STAGES, Mode, Observation, Stage, StageName, display_path
 
 POLL = 0.1
 """Seconds between two looks at the worker."""
@@ -43,10 +51,19 @@ DROPPED = (
     "PYTHONSAFEPATH",
     "PYTHONHASHSEED",
 )
-DROPPED_PREFIXES = ("TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE", "TORCHINDUCTOR_")
-"""Settings that would change what Dynamo does or says."""
+FOLLOW = """\
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+try:
+    os.execvp(sys.argv[1], sys.argv[1:])
+except OSError as error:
+    sys.exit(f"{sys.argv[1]} cannot be started: {error.strerror}")
+"""
+"""Becomes the command that follows, to be killed when its parent dies (PR_SET_PDEATHSIG, which execve keeps)."""
 FAULT_LINE = re.compile(r'^\s*File "(.+)", line (\d+) in ', re.MULTILINE)
 EARLIER = "an earlier stage failed"
+OF_A_CASE: tuple[StageName, ...] = ("eager", "capture", "backend", "parity")
+"""Stages that call the model: one case's failure says nothing of the others. `fullgraph` fails for good reason."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +91,14 @@ class RunRequest:
     """The working folder: display paths and origin are relative to it."""
     own_packages: tuple[str, ...] = ()
     """First segments below site-packages that count as own."""
+    weights: tuple[tuple[str, float], ...] = ()
+    """Weights of named cases; they win over those that the inputs give."""
+    synthesise: bool = False
+    """Make inputs up where nothing gives them."""
+    launcher: tuple[str, ...] = ()
+    """What stands before the interpreter on the command line: `srun -n1`."""
+    processes: int | None = None
+    """Run under `torch.distributed.run` with so many processes; the first of them observes. None: a plain run."""
 
 
 @dataclass(frozen=True)
@@ -89,19 +114,51 @@ class Ending:
 def observe(request: RunRequest, progress: Callable[[str], None] = lambda _: None) -> Observation:
     """Run the target in a process of its own. Whatever the target does, the answer is an Observation.
 
-    `progress` is told in a few words what is under way. Raises OSError only where the temporary folder
-    cannot be written.
+    Where one of several named cases fails or ends the process, another process runs the others; the stage in which
+    it failed stays failed. `progress` is told in a few words what is under way. Raises OSError only where the
+    temporary folder cannot be written.
     """
     root = os.path.realpath(request.root)
+    deadline = time.monotonic() + request.timeout
+    lost: dict[str, Stage] = {}
+    while True:
+        work = replace(_work(request, root), leave_out=tuple(lost))
+        left = replace(request, timeout=max(deadline - time.monotonic(), POLL))
+        seen, state = _once(left, work, progress)
+        failed = next(
+            (stage for stage in seen.stages if stage.state == "fail" and stage.stage in OF_A_CASE), None
+        )
+        if failed is None or state is None or state.case is None or len(state.cases) < 2:
+            return _with_lost(seen, lost)
+        lost[state.case] = replace(failed, detail=f"case {state.case}: {failed.detail}")
+        if deadline - time.monotonic() <= 0:
+            return _with_lost(seen, lost)
+
+
+def _once(
+    request: RunRequest, work: Work, progress: Callable[[str], None]
+) -> tuple[Observation, State | None]:
+    """One worker from its start to its end."""
     with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
         room = Path(folder)
         build_bundle(room / "worker.pyz")
-        write_json(str(room / "request.json"), _work(request, root))
-        ending = _run(request, root, room, progress)
+        write_json(str(room / "request.json"), work)
+        ending = _run(request, work.root, room, progress)
         state = _state(room)
+        other = _first_failure(room)
         faults = room / "faults.txt"
-        where = _fault_place(faults.read_text("utf-8", "replace"), root) if faults.exists() else None
-    return _observation(request, state, ending, where)
+        where = _fault_place(faults.read_text("utf-8", "replace"), work.root) if faults.exists() else None
+    return _observation(request, state, ending, where, other), state
+
+
+def _with_lost(seen: Observation, lost: Mapping[str, Stage]) -> Observation:
+    """What the other cases showed, with the stage failed in which each lost one ended."""
+    stages = {stage.stage: stage for stage in seen.stages}
+    for stage in lost.values():
+        known = stages[stage.stage]
+        also = f"; {known.detail}" if known.state == "fail" and known.detail not in stage.detail else ""
+        stages[stage.stage] = replace(stage, detail=stage.detail + also)
+    return replace(seen, stages=tuple(stages.values()))
 
 
 def _work(request: RunRequest, root: str) -> Work:
@@ -117,6 +174,9 @@ def _work(request: RunRequest, root: str) -> Work:
         tuple(os.path.abspath(entry) for entry in entries),
         request.autocast,
         request.extra,
+        request.weights,
+        request.synthesise,
+        request.processes,
     )
 
 
@@ -135,13 +195,12 @@ def _environment(request: RunRequest, mark: str) -> dict[str, str]:
 def _run(request: RunRequest, root: str, room: Path, progress: Callable[[str], None]) -> Ending:
     """Start the worker, watch it to its end, leave none of its processes alive."""
     mark = uuid.uuid4().hex
-    python = request.python or sys.executable
-    names = ("worker.pyz", "request.json", "state.json", "faults.txt")
-    command = [python, *(str(room / name) for name in names)]
+    command = _command(request, room)
     try:
         process = subprocess.Popen(  # noqa: S603  running what the user asked to run is the point
             command,
-            cwd=root,
+            # `python -m` puts the folder it starts in before everything else; each worker goes to `root` by itself.
+            cwd=room if request.processes else root,
             env=_environment(request, mark),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -149,7 +208,7 @@ def _run(request: RunRequest, root: str, room: Path, progress: Callable[[str], N
             start_new_session=True,
         )
     except OSError as error:
-        return Ending(None, f"{python} cannot be started: {error.strerror or error}", "")
+        return Ending(None, f"{command[0]} cannot be started: {error.strerror or error}", "")
     assert process.stdout is not None
     tail = bytearray()
     drain = threading.Thread(target=_drain, args=(process.stdout, tail), daemon=True)
@@ -164,6 +223,18 @@ def _run(request: RunRequest, root: str, room: Path, progress: Callable[[str], N
         drain.join(GRACE)
         process.stdout.close() if not drain.is_alive() else None
     return Ending(process.returncode, limit, bytes(tail).decode("utf-8", "replace"), warnings)
+
+
+def _command(request: RunRequest, room: Path) -> list[str]:
+    python = request.python or sys.executable
+    worker = [str(room / name) for name in ("worker.pyz", "request.json", "state.json", "faults.txt")]
+    agent: list[str] = []
+    if request.processes:
+        agent = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={request.processes}"]
+    command = [*request.launcher, python, *agent, *worker]
+    # The worker asks to die with its parent, which here is somebody between: that one asks too.
+    between = bool(request.launcher or request.processes) and sys.platform == "linux"
+    return [sys.executable, "-I", "-c", FOLLOW, *command] if between else command
 
 
 def _drain(pipe: IO[bytes], tail: bytearray) -> None:
@@ -184,6 +255,8 @@ def _watch(
     """Wait for the end or a limit; the limit that was hit in words, and warnings."""
     deadline = time.monotonic() + request.timeout
     told = ""
+    case: str | None = None
+    since = time.monotonic()
     watches_memory = request.memory_gb is not None and Path("/proc/self/statm").exists()
     warnings: tuple[str, ...] = ()
     if request.memory_gb is not None and not watches_memory:
@@ -196,21 +269,30 @@ def _watch(
         if state is not None and state.note and state.note != told:
             told = state.note
             progress(told)
+        if state is not None and state.case != case:
+            case, since = state.case, time.monotonic()
         if time.monotonic() >= deadline:
-            _ask_where(process)
+            _ask_where(process, request, mark)
             return f"no answer within {request.timeout:g} s", warnings
+        share = request.timeout / max(len(state.cases), 1) if state is not None else request.timeout
+        if case is not None and time.monotonic() - since >= share:
+            _ask_where(process, request, mark)
+            return f"no answer within {share:g} s, its share of {request.timeout:g} s", warnings
         if watches_memory and request.memory_gb is not None:
             used = resident_bytes(mark, process.pid) / 1e9
             if used > request.memory_gb:
-                _ask_where(process)
+                _ask_where(process, request, mark)
                 return f"memory: {used:.2f} GB resident, {request.memory_gb:g} GB allowed", warnings
 
 
-def _ask_where(process: subprocess.Popen[bytes]) -> None:
+def _ask_where(process: subprocess.Popen[bytes], request: RunRequest, mark: str) -> None:
     """Have the worker write where it stands; one too deep in foreign code to answer is not waited for."""
     if hasattr(signal, "SIGUSR1"):
-        with contextlib.suppress(OSError):
-            process.send_signal(signal.SIGUSR1)
+        below = [pid for pid in _marked(mark) if pid != process.pid]
+        # Behind a launcher the worker is one of these; the others die of the signal a moment before their time.
+        for pid in below if request.launcher or request.processes else [process.pid]:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGUSR1)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(GRACE)
 
@@ -257,6 +339,26 @@ def _state(room: Path) -> State | None:
     return None
 
 
+def _first_failure(room: Path) -> tuple[str, bool]:
+    """Why another process than the observing one failed first, and whether that was before its last word.
+
+    Empty where none says so. A rank that ends takes the others with it in their next collective.
+    """
+    found = []
+    for path in room.glob("state.json.rank*[0-9]"):
+        with contextlib.suppress(OSError, json.JSONDecodeError):
+            state = read_state(str(path))
+            failed = [stage for stage in state.observation.stages if stage.state == "fail"] if state else []
+            rank = path.suffix.removeprefix(".rank")
+            found += [(path.stat().st_mtime_ns, f"on rank {rank}: {stage.detail}") for stage in failed]
+    if not found:
+        return "", False
+    when, told = min(found)
+    with contextlib.suppress(OSError):
+        return told, when < (room / "state.json").stat().st_mtime_ns
+    return told, False
+
+
 def _fault_place(faults: str, root: str) -> str | None:
     """The innermost line, outside of installed code, of what the fault handler wrote."""
     for path, line in FAULT_LINE.findall(faults):
@@ -268,7 +370,9 @@ def _fault_place(faults: str, root: str) -> str | None:
     return None
 
 
-def _observation(request: RunRequest, state: State | None, ending: Ending, where: str | None) -> Observation:
+def _observation(
+    request: RunRequest, state: State | None, ending: Ending, where: str | None, other: tuple[str, bool]
+) -> Observation:
     """What the worker left behind; a stage it was in, or never came to, fails with the reason for its end."""
     found = _blank(request) if state is None else state.observation
     found = replace(found, warnings=(*found.warnings, *ending.warnings))
@@ -278,12 +382,20 @@ def _observation(request: RunRequest, state: State | None, ending: Ending, where
     doing = state.doing if state is not None else "parse"
     if doing is None:
         ended_well = ending.limit is None and ending.code == 0
-        if ended_well or any(stage.state == "fail" for stage in done.values()):
+        if ended_well:
             return found
-        doing = next((name for name in STAGES if name not in done), None)
+        failed = next((stage for stage in done.values() if stage.state == "fail"), None)
+        if (
+            failed is not None and request.processes
+        ):  # a rank that gives up ends with an error, to take the rest along
+            told = other[0] if other[1] and not other[0].endswith(failed.detail) else failed.detail
+            done[failed.stage] = replace(failed, detail=told)
+            return replace(found, stages=stages_after(done, EARLIER))
+        doing = None if failed else next((name for name in STAGES if name not in done), None)
         if doing is None:
-            return found
-    reason = _reason(ending)
+            end = f"behind its last stage the run ended: {_reason(ending)}"
+            return replace(found, warnings=(*found.warnings, end))
+    reason = other[0] if other[0] and ending.limit is None else _reason(ending)
     if ending.limit is not None and state is not None:
         reason += f", while in stage {doing}"
     if where:

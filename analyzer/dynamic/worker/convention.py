@@ -66,6 +66,18 @@ def find_convention(path: Path, name: str | None) -> Convention | None:
     return None
 
 
+def find_target(path: Path) -> str | None:
+    """The name of the model that the file is about, inputs or none; None where that cannot be told."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+    functions = {
+        node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+    return _target(tree, functions, {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)})
+
+
 def _callable_bare(node: ast.FunctionDef | ast.AsyncFunctionDef | None) -> bool:
     """Whether the function can be called without an argument."""
     if not isinstance(node, ast.FunctionDef):

@@ -27,6 +27,9 @@ class Journal:
         self.done: dict[StageName, Stage] = {}
         self.doing: StageName | None = None
         self.started = 0.0
+        self.note = ""
+        self.case: str | None = None
+        self.cases: tuple[str, ...] = ()
         self.observation = Observation(work.target, label, work.mode, stages_after({}, EARLIER), None)
 
     def begin(self, stage: StageName, note: str = "") -> None:
@@ -38,7 +41,15 @@ class Journal:
         seconds = None if state == "not_run" else round(time.perf_counter() - self.started, 4)
         self.done[self.doing] = Stage(self.doing, state, detail, seconds)
         self.doing = None
+        if state != "fail":
+            self.case = None
         self.write("")
+
+    def at(self, case: str | None) -> None:
+        """A call of that case comes next: should the process end in it, the state file says which it was."""
+        if case != self.case:
+            self.case = case
+            self.write(self.note)
 
     def skip(self, stage: StageName, detail: str) -> None:
         self.done[stage] = Stage(stage, "not_run", detail)
@@ -55,8 +66,9 @@ class Journal:
         self.write("", detail)
 
     def write(self, note: str, detail: str = EARLIER) -> None:
+        self.note = note
         self.observation = replace(self.observation, stages=stages_after(self.done, detail))
-        write_json(self.state_path, State(self.doing, note, self.observation))
+        write_json(self.state_path, State(self.doing, note, self.observation, self.case, self.cases))
 
 
 def told(error: BaseException, root: str) -> str:

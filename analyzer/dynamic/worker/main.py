@@ -22,12 +22,17 @@ from tcready.dynamic.worker.request import Work, read_work
 def main() -> int:
     request_path, state_path, faults_path = sys.argv[1:4]
     _die_with_the_launcher()
+    rank = os.environ.get("RANK", "0") if "TORCHELASTIC_RUN_ID" in os.environ else "0"
+    if rank != "0":  # the first one observes; what the others say is asked only where it never could
+        state_path, faults_path = f"{state_path}.rank{rank}", f"{faults_path}.rank{rank}"
     # Kept open on purpose: the fault handler writes to it when the process is about to die.
     faults = open(faults_path, "w", encoding="utf-8")  # noqa: SIM115
     faulthandler.enable(faults)
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, faults)
     work = read_work(request_path)
+    if work.processes:
+        os.chdir(work.root)
     convention = None if work.inputs else _convention(work)
     journal = Journal(
         work, "--inputs" if work.inputs else convention.label if convention else None, state_path
@@ -45,6 +50,8 @@ def main() -> int:
         run(work, convention, journal)
     except StageFailedError:
         journal.close()
+        # One of several that gives up would be waited for by the others in the next collective.
+        return 1 if work.processes else 0
     return 0
 
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tcready.dynamic.worker.frames import Names, enclosing, is_user_file, plain_name
 from tcready.dynamic.worker.ops import Owners, Site
-from tcready.dynamic.worker.private import BreakEvent, Place, RecompileEvent, Record, SkipEvent, break_id
+from tcready.dynamic.worker.private import (
+    DDP_OWN,
+    BreakEvent,
+    Place,
+    RecompileEvent,
+    Record,
+    SkipEvent,
+    break_id,
+    shortened,
+    torch_folder,
+)
 from tcready.schema import FATES, Action, BreakSite, Fate, Frame, FrameFate, Graph, Recompile, SkippedFrame
 
 STACK_LINE = re.compile(r'^\s*File "(.+?)", line (\d+)(?:, in (.+))?$', re.MULTILINE)
@@ -18,6 +29,8 @@ GB_LINK = re.compile(r"/gb(\d{4})\.html")
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """Where an object lies in memory, in a repr: it says nothing, and differs from run to run."""
 GUARD_PLACE = re.compile(r"# ([^#\s][^#\n]*?\.py):(\d+) in (\S+)")
+FIRST_USE = " (user code shown is first use of this value"
+"""What Dynamo writes behind the line of a guard that no user code asked for."""
 WEIGHT: tuple[Action, ...] = ("resume", "skip_rest", "skip_frame_unlogged", "skip_frame")
 """Of several actions at one site the last of these is told: it costs most."""
 
@@ -102,7 +115,9 @@ def _broken_at(event: BreakEvent) -> tuple[RawFrame, list[RawFrame]] | None:
     _, marker, below = head.partition("User code traceback:")
     if not marker:
         _, marker, below = head.partition("in the following user code:")
-    return user_stack(parse_stack(below or head)) or _from_place(event, event.text)
+    found = user_stack(parse_stack(below or head)) or _from_place(event, event.text)
+    inside_torch = found is not None and not is_user_file(found[0][0])
+    return None if inside_torch and any(text in event.text for text in DDP_OWN) else found
 
 
 def _logged(event: BreakEvent, names: Names, case: str | None) -> BreakSite | None:
@@ -250,8 +265,10 @@ def _recompile(event: RecompileEvent, names: Names, case: str | None, identical:
         found = user_stack([frame for frame in parse_stack(reason) if is_user_file(frame[0])])
         if found:
             lines[names.frame(*found[0])] = None
-        elif (match := GUARD_PLACE.search(reason)) and place.path.endswith(f"/{match[1]}"):
-            lines[names.frame(place.path, int(match[2]), match[3])] = None
+            continue
+        for shown, line, symbol in _guard_places(reason):
+            if path := _guard_file(shown, place, names):
+                lines[names.frame(path, line, symbol)] = None
     return Recompile(
         names.path(place.path),
         place.line,
@@ -262,6 +279,22 @@ def _recompile(event: RecompileEvent, names: Names, case: str | None, identical:
         names.origin(place.path),
         tuple(lines),
     )
+
+
+def _guard_places(reason: str) -> list[RawFrame]:
+    """The lines a guard names; the line of a value's first use, where Dynamo says that it is no more than that, only
+    where there is no other.
+    """
+    found = list(GUARD_PLACE.finditer(reason))
+    code = [match for match in found if not reason.startswith(FIRST_USE, match.end())]
+    return [(match[1], int(match[2]), match[3]) for match in code or found]
+
+
+def _guard_file(shown: str, place: Place, names: Names) -> str | None:
+    """The file that a guard names: the frame's own, one named before, or one of torch."""
+    torch_file = os.path.join(torch_folder(), shown)
+    known = (place.path, *names.sources.values(), *([torch_file] if os.path.isfile(torch_file) else []))
+    return next((path for path in known if shortened(path) == shown), None)
 
 
 def join_recompiles(found: tuple[Recompile, ...]) -> tuple[Recompile, ...]:

@@ -7,7 +7,7 @@ import inspect
 import re
 import time
 import types
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,11 +53,16 @@ class Tally:
     """How many dispatches, and how many seconds they took."""
 
     ops: Counter[Any] = field(default_factory=Counter)
-    seconds: Counter[Any] = field(default_factory=Counter)
+    seconds: defaultdict[Any, float] = field(default_factory=lambda: defaultdict(float))
+
+    @property
+    def seconds_in_all(self) -> float:
+        return sum(self.seconds.values())
 
     def add(self, other: Tally) -> None:
         self.ops.update(other.ops)
-        self.seconds.update(other.seconds)
+        for key, spent in other.seconds.items():
+            self.seconds[key] += spent
 
 
 @dataclass
@@ -100,7 +105,11 @@ class Clock:
         before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         before.record()
         self._pending.append((before, after, into))
-        return after.record
+
+        def behind() -> None:
+            after.record()
+
+        return behind
 
     def close(self) -> None:
         """Reads the device's events; to be called once the work is queued."""
@@ -317,7 +326,7 @@ def module_tree(model: Any, counts: Counts, names: Names, compiled: bool) -> tup
     )
 
 
-def _below(counts: Counter[str], name: str) -> Any:
+def _below(counts: Mapping[str, Any], name: str) -> Any:
     inside = f"{name}." if name else ""
     return sum(count for key, count in counts.items() if key == name or key.startswith(inside))
 

@@ -10,9 +10,11 @@ import contextlib
 import inspect
 import json
 import logging
+import os
 import re
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -22,7 +24,7 @@ import torch._dynamo
 import torch._guards
 from torch._dynamo import convert_frame, exc
 from torch._dynamo import utils as dynamo_utils
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ ERROR_SUPPRESSED = "an error was suppressed during compilation"
 NO_TENSORS = "no tensor-related objects found in frame"
 GENERATOR = "Attempt to trace generator"
 RECOMPILE_LIMIT = "Dynamo recompile limit exceeded"
+DDP_OWN = ("DistributedDataParallel._inside_ddp_forward", "/torch/nn/parallel/distributed.py")
+"""DDP's own forward always breaks, on purpose: behind the first the module is compiled under DDPOptimizer."""
 MANY = 1_000_000
 
 
@@ -102,10 +106,12 @@ class SkipEvent:
 
 @dataclass(frozen=True)
 class RecompileEvent:
-    """For each cached entry the first guard that failed: Dynamo's check stops there."""
+    """For each cached entry the first guard that failed: Dynamo's check stops there. With `every_guard` of
+    `recording`, all that failed. `kept`: the frame was compiled again; not so at the recompile limit."""
 
     place: Place
     reasons: tuple[str, ...]
+    kept: bool = True
 
 
 @dataclass(frozen=True)
@@ -196,12 +202,12 @@ def _listening(logger: logging.Logger, handler: logging.Handler, quiet: bool) ->
 
 
 @contextlib.contextmanager
-def recording(record: Record) -> Iterator[None]:
+def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
     """Write into `record` all that Dynamo does with frames meanwhile. Files are never written.
 
     Breaks, recompiles and traced lines come from Dynamo's own logs. Which frame was given up on, and which
     without a word, no log tells: for that `ConvertFrame.__call__`, through which every frame goes, is wrapped
-    for as long as this lasts.
+    for as long as this lasts. `every_guard`: for each recompile ask every guard of the entries that failed.
     """
     log = torch._logging
     structured = _Structured()
@@ -222,7 +228,8 @@ def recording(record: Record) -> Iterator[None]:
             rest = differences().skip_rest
             record.breaks += [BreakEvent(text, place, not kept, rest in text) for text in texts]
             record.recompiles += [
-                RecompileEvent(place, reasons) for reasons in structured.recompiles[recompiles:]
+                RecompileEvent(place, _every_guard(frame, reasons) if every_guard else reasons, kept)
+                for reasons in structured.recompiles[recompiles:]
             ]
             new_rows = dynamo_utils.get_compilation_metrics()[rows:]
             if kept:
@@ -242,6 +249,108 @@ def recording(record: Record) -> Iterator[None]:
         convert_frame.ConvertFrame.__call__ = watched
         stack.callback(setattr, convert_frame.ConvertFrame, "__call__", convert)
         yield
+
+
+RELATIONAL = frozenset(
+    {"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING", "SYMBOLIC_SHAPE_GUARD"}
+)
+"""Guards over several values: each keeps count between its calls, so it cannot be asked alone."""
+LOCAL = re.compile(r"L\[\s*['\"](.*?)['\"]\s*\]")
+"""A local of the guarded frame; Dynamo's own reasons name it without this."""
+
+
+def _every_guard(frame: Any, reasons: tuple[str, ...]) -> tuple[str, ...]:
+    """The reasons that Dynamo logged, and behind each those of all other guards of its entry that fail as well.
+
+    The entries' guards are asked once more, after the conversion: it runs nothing of the frame, so the locals
+    are those of the check. A reason of one guard is spelled as Dynamo spells it, with the source line it guards
+    behind a `#`.
+    """
+    # Nothing here may end the user's run: where what is private is otherwise, Dynamo's own reasons stand.
+    with contextlib.suppress(Exception):
+        entries = torch._C._dynamo.eval_frame._debug_get_cache_entry_list(frame.f_code)
+        managers = {str(entry.compile_id): entry.guard_manager for entry in entries}
+        told: dict[str, str] = {}
+        for reason in reasons:
+            name, _, first = reason.partition(": ")
+            told.setdefault(_spelled(reason), reason)
+            for text in _failing(managers[name], frame.f_locals) if name in managers else ():
+                other = f"{name}: {text}"
+                # Of two that say the same, the one that names its source line.
+                named = "\n" not in first and _spelled(other) == _spelled(reason)
+                if named or _spelled(other) not in told:
+                    told[_spelled(other)] = other
+        return tuple(told.values())
+    return reasons
+
+
+def _spelled(reason: str) -> str:
+    """A reason without the source line behind it."""
+    return re.split(r"\s{2,}#", reason.split("\n")[0])[0].strip()
+
+
+def _failing(manager: Any, values: dict[str, Any]) -> Iterator[str]:
+    """Every guard of one entry that fails for the locals `values`, in one line each."""
+    root = getattr(manager, "root", None)
+    if root is None or manager.global_scope is None:  # an entry that was invalidated
+        return
+    scope = {"L": values, "G": manager.global_scope["G"], **(manager.closure_vars or {})}
+    known = dict(manager.global_scope)
+    for node, path in _guarded(root, ()):
+        for guard in node.get_leaf_guards():
+            kind = type(guard).__name__
+            if kind in RELATIONAL:
+                continue
+            try:
+                value = values if node is root else eval(node.get_source(), known, scope)  # noqa: S307
+                holds = guard(value)
+            except Exception:  # noqa: S112  the value is gone, which an earlier guard says
+                continue
+            if not holds:
+                yield from _said(guard, kind, root, path, known, scope)
+    for guard in root.get_epilogue_lambda_guards():
+        with contextlib.suppress(Exception):
+            if not guard(values):
+                yield from _said(guard, "", root, (), known, scope)
+
+
+def _guarded(node: Any, above: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """Every node of a tree of guards, with the sources of the nodes down to it."""
+    path = (*above, node.get_source())
+    yield node, path
+    if hasattr(node, "get_key_value_managers"):
+        for pair in node.get_key_value_managers().values():
+            for child in pair:
+                if child is not None:
+                    yield from _guarded(child, path)
+    for child in node.get_child_managers():
+        yield from _guarded(child, path)
+
+
+def _said(
+    guard: Any, kind: str, root: Any, path: tuple[str, ...], known: dict[str, Any], scope: dict[str, Any]
+) -> Iterator[str]:
+    """What one failed guard says, a line for each part of it that fails."""
+    parts = [str(part) for part in guard.verbose_code_parts()]
+    if kind == "TENSOR_MATCH" and parts:
+        # Its own text is the whole check; which property differs, a check of this branch alone tells.
+        branch = root.clone_manager(lambda node: node.get_source() in path)
+        found = branch.check_verbose(scope["L"])
+        comment = re.search(r"\s{2}# .*$", parts[0], re.DOTALL)
+        if not found.result and len(found.verbose_code_parts) == 1:
+            parts = [found.verbose_code_parts[0] + (comment[0] if comment else "")]
+    if len(parts) > 1:
+        parts = [part for part in parts if not _holds(part, known, scope)]
+    for part in parts:
+        yield LOCAL.sub(r"\1", " ".join(part.split("\n")))
+
+
+def _holds(part: str, known: dict[str, Any], scope: dict[str, Any]) -> bool:
+    """Whether one part of a guard holds, evaluated as Dynamo does it for its own log."""
+    try:
+        return eval(part, known, scope) is not False  # noqa: S307
+    except Exception:
+        return True
 
 
 def _compiled(row: Any, place: Place) -> CompiledFrame:
@@ -280,9 +389,14 @@ def reset() -> None:
     torch._dynamo.reset()
 
 
-def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What `torch._dynamo.explain` says of one call; it resets Dynamo before and after."""
-    return torch._dynamo.explain(function)(*args, **kwargs)
+def explaining(backend: Callable[..., Any]) -> Any:
+    """`backend` with what `torch._dynamo.explain` collects around it: its `output()` is explain's answer.
+
+    One run is then both explain's and the recorded one; explain itself would compile everything once more.
+    """
+    from torch._dynamo.backends.debugging import ExplainWithBackend
+
+    return ExplainWithBackend(backend)
 
 
 def flags() -> dict[str, Any]:
@@ -336,6 +450,22 @@ def ddp_splits(seen: Callable[[tuple[int, ...]], None]) -> Iterator[None]:
         DDPOptimizer.compile_fn = compile_fn
 
 
+def torch_folder() -> str:
+    return str(os.path.dirname(torch.__file__))
+
+
+def shortened(path: str) -> str:
+    """A file as Dynamo's guards name it: without what it shares with torch's folder, and one character more.
+
+    As `torch.utils._traceback.shorten_filename` does: of a path that shares the root alone, `/tmp/a.py`, it leaves
+    `mp/a.py`.
+    """
+    try:
+        return path[len(os.path.commonpath([path, torch_folder()])) + 1 :]
+    except ValueError:  # another drive
+        return path
+
+
 def driver_version() -> str | None:
     """The NVIDIA driver's version, as the kernel module tells it."""
     with contextlib.suppress(OSError), open("/proc/driver/nvidia/version", encoding="utf-8") as file:
@@ -361,7 +491,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        done = self.seen()
+        # `record_function` dispatches too, in DDP's forward for one; it computes nothing.
+        done = None if func.namespace == "profiler" else self.seen()
         result = func(*args, **(kwargs or {}))
         if done is not None:
             done()
@@ -399,9 +530,276 @@ def compile_id() -> str | None:
     return None if found is None else str(found)
 
 
+def aot_backend(
+    forward: Callable[..., Any], backward: Callable[..., Any], inference: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A backend that has AOTAutograd split each graph; each compiler is given a graph and its example inputs.
+
+    Raises ImportError where torch has it elsewhere. Loading it takes most of a second: only where it is asked for.
+    """
+    from torch._dynamo.backends.common import aot_autograd
+
+    return aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=inference)  # type: ignore[no-any-return]
+
+
+def inner_error(error: BaseException) -> BaseException:
+    """What a backend raised, out of what Dynamo makes of it; its first line says nothing."""
+    found = getattr(error, "inner_exception", None)
+    return found if isinstance(found, BaseException) else error
+
+
+def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What AOTAutograd calls with one list of arguments."""
+    from torch._functorch.aot_autograd import make_boxed_func
+
+    return make_boxed_func(function)  # type: ignore[no-any-return]
+
+
 def calling_frames() -> Iterator[types.FrameType]:
     """Python frames outside of torch, innermost first, from the caller's caller on."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+# Inductor
+
+
+@dataclass
+class InductorRecord:
+    """What Inductor did while `inductor_recording` was on."""
+
+    kernels: int = 0
+    extern_calls: int = 0
+    fallbacks: Counter[str] = field(default_factory=Counter)
+    """Operators for which Inductor has no code of its own; not told of a graph that came from the cache."""
+    cache_hits: int = 0
+    cache_misses: int = 0
+    cudagraphs: int = 0
+    """CUDA graphs recorded."""
+    skips: list[str] = field(default_factory=list)
+    """Why CUDA graphs were skipped, as logged; each may end in the stack of the operation behind it."""
+
+
+COUNTED = {
+    "extern_calls": "extern_calls",
+    "cache_hits": "fxgraph_cache_hit",
+    "cache_misses": "fxgraph_cache_miss",
+}
+"""Fields of InductorRecord by their names in `counters["inductor"]`."""
+HEADER_FOLDERS = {"_HEADER_DIR": "headers", "_HEADER_LOCK_DIR": os.path.join("headers", "locks")}
+"""Constants of `torch._inductor.codecache`, and the folders below the cache that stand for them."""
+CUDAGRAPH_LOGGERS = (
+    "torch._inductor.cudagraph_utils",
+    "torch._inductor.cudagraph_trees",
+    "torch._inductor.compile_fx",
+    "torch._inductor.scheduler",
+)
+UNCAPTURED_NODE, UNCAPTURED_STACK = "    %s: %s", "         %s"
+"""Formats of the scheduler's lines on an operation that it keeps out of CUDA graphs, and on that one's stack."""
+
+
+class _CudaGraphs(logging.Handler):
+    """Collects skips and recordings from the `cudagraphs` log."""
+
+    def __init__(self, record: InductorRecord) -> None:
+        super().__init__(logging.DEBUG)
+        self.found = record
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.levelno >= logging.WARNING or (record.msg == UNCAPTURED_NODE and "reason=" in text):
+            self.found.skips.append(text.strip())
+        elif record.msg == UNCAPTURED_STACK and self.found.skips:
+            self.found.skips[-1] += f"\n{text}"
+        elif "Recording function" in text:
+            self.found.cudagraphs += 1
+
+
+@contextlib.contextmanager
+def inductor_recording(record: InductorRecord) -> Iterator[None]:
+    """Write into `record` what Inductor compiles meanwhile.
+
+    Fallbacks stand in no log with their names: `FallbackKernel.create`, through which each goes, is wrapped.
+    """
+    from torch._inductor import ir, metrics
+
+    counters = dynamo_utils.counters["inductor"]
+    before = {name: counters[name] for name in COUNTED.values()}
+    kernels = metrics.generated_kernel_count
+    create = ir.FallbackKernel.__dict__["create"]
+
+    def watched(cls: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        record.fallbacks[str(kernel).removesuffix(".default")] += 1
+        return create.__func__(cls, kernel, *args, **kwargs)
+
+    dynamo_utils.set_compilation_metrics_limit(MANY)
+    dynamo_utils.clear_compilation_metrics()
+    with contextlib.ExitStack() as stack:
+        for name in CUDAGRAPH_LOGGERS:
+            logger = torch._logging.getArtifactLogger(name, "cudagraphs")
+            stack.enter_context(_listening(logger, _CudaGraphs(record), quiet=True))
+        ir.FallbackKernel.create = classmethod(watched)
+        stack.callback(setattr, ir.FallbackKernel, "create", create)
+        try:
+            yield
+        finally:
+            record.kernels += metrics.generated_kernel_count - kernels
+            for field_name, name in COUNTED.items():
+                setattr(record, field_name, getattr(record, field_name) + counters[name] - before[name])
+            rows = dynamo_utils.get_compilation_metrics()
+            told = (getattr(row, "cudagraph_skip_reason", None) for row in rows)
+            record.skips += [reason for reason in told if reason and reason not in record.skips]
+
+
+@contextlib.contextmanager
+def inductor_cache(folder: str) -> Iterator[None]:
+    """Have Inductor and Triton keep everything in `folder`; no worker process of theirs is left behind."""
+    from torch._inductor import async_compile, codecache
+    from torch._inductor.utils import clear_caches
+
+    # Precompiled headers go to a folder that is fixed at import, whatever the environment says.
+    headers = {name: getattr(codecache, name) for name in HEADER_FOLDERS if hasattr(codecache, name)}
+    values = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
+    # Where it is set, Inductor downloads a compiler if there is none.
+    values_before = {name: os.environ.pop(name, None) for name in (*values, "TORCH_INDUCTOR_INSTALL_GXX")}
+    os.environ.update(values)
+    for name in headers:
+        setattr(codecache, name, os.path.join(folder, HEADER_FOLDERS[name]))
+    clear_caches()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Exception):
+            async_compile.shutdown_compile_workers()
+        clear_caches()
+        for name, value in headers.items():
+            setattr(codecache, name, value)
+        with contextlib.suppress(AttributeError):
+            codecache._precompile_header.cache_clear()  # it knows headers by paths that are gone
+        for name, value in values_before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def forget_compiled() -> None:
+    """Only the files of the cache are left of what Dynamo and Inductor compiled."""
+    from torch._inductor.utils import clear_caches
+
+    torch._dynamo.reset()
+    clear_caches()
+
+
+def cpp_compiler() -> str | None:
+    """The C++ compiler that Inductor would call, None where there is none."""
+    from torch._inductor import cpp_builder
+
+    try:
+        return str(cpp_builder.get_cpp_compiler())
+    except (RuntimeError, OSError):  # InvalidCxxCompiler is a RuntimeError
+        return None
+
+
+def has_triton_package() -> bool:
+    from torch.utils import _triton
+
+    return bool(_triton.has_triton_package())
+
+
+def eager_random() -> contextlib.AbstractContextManager[Any]:
+    """Inductor draws the random numbers that eager code draws, at the price of a fallback for each."""
+    from torch._inductor import config
+
+    found: contextlib.AbstractContextManager[Any] = config.patch(fallback_random=True)
+    return found
+
+
+# Operators and their registration
+
+
+TORCH_NAMESPACES = frozenset(
+    "_c10d_functional _c10d_functional_autograd _dtensor _inductor_test _native _quantized _test aten c10d "
+    "c10d_functional debug_mode_ops debugprims export flex_lib fsdp higher_order inductor inductor_prims mkl mkldnn "
+    "mkldnn_prepacked onednn onnx onnx_symbolic prim prims profiler quantization quantized quantized_decomposed "
+    "rngprims sparse static_runtime streams symm_mem".split()
+)
+"""Of torch 2.13, by `torch._C._dispatch_get_all_op_names`, before and after Inductor was loaded."""
+AUTOGRAD_KEYS = ("Autograd", "AutogradCPU", "AutogradCUDA", "AutogradOther", "CompositeImplicitAutograd")
+
+
+class OperatorMode(TorchDispatchMode):  # type: ignore[misc]
+    """Calls `seen` with each operator that is not torch's own, its arguments, and what calls it.
+
+    `seen(operator, args, kwargs, call)` answers for `call()`: it gives the operator's result.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(
+        self, seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
+    ) -> None:
+        super().__init__()
+        self.seen = seen
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "namespace", "aten") in TORCH_NAMESPACES:
+            return func(*args, **(kwargs or {}))
+        return self.seen(func, args, kwargs or {}, lambda: func(*args, **(kwargs or {})))
+
+
+def operator_name(operator: Any) -> str:
+    """`mylib::gate`, with the overload where there is more than the default one."""
+    return str(operator.name())
+
+
+def operator_schema(operator: Any) -> str:
+    return str(operator._schema)
+
+
+def operator_arguments(operator: Any) -> tuple[str, ...]:
+    return tuple(argument.name for argument in operator._schema.arguments)
+
+
+def unseen() -> contextlib.AbstractContextManager[Any]:
+    """What is dispatched inside is seen by no mode: tcready's own work is not counted as the model's."""
+    found: contextlib.AbstractContextManager[Any] = _disable_current_modes()
+    return found
+
+
+def graph_node_stack(frame: types.FrameType) -> str | None:
+    """The user's stack, as text, of the graph node that this frame runs; None where it runs none."""
+    if not isinstance(frame.f_locals.get("self"), torch.fx.Interpreter):
+        return None
+    node = frame.f_locals.get("n")
+    return str(node.meta.get("stack_trace") or "") if isinstance(node, torch.fx.Node) else None
+
+
+def has_fake_kernel(operator: Any) -> bool:
+    """Whether Dynamo can learn the shape of an operator's result without running it."""
+    from torch._library import utils
+
+    if hasattr(utils, "has_fake_kernel"):
+        return bool(utils.has_fake_kernel(operator))
+    # Before that helper: the same questions, but for operators that need no kernel since they only mutate.
+    name = operator._name
+    keys = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "Meta")
+    if any(torch._C._dispatch_has_kernel_for_dispatch_key(name, key) for key in keys):
+        return True
+    entry = torch._library.simple_registry.singleton.find(name)
+    return entry.fake_impl.kernel is not None
+
+
+def has_autograd(operator: Any) -> bool:
+    """Whether a gradient flows through an operator: a formula is registered, not only the key."""
+    from torch._library import custom_ops
+
+    definition = custom_ops._maybe_get_opdef(operator._name)
+    if definition is not None:  # torch.library.custom_op takes the key for every operator
+        return getattr(definition, "_backward_fn", None) is not None
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(operator._name, key) for key in AUTOGRAD_KEYS)

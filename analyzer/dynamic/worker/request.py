@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 from tcready.schema import STAGES, Mode, Observation, Stage, StageName, as_json, from_json
 
+DROPPED_PREFIXES = ("TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE", "TORCHINDUCTOR_")
+"""Environment variables that would change what Dynamo does or says."""
+
 
 @dataclass(frozen=True)
 class Extra:
@@ -39,6 +42,14 @@ class Work:
     autocast: str | None = None
     """The dtype of `torch.autocast` around every call; None: no autocast."""
     extra: Extra = field(default_factory=Extra)
+    weights: tuple[tuple[str, float], ...] = ()
+    """Weights of named cases; they win over those that the inputs give."""
+    synthesise: bool = False
+    """Make inputs up where nothing gives them."""
+    processes: int | None = None
+    """How many of these run together, each knowing its rank by the environment; None: this one alone."""
+    leave_out: tuple[str, ...] = ()
+    """Named cases that ended an earlier worker of this run."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,10 @@ class State:
     doing: StageName | None
     note: str
     observation: Observation
+    case: str | None = None
+    """The named case under way, or the one that the stage which failed was in."""
+    cases: tuple[str, ...] = ()
+    """The named cases of this worker."""
 
 
 def read_work(path: str) -> Work:

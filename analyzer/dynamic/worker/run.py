@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import importlib.metadata
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import narrate, private
+from tcready.dynamic.worker import (
+    backend,
+    distributed,
+    foreign,
+    narrate,
+    private,
+    shapes,
+    synthesis,
+    training,
+)
 from tcready.dynamic.worker.convention import Convention
+from tcready.dynamic.worker.foreign import Foreign
 from tcready.dynamic.worker.frames import Names, line_sets
 from tcready.dynamic.worker.intents import intents
 from tcready.dynamic.worker.journal import NOT_ASKED, Journal, StageFailedError, told
 from tcready.dynamic.worker.lines import executed_lines
 from tcready.dynamic.worker.ops import Clock, CountingBackend, Counts, counted_eager, module_tree
+from tcready.dynamic.worker.originals import compile_callable, replaced, snapshot
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.target import (
@@ -36,7 +48,16 @@ from tcready.dynamic.worker.target import (
     open_path,
     parse_spec,
 )
-from tcready.schema import BreakSite, Cost, Coverage, Explain, Recompile, StageName
+from tcready.schema import (
+    SYNTHESISED,
+    BreakSite,
+    CaseCoverage,
+    Cost,
+    Coverage,
+    Explain,
+    ShapeStudy,
+    StageName,
+)
 
 SEED_CALL = 1
 CALLS = ("cold", "second", "warm")
@@ -56,6 +77,8 @@ class Run:
     names: Names
     build: Callable[[], Any]
     cases: tuple[Case, ...]
+    foreign: Foreign = field(default_factory=Foreign)
+    """Operators and functions of others that were met."""
     extra_since: float | None = None
     """When the first phase of `Extra` began, by time.monotonic."""
 
@@ -64,29 +87,81 @@ class Run:
         if self.extra_since is None:
             self.extra_since = time.monotonic()
         budget = self.work.extra.budget
-        return None if budget is None else budget - (time.monotonic() - self.extra_since)
+        if budget is None:
+            return None
+        return distributed.agreed(budget - (time.monotonic() - self.extra_since), self.work)
 
 
 def run(work: Work, convention: Convention | None, journal: Journal) -> None:
     """Climb from import to parity; the journal has every stage. StageFailedError where one ended it."""
+    asked = work.device
+    work = distributed.placed(replace(work, device=device_of(asked)))
     journal.add(environment=environment(work))
+    if work.extra.shapes:
+        journal.add(shapes=ShapeStudy(cut=("not run: an earlier stage failed",)))
     missing = missing_device(work.device)
     if missing:
         journal.skip("import", missing)
         journal.close(missing)
         return
     names = Names(work.root, work.own_packages)
+    whole = snapshot()
     module, value, inputs = _import(work, convention, journal)
-    this = _build(work, convention, journal, names, module, value, inputs)
+    this = _build(work, convention, journal, names, module, value, inputs, asked == "auto")
     journal.add(environment=environment(work))
+    if patched := replaced(whole):
+        more = f" and {len(patched) - 3} more" if len(patched) > 3 else ""
+        journal.warn(f"the code replaces {', '.join(patched[:3])}{more}: what ran is a patched torch")
     reference = _eager(this)
-    outputs = _capture(this)
+    _sources(this)
+    foreign.tell(this)
+    try:
+        outputs = _capture(this)
+    except StageFailedError:
+        _sources(this)
+        _foreign(this)  # an operator without a fake kernel is often why
+        raise
     _fullgraph(this)
-    journal.skip("backend", NOT_ASKED)
     _parity(this, reference, outputs)
+    training.rest(this, functools.partial(call, this))
     journal.skip("speed", NOT_ASKED)
-    journal.add(sources=tuple(sorted(names.sources.items())))
+    # The last that compile anything: they run generated and foreign code, which may end the process.
+    _sources(this)  # a crash in what follows leaves them behind
+    _backend(this)
+    _foreign(this)
+    _sources(this)
+    _shapes(this)
+    _sources(this)
+    distributed.end(work)
     journal.close()
+
+
+def _sources(this: Run) -> None:
+    sources = tuple(sorted(this.names.sources.items()))
+    this.journal.add(sources=sources, digests=digests(sources))
+
+
+def _shapes(this: Run) -> None:
+    """The shape study, where it was asked for; no stage, and the last: an index out of range may lose the device."""
+    if this.work.extra.shapes:
+        shapes.study_shapes(
+            this, functools.partial(call, this), lambda error: compile_error(error, CALLS[0], this)
+        )
+
+
+def _backend(this: Run) -> None:
+    """The stage `backend`, where it was asked for."""
+    if not this.work.extra.backend:
+        this.journal.skip("backend", NOT_ASKED)
+        return
+    backend.stage(this, functools.partial(call, this), lambda error: compile_error(error, CALLS[0], this))
+
+
+def _foreign(this: Run) -> None:
+    """Operators and functions of others: what is lacking of each, and what opcheck says of them."""
+    foreign.functions(this, functools.partial(call, this))
+    foreign.tell(this)
+    foreign.check(this)
 
 
 @contextlib.contextmanager
@@ -137,17 +212,30 @@ def _build(
     module: ModuleType,
     value: Any,
     inputs: Any,
+    device_found: bool,
 ) -> Run:
+    made_up = work.synthesise and inputs is None and convention is None
     init = getattr(module, "get_init_inputs", None)
+    if not callable(init):
+        init = synthesis.init_of(value) if made_up else None
     with _stage(journal, "build", work.root):
+        distributed.begin(work)
 
         def build_anew() -> Any:
-            return build(value, init if callable(init) else None, work)
+            return build(value, init, work)
 
         model = build_anew()
-        given, where = inputs_of(inputs, module, convention, lambda: model)
-        found = cases(given, where, work)
-        journal.end("pass", _size(model))
+        if made_up:
+            journal.write("build, looking for inputs")
+            made = synthesis.synthesise(model, work, lambda error: told(error, work.root))
+            journal.add(convention=f"{SYNTHESISED}{made.label}")
+            journal.warn(f"nobody gave the inputs: made up were {made.label}")
+            given, where = made.case, made.label
+        else:
+            given, where = inputs_of(inputs, module, convention, lambda: model)
+        found = tuple(case for case in cases(given, where, work) if case.name not in work.leave_out)
+        journal.cases = tuple(case.name for case in found if case.name is not None)
+        journal.end("pass", _size(model) + (f"; device auto: {work.device}" if device_found else ""))
     return Run(work, journal, names, build_anew, found)
 
 
@@ -162,6 +250,7 @@ def call(
     this: Run, function: Callable[..., Any], case: Case, *watchers: contextlib.AbstractContextManager[Any]
 ) -> Any:
     """One call with fresh inputs and the seed of every call; the watchers see the call and nothing else."""
+    this.journal.at(case.name)
     inputs = fresh(case)
     torch.manual_seed(SEED_CALL)
     with contextlib.ExitStack() as stack:
@@ -190,7 +279,8 @@ def _eager(this: Run) -> list[Any]:
             with torch.compiler.set_stance("force_eager"):
                 outputs.append(call(this, model, case, executed_lines(lines)))
                 try:
-                    call(this, model, case, executed_lines(lines), counted_eager(model, counts))
+                    counting = counted_eager(model, counts)
+                    call(this, model, case, executed_lines(lines), counting, this.foreign.watch(case))
                 except Exception as error:
                     this.journal.warn(f"operations were not counted by module: {told(error, this.work.root)}")
         this.journal.add(
@@ -203,24 +293,34 @@ def _eager(this: Run) -> list[Any]:
 
 
 def _capture(this: Run) -> list[Any]:
-    """Run under explain and then three times compiled; the outputs of the cold compiled call per case."""
+    """Three compiled calls, the cold one under what explain collects; the outputs of that one, per case."""
     outputs = []
     counts = Counts()
+    by_case: list[tuple[Case, Counts]] = []
+    splits: list[tuple[str | None, tuple[int, ...]]] = []
     traced: set[tuple[str, int]] = set()
     with _stage(this.journal, "capture", this.work.root, "capture under torch._dynamo.explain"):
         for case in this.cases:
-            _explain(this, case, traced)
-            this.journal.write(f"capture, compiled{_label(case)}")
+            this.journal.write(f"capture under torch._dynamo.explain{_label(case)}")
             private.reset()
             model = this.build()
             backend = CountingBackend(model, this.work.device)
-            compiled = torch.compile(model, backend=backend)
+            explained = private.explaining(backend)
+            compiled = compile_callable(distributed.wrapped(model, this.work), backend=explained)
             cold = private.Record()
             for name in CALLS:
                 record = cold if name == CALLS[0] else private.Record()
-                counting = [backend.count()] if name == CALLS[-1] else []
+                counting = [backend.count(), this.foreign.watch(case)] if name == CALLS[-1] else []
+                splitting = distributed.splitting(splits, case.name, this.work)
                 try:
-                    result = call(this, compiled, case, private.recording(record), *counting)
+                    result = call(
+                        this,
+                        compiled,
+                        case,
+                        private.recording(record, every_guard=True),
+                        splitting,
+                        *counting,
+                    )
                 except Exception as error:
                     _add(this, record, case, name)
                     raise RunError(compile_error(error, name, this)) from error
@@ -228,8 +328,10 @@ def _capture(this: Run) -> list[Any]:
                 _add(this, record, case, name)
                 if name == CALLS[0]:
                     outputs.append(result)
+                    if this.journal.observation.explain is None:
+                        this.journal.add(explain=_explained(explained.output()))
                     backend.owners = narrate.owners(record, this.names)
-            if backend.counts.total.seconds.total() < QUICK:
+            if distributed.agreed(backend.counts.total.seconds_in_all, this.work) < QUICK:
                 with contextlib.suppress(Exception):  # it ran three times before: without it, the times stand
                     call(this, compiled, case, backend.time_again())
             seen = narrate.graphs(cold, this.names, this.work.mode, case.name, backend.owned)
@@ -238,8 +340,10 @@ def _capture(this: Run) -> list[Any]:
                 graphs=(*this.journal.observation.graphs, *seen),
             )
             counts.add(backend.counts)
+            by_case.append((case, backend.counts))
         this.journal.add(
-            coverage=coverage(counts, this.work.device),
+            coverage=weighted(coverage(counts, this.work.device), by_case),
+            ddp=distributed.observed(model, this.work, splits),
             modules=module_tree(model, counts, this.names, True),
             traced=line_sets(traced, this.names),
         )
@@ -250,10 +354,34 @@ def _capture(this: Run) -> list[Any]:
 def coverage(counts: Counts, device: str) -> Coverage | None:
     """None where the call dispatched nothing at all."""
     total, captured = counts.total.ops.total(), counts.captured.ops.total()
-    spent = counts.total.seconds.total()
-    time_share = counts.captured.seconds.total() / spent if spent else None
+    spent = counts.total.seconds_in_all
+    time_share = counts.captured.seconds_in_all / spent if spent else None
     return (
         Coverage(total, captured, captured / total, time_share, spent, Clock(device).name) if total else None
+    )
+
+
+def weighted(found: Coverage | None, by_case: Sequence[tuple[Case, Counts]]) -> Coverage | None:
+    """The coverage with that of each named case, its shares over calls as frequent as the weights say."""
+    if found is None or not any(case.name for case, _ in by_case):
+        return found
+
+    def over(of: Callable[[Counts], float]) -> float:
+        return sum(case.weight * of(counts) for case, counts in by_case)
+
+    told = []
+    for case, counts in by_case:
+        total, captured = counts.total.ops.total(), counts.captured.ops.total()
+        told.append(
+            CaseCoverage(case.name or "", case.weight, total, captured, captured / total if total else 0.0)
+        )
+    spent = over(lambda counts: counts.total.seconds_in_all)
+    return replace(
+        found,
+        share=over(lambda counts: counts.captured.ops.total())
+        / over(lambda counts: counts.total.ops.total()),
+        time_share=over(lambda counts: counts.captured.seconds_in_all) / spent if spent else None,
+        cases=tuple(told),
     )
 
 
@@ -268,22 +396,10 @@ def with_cost(sites: tuple[BreakSite, ...], case: str | None, counts: Counts) ->
     )
 
 
-def _explain(this: Run, case: Case, traced: set[tuple[str, int]]) -> None:
-    """Run under `torch._dynamo.explain` and record, in that same run, what it leaves out."""
-    record = private.Record()
-    model = this.build()
-    try:
-        explained = functools.partial(private.explain, model)
-        found = call(this, explained, case, private.recording(record))
-    except Exception as error:
-        this.journal.warn(f"torch._dynamo.explain raised {told(error, this.work.root)}")
-    else:
-        if this.journal.observation.explain is None:
-            reasons = tuple(str(item.reason).strip().split("\n")[0] for item in found.break_reasons)
-            told_by = Explain(found.graph_count, found.graph_break_count, reasons, found.op_count)
-            this.journal.add(explain=told_by)
-    traced |= record.traced
-    _add(this, record, case, "explain")
+def _explained(found: Any) -> Explain:
+    """What explain makes of the graphs and reasons that it collected."""
+    reasons = tuple(str(item.reason).strip().split("\n")[0] for item in found.break_reasons)
+    return Explain(found.graph_count, found.graph_break_count, reasons, found.op_count)
 
 
 def _add(this: Run, record: private.Record, case: Case, phase: str) -> None:
@@ -293,9 +409,7 @@ def _add(this: Run, record: private.Record, case: Case, phase: str) -> None:
     skipped = narrate.skipped_frames(record, this.names, case.name)
     known = {(frame.path, frame.line, frame.symbol, frame.case) for frame in seen.skipped_frames}
     fresh_skips = [item for item in skipped if (item.path, item.line, item.symbol, item.case) not in known]
-    again: tuple[Recompile, ...] = ()
-    if phase != "explain":
-        again = narrate.recompiles(record, this.names, case.name, phase == CALLS[-1])
+    again = narrate.recompiles(record, this.names, case.name, phase == CALLS[-1])
     this.journal.add(
         break_sites=narrate.union_sites(seen.break_sites, sites),
         skipped_frames=(*seen.skipped_frames, *fresh_skips),
@@ -342,7 +456,7 @@ def _fullgraph(this: Run) -> None:
     try:
         for case in this.cases:
             private.reset()
-            call(this, torch.compile(this.build(), backend="eager", fullgraph=True), case)
+            call(this, compile_callable(this.build(), backend="eager", fullgraph=True), case)
     except Exception as error:
         this.journal.end("fail", compile_error(error, CALLS[0], this))
     else:
@@ -355,6 +469,7 @@ def _parity(this: Run, reference: list[Any], outputs: list[Any]) -> None:
     """Eager against compiled outputs of the same seeds and inputs."""
     this.journal.begin("parity")
     compared = 0
+    told_of: list[str] = []
     for case, expected, actual in zip(this.cases, reference, outputs, strict=True):
         result = compare(expected, actual)
         compared += result.tensors
@@ -365,7 +480,16 @@ def _parity(this: Run, reference: list[Any], outputs: list[Any]) -> None:
             this.journal.end("fail", result.difference + _label(case))
             return
     if compared:
-        this.journal.end("pass", f"{_count(compared, 'tensor')} within tolerance")
+        told_of.append(_count(compared, "tensor"))
+    if this.work.mode == "train":
+        state, detail = training.parity(this, functools.partial(call, this))
+        if state == "fail":
+            this.journal.end("fail", detail)
+            return
+        if state == "pass":
+            told_of.append(detail)
+    if told_of:
+        this.journal.end("pass", f"{', '.join(told_of)} within tolerance")
     else:
         this.journal.end("not_run", "no tensor in the outputs")
 
@@ -374,6 +498,24 @@ def _again(this: Run, case: Case) -> Any:
     """The eager outputs of another build."""
     with torch.compiler.set_stance("force_eager"):
         return call(this, this.build(), case)
+
+
+def device_of(asked: str) -> str:
+    """The device asked for; for `auto` CUDA where it is there, else MPS, else the CPU."""
+    if asked != "auto":
+        return asked
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def digests(sources: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Display path and SHA-256 of each file that can be read."""
+    found = []
+    for shown, path in sources:
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            found.append((shown, hashlib.sha256(file.read()).hexdigest()))
+    return tuple(found)
 
 
 def missing_device(name: str) -> str | None:

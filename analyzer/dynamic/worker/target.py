@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import importlib
 import importlib.util
 import inspect
@@ -45,6 +46,8 @@ class Case:
     name: str | None
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    weight: float = 1.0
+    """How much of the calls this case stands for, in any unit."""
 
 
 def parse_spec(text: str) -> Spec:
@@ -191,13 +194,41 @@ def dtype_of(name: str) -> torch.dtype:
 
 def cases(value: Any, where: str, work: Work) -> tuple[Case, ...]:
     """The named cases of what `--inputs` or a convention gives, moved to the device. Raises RunError."""
-    if isinstance(value, Mapping) and set(value) == {"cases"} and isinstance(value["cases"], Mapping):
+    given: Mapping[str, Any] = {}
+    if _names_cases(value):
         found = tuple(as_case(str(name), item, where) for name, item in value["cases"].items())
         if not found:
             raise RunError(f"{where} gives no case")
+        given = value.get("weights") or {}
     else:
         found = (as_case(None, value, where),)
-    return tuple(Case(case.name, *_placed((case.args, case.kwargs), work)) for case in found)
+    weights = _weights({**given, **dict(work.weights)}, found)
+
+    def placed(case: Case) -> Case:
+        args, kwargs = _placed((case.args, case.kwargs), work)
+        return Case(case.name, args, kwargs, weights.get(case.name or "", 1.0))
+
+    return tuple(map(placed, found))
+
+
+def _names_cases(value: Any) -> bool:
+    """Whether it is `{"cases": {name: ...}}`, with `"weights": {name: number}` or without."""
+    if not isinstance(value, Mapping) or not {"cases"} <= set(value) <= {"cases", "weights"}:
+        return False
+    return all(isinstance(part, Mapping) for part in value.values())
+
+
+def _weights(given: Mapping[str, Any], found: tuple[Case, ...]) -> dict[str, float]:
+    """The weights by the name of their case. Raises RunError for a case that is not there, or no number above 0."""
+    names = [case.name for case in found if case.name]
+    for name, weight in given.items():
+        if name not in names:
+            near = difflib.get_close_matches(str(name), names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(names) or 'no named case'}"
+            raise RunError(f"a weight names the case {name}, which the inputs do not: {hint}")
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 < weight < float("inf"):
+            raise RunError(f"the weight of the case {name} is {weight!r}: expected a number above 0")
+    return {str(name): float(weight) for name, weight in given.items()}
 
 
 def as_case(name: str | None, value: Any, where: str = "the inputs") -> Case:

@@ -1,0 +1,448 @@
+"""The shape study under the real Dynamo. A launch costs seconds: one run a model, many assertions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from tcready.dynamic import RunRequest, observe
+from tcready.dynamic.worker.request import Extra
+from tcready.dynamic.worker.shapes import candidates, inputs_of, resized
+from tcready.dynamic.worker.target import Case
+from tcready.merge import merge
+from tcready.reports import html, text
+from tcready.schema import (
+    Finding,
+    InputDimension,
+    Observation,
+    Report,
+    ShapeAdvice,
+    ShapeStudy,
+    ShapeTrial,
+    StaticResult,
+    Tool,
+    as_json,
+    from_json,
+)
+
+Watch = Callable[..., Observation]
+
+MODELS = """\
+import os
+import time
+import torch
+from torch import nn
+
+
+class Linear(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(x)
+
+
+class Loop(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        total = 0
+        for i in range(x.shape[0]):  # unrolls
+            total = total + y[i]
+        return total
+
+
+class Branch(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        if x.shape[0] > 5:  # branches
+            return y
+        return y + 1
+
+
+class Tokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(20, 6)
+        self.places = nn.Embedding(9, 6)
+
+    def forward(self, ids, mask):
+        places = torch.arange(ids.shape[1], device=ids.device)
+        return (self.tokens(ids) + self.places(places)) * mask[..., None]
+
+
+class Image(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Conv2d(3, 4, 3)
+
+    def forward(self, image):
+        return self.body(image).mean((2, 3))
+
+
+class Graph(nn.Module):
+    def forward(self, x, edges, weights):
+        return torch.zeros_like(x).index_add_(0, edges[1], x[edges[0]] * weights)
+
+
+class Appends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def forward(self, x):
+        self.seen.append(1)  # appends
+        return x * 2
+
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+        self.step = 0
+
+    def forward(self, x):
+        self.seen.append(1)  # lists
+        self.step += 1  # counts
+        return x * 2
+
+
+class Leaves(nn.Module):
+    def forward(self, x):
+        if x.shape[0] == 3:
+            os._exit(7)
+        return x * 2
+
+
+class Sleeps(nn.Module):
+    def forward(self, x):
+        if x.shape[0] == 3:
+            time.sleep(600)
+        return x * 2
+
+
+class Raises(nn.Module):
+    def forward(self, x):
+        try:
+            y = x.view(2, 4)  # raises
+        except RuntimeError:
+            y = x
+        return y * 2
+
+
+def example():
+    return torch.ones(2, 4)
+
+
+def square():
+    return torch.ones(4, 4)
+
+
+def tokens():
+    return {"ids": torch.arange(21).reshape(3, 7) % 20, "mask": torch.ones(3, 7, dtype=torch.long)}
+
+
+def image():
+    return torch.ones(2, 3, 8, 8)
+
+
+def graph():
+    return torch.ones(4, 5), torch.tensor([[0, 1, 2, 3, 3, 0], [1, 2, 3, 0, 1, 3]]), torch.ones(6, 1)
+
+
+def cases():
+    return {"cases": {"small": torch.ones(4, 4), "large": torch.ones(6, 4), "huge": torch.ones(9, 4)}}
+"""
+
+
+def line_of(mark: str) -> int:
+    return next(n for n, line in enumerate(MODELS.splitlines(), 1) if line.endswith(f"# {mark}"))
+
+
+@pytest.fixture(scope="module")
+def watch(tmp_path_factory: pytest.TempPathFactory) -> Watch:
+    root = tmp_path_factory.mktemp("shapes")
+    (root / "model.py").write_text(MODELS)
+
+    @functools.cache
+    def run(name: str, inputs: str = "example", shapes: bool = True, **options: object) -> Observation:
+        budget = options.pop("budget", None)
+        extra = Extra(shapes=shapes, budget=budget)  # type: ignore[arg-type]
+        return observe(
+            RunRequest(
+                f"model.py::{name}", inputs=f"model.py::{inputs}", root=str(root), extra=extra, **options
+            )  # type: ignore[arg-type]
+        )
+
+    return run
+
+
+def study(seen: Observation) -> ShapeStudy:
+    assert seen.shapes is not None
+    return seen.shapes
+
+
+def trial(seen: Observation, varied: str, setting: str) -> ShapeTrial:
+    return next(t for t in study(seen).trials if (t.varied, t.setting) == (varied, setting))
+
+
+def advice(seen: Observation, varied: str) -> ShapeAdvice:
+    return next(item for item in study(seen).advice if item.varied == varied)
+
+
+def counts(seen: Observation, varied: str) -> dict[str, int]:
+    return {t.setting: t.recompiled for t in study(seen).trials if t.varied == varied}
+
+
+def report(*seen: Observation, findings: tuple[Finding, ...] = ()) -> Report:
+    return merge(StaticResult(findings, (), (), (), (), {}), seen, (), Tool("tcready", "0"))
+
+
+def test_linear_recompiles_once_by_default_and_not_at_all_where_marked(watch: Watch) -> None:
+    seen = watch("Linear", "square")
+    batch, features = study(seen).axes
+    assert (batch.name, batch.size, batch.dimensions) == ("batch", 4, (InputDimension("x", 0),))
+    assert (batch.sizes, batch.refused, batch.fixed) == ((5, 6, 7, 1), (), None)
+    assert (features.dimensions, features.sizes) == ((InputDimension("x", 1),), ())
+    assert features.fixed is not None
+    assert features.fixed.startswith("RuntimeError: mat1 and mat2 shapes cannot be multiplied")
+    calls = trial(seen, "batch", "default").calls
+    assert [call.label for call in calls] == ["given", "again", *(f"batch {n}" for n in (5, 6, 7, 1))]
+    assert [call.inputs[0].shape for call in calls] == [(n, 4) for n in (4, 4, 5, 6, 7, 1)]
+    assert [call.recompiled for call in calls] == [0, 0, 1, 0, 0, 1], "once for the batch, once more for 1"
+    assert [call.compiled for call in calls] == [1, 0, 1, 0, 0, 1]
+    marked = trial(seen, "batch", "mark_dynamic")
+    assert [call.recompiled for call in marked.calls] == [0, 0, 0, 0, 0, 1]
+    # Both dimensions of the square are 4: dynamic=True takes them for one until they differ.
+    assert counts(seen, "batch") == {"default": 2, "dynamic=True": 2, "dynamic=False": 4, "mark_dynamic": 1}
+    found = advice(seen, "batch")
+    assert (found.cure, found.code) == ("mark_dynamic", "torch._dynamo.mark_dynamic(x, 0)")
+    assert "a size of 1 is compiled apart" in found.text
+    assert study(seen).cut == ()
+    assert from_json(Observation, as_json(seen)) == seen
+
+
+def test_the_study_changes_nothing_else_and_is_not_there_unasked(watch: Watch) -> None:
+    asked, plain = watch("Linear", "square"), watch("Linear", "square", shapes=False)
+    assert plain.shapes is None
+    names = ("break_sites", "skipped_frames", "recompiles", "explain", "executed", "traced", "warnings")
+    for name in names:
+        assert getattr(asked, name) == getattr(plain, name), name
+    assert [(s.stage, s.state, s.detail) for s in asked.stages] == [
+        (s.stage, s.state, s.detail) for s in plain.stages
+    ]
+    assert [graph.ops for graph in asked.graphs] == [graph.ops for graph in plain.graphs]
+    old = as_json(plain)
+    del old["shapes"]
+    assert from_json(Observation, old) == plain
+
+
+def test_a_size_that_is_made_a_constant_runs_into_the_limit(watch: Watch) -> None:
+    seen = watch("Loop")
+    usual = trial(seen, "batch", "default")
+    assert usual.limit
+    recompiled = [call.recompiled for call in usual.calls]
+    assert recompiled == [0, 0, *[1] * 7, 0, 0], "eight compiled entries, then none"
+    last = next(call for call in usual.calls if call.limit)
+    assert (last.label, [frame.symbol for frame in last.limit]) == ("batch 10", ["Loop.forward"])
+    assert last.compiled == 0
+    marked = trial(seen, "batch", "mark_dynamic")
+    assert marked.error is not None
+    assert "specialized it to be a constant (2)" in marked.error
+    assert marked.error.endswith(f"(model.py:{line_of('unrolls')})")
+    assert len(marked.calls) == 1, "nothing is called after an error"
+    found = advice(seen, "batch")
+    assert (found.cure, found.code) == ("pad", "x = torch.nn.functional.pad(x, (0, 0, 0, -x.shape[0] % 8))")
+    assert f"every size is compiled anew, a constant at model.py:{line_of('unrolls')}: " in found.text
+    assert "batch 10 on Loop.forward ran eagerly, at the recompile limit of 8" in found.text
+    assert "\n" not in found.text
+    namespace: dict[str, object] = {"torch": torch, "x": torch.ones(3, 5)}
+    exec(found.code or "", namespace)
+    assert namespace["x"].shape == (8, 5)  # type: ignore[attr-defined]
+
+
+def test_a_branch_on_a_size_is_told_at_its_line(watch: Watch) -> None:
+    seen = watch("Branch", "square")
+    marked = trial(seen, "batch", "mark_dynamic")
+    assert [call.recompiled for call in marked.calls] == [0, 0, 0, 1, 0, 1]
+    beyond = next(call for call in marked.calls if call.size == 6)
+    assert [frame.line for event in beyond.recompiles for frame in event.lines] == [line_of("branches")]
+    assert advice(seen, "batch").cure == "mark_dynamic"
+    prediction = _predicted(line_of("branches"))
+    (finding,) = report(seen, findings=(prediction,)).findings
+    assert (finding.status, finding.level) == ("confirmed", "warning")
+    assert any("batch 6, marked dynamic" in line for line in finding.evidence)
+    # The line that first uses the tensor is named by the guards of the other settings, and is to blame for nothing.
+    (finding,) = report(seen, findings=(_predicted(line_of("branches") - 1),)).findings
+    assert finding.status == "predicted"
+
+
+def _predicted(line: int) -> Finding:
+    return Finding(
+        "TCR502", "branch-on-size", "recompile", "warning", "high", "a branch", "model.py", line, 9, line, 20,
+        "Branch.forward", "own", "predicted", (), (), "0" * 16,
+    )  # fmt: skip
+
+
+def test_tokens_and_mask_vary_together_as_far_as_the_model_takes_them(watch: Watch) -> None:
+    seen = watch("Tokens", "tokens")
+    batch, sequence = study(seen).axes
+    assert batch.dimensions == (InputDimension("ids", 0), InputDimension("mask", 0))
+    assert (sequence.name, sequence.size) == ("sequence", 7)
+    assert sequence.dimensions == (InputDimension("ids", 1), InputDimension("mask", 1))
+    assert sequence.sizes == (8, 9, 1), "there are nine places"
+    (refused,) = sequence.refused
+    assert (refused.size, refused.reason.split(":")[0]) == (10, "IndexError")
+    (event,) = next(c for c in trial(seen, "sequence", "default").calls if c.size == 8).recompiles
+    assert event.reasons == (
+        "0/0: tensor 'ids' size mismatch at index 1. expected 7, actual 8",
+        "0/0: tensor 'mask' size mismatch at index 1. expected 7, actual 8",
+    ), "every guard that failed, not the first alone"
+    assert advice(seen, "sequence").code == (
+        "torch._dynamo.mark_dynamic(ids, 1)\ntorch._dynamo.mark_dynamic(mask, 1)"
+    )
+
+
+def test_height_and_width_vary_and_channels_do_not(watch: Watch) -> None:
+    batch, sides = study(watch("Image", "image")).axes
+    assert batch.name == "batch"
+    assert (sides.name, sides.dimensions) == (
+        "height and width",
+        (InputDimension("image", 2), InputDimension("image", 3)),
+    )
+    assert sides.sizes == (9, 10, 11)
+    assert [item.size for item in sides.refused] == [1], "smaller than the kernel"
+
+
+def test_what_stands_for_edges_varies_together(watch: Watch) -> None:
+    nodes, edges = study(watch("Graph", "graph")).axes[:2]
+    assert nodes.dimensions == (InputDimension("x", 0),)
+    assert [item.size for item in nodes.refused] == [1], "edges lead to nodes that are gone"
+    assert edges.dimensions == (InputDimension("edges", 1), InputDimension("weights", 0))
+    assert edges.sizes == (7, 8, 9, 1)
+
+
+@pytest.mark.parametrize(("name", "mark"), [("Appends", "appends"), ("Counts", "lists")])
+def test_a_recompile_on_an_identical_call_is_an_error_and_hides_the_sizes(
+    watch: Watch, name: str, mark: str
+) -> None:
+    seen = watch(name)
+    again = trial(seen, "batch", "default").calls[1]
+    assert again.identical
+    assert again.recompiled == 1
+    assert again.recompiles[0].identical_call
+    assert line_of(mark) in {frame.line for frame in again.recompiles[0].lines}
+    found = advice(seen, "batch")
+    assert (found.cure, found.code) == ("mend", None)
+    assert "not self.seen" in found.text
+    assert any("an identical call recompiles" in text for text in study(seen).cut)
+    errors = [finding for finding in report(seen).findings if finding.level == "error"]
+    assert [(finding.effect, finding.line) for finding in errors] == [("recompile", line_of(mark))]
+
+
+def test_all_guards_of_an_entry_are_told(watch: Watch) -> None:
+    (event,) = trial(watch("Counts"), "batch", "default").calls[1].recompiles
+    assert event.reasons == ("0/0: not self.seen", "0/0: self.step == 0")
+    assert {frame.line for frame in event.lines} == {line_of("lists"), line_of("counts")}
+
+
+def test_cases_run_one_after_the_other_in_one_callable(watch: Watch) -> None:
+    seen = watch("Linear", "cases")
+    calls = trial(seen, "cases", "default").calls
+    assert [call.label for call in calls] == ["small", "small again", "large", "huge"]
+    assert [call.recompiled for call in calls] == [0, 0, 1, 0]
+    assert counts(seen, "cases")["dynamic=False"] == 2
+    assert calls[2].recompiles[0].case == "large"
+    assert study(seen).case == "small"
+    assert seen.recompiles == (), "of the record each case starts from a reset"
+
+
+def test_a_spent_budget_is_told(watch: Watch) -> None:
+    seen = watch("Linear", "square", budget=1e-6)
+    assert study(seen).trials == ()
+    (cut,) = study(seen).cut
+    assert cut.startswith("the budget was spent before ")
+    assert next(s for s in seen.stages if s.stage == "parity").state == "pass"
+
+
+def test_a_process_that_ends_in_the_study_leaves_the_rest(watch: Watch) -> None:
+    seen = watch("Leaves")
+    assert {s.stage for s in seen.stages if s.state == "fail"} == set()
+    assert next(s for s in seen.stages if s.stage == "parity").state == "pass"
+    assert study(seen).cut == ("the run ended during batch 3 in the eager model",)
+    assert any("exited with code 7" in warning for warning in seen.warnings)
+    assert dict(seen.sources)["model.py"].endswith("model.py")
+    assert report(seen).targets[0].verdict == "ready"
+
+
+def test_compiled_code_that_raises_for_another_size_is_told(watch: Watch) -> None:
+    seen = watch("Raises")
+    assert study(seen).axes[0].sizes == (3, 4, 5, 1), "the eager model takes them"
+    usual = trial(seen, "batch", "default")
+    assert [call.label for call in usual.calls] == ["given", "again", "batch 3"], "nothing after the error"
+    assert usual.error is not None
+    assert usual.error.endswith(f"(model.py:{line_of('raises')})")
+    assert advice(seen, "batch").cure == "unknown"
+    assert {t.setting for t in study(seen).trials if t.varied == "batch"} >= {"default", "dynamic=True"}
+
+
+def test_a_hang_in_the_study_leaves_the_rest(watch: Watch) -> None:
+    seen = watch("Sleeps", timeout=25.0)
+    assert {s.stage for s in seen.stages if s.state == "fail"} == set()
+    assert study(seen).cut == ("the run ended during batch 3 in the eager model",)
+    assert any("no answer within 25 s" in warning for warning in seen.warnings)
+
+
+def test_both_reports_show_the_study(watch: Watch) -> None:
+    seen = watch("Linear", "square")
+    evil = replace(study(seen).axes[1], fixed="<script>alert(1)</script>")
+    told = replace(seen, shapes=replace(study(seen), axes=(study(seen).axes[0], evil), cut=("rest <b>",)))
+    given = report(told)
+    assert given.targets[0].shapes == told.shapes
+    lines = text.render(given, width=200)
+    assert "batch (x dimension 0) 4, then 5, 6, 7, 1: mark it dynamic" in lines
+    assert "> torch._dynamo.mark_dynamic(x, 0)" in lines
+    assert "not done: rest <b>" in lines
+    page = html.render(given)
+    shown, _, _ = page.partition('<script type="application/json"')
+    assert "<caption>Recompiles by size</caption>" in shown
+    assert "size mismatch at index 0. expected 4, actual 5" in shown
+    assert "<script>alert" not in shown
+    assert "&lt;script&gt;alert" in shown
+    assert "rest <b>" not in shown
+
+
+def test_resized_inputs_hold_given_values_alone() -> None:
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    ids = torch.tensor([[1, 5, 9]])
+    case = Case("a", (x, {"again": x}), {"ids": ids})
+    longer = resized(case, ((0, 1), (1, 1), (2, 1)), 5)
+    assert longer.args[0].tolist() == [[0, 1, 2, 0, 1], [3, 4, 5, 3, 4]]
+    assert longer.args[0] is longer.args[1]["again"], "one tensor stays one"
+    assert longer.args[0].requires_grad
+    assert longer.kwargs["ids"].tolist() == [[1, 5, 9, 1, 5]]
+    assert resized(case, ((2, 1),), 2).kwargs["ids"].tolist() == [[1, 5]]
+    assert x.shape == (2, 3)
+    picture = torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last)
+    larger = resized(Case(None, (picture,), {}), ((0, 2), (0, 3)), 6).args[0]
+    assert larger.shape == (2, 3, 6, 6)
+    assert larger.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_which_dimensions_are_candidates() -> None:
+    def found(*args: torch.Tensor, **kwargs: torch.Tensor) -> list[tuple[str, int]]:
+        case = Case(None, args, kwargs)
+        return [(c.name, c.size) for c in candidates(inputs_of(case, ["x", "y"]))]
+
+    ids = torch.zeros(2, 7, dtype=torch.long)
+    assert found(torch.ones(2, 3, 8, 6)) == [("batch", 2), ("height", 8), ("width", 6)]
+    assert found(ids, torch.ones(2, 1, 7, 7, dtype=torch.bool)) == [("batch", 2), ("sequence", 7)]
+    assert found(torch.ones(2, 7, 5), pad=torch.zeros(2, 7, dtype=torch.bool)) == [
+        ("batch", 2),
+        ("sequence", 7),
+    ]
+    assert found(torch.tensor(1.0)) == []
+    assert found() == []

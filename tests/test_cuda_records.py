@@ -1,0 +1,109 @@
+"""Runs recorded on an NVIDIA H200 (torch 2.11, CUDA 13.0), merged and rendered where there is no GPU.
+
+The records were made with the travelling worker from `fixtures/cuda/models.py` and two fixture models; only the folders
+of the machine were taken out of them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tcready import api, merge, reports
+from tcready.schema import Observation, Report, StaticResult, Tool, from_json
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "cuda"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+STATIC = StaticResult((), (), (), (), (), {})
+
+
+def seen(name: str) -> Observation:
+    return from_json(Observation, json.loads((FOLDER / f"{name}.json").read_text("utf-8")))
+
+
+def merged(name: str) -> Report:
+    return merge.merge(STATIC, [seen(name)], (), Tool("tcready", "0"))
+
+
+def test_the_records_are_of_a_gpu_and_of_each_kind_of_model() -> None:
+    assert {"bert", "moe", "vit", "detector", "unet", "whisper"} <= set(NAMES)
+    for name in NAMES:
+        environment = seen(name).environment
+        assert environment is not None
+        assert environment["gpu"] == "NVIDIA H200"
+        assert environment["device"] == "cuda"
+        assert environment["torch"].startswith("2.11.0")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_time_is_the_devices(name: str) -> None:
+    coverage = seen(name).coverage
+    assert coverage is not None
+    assert coverage.clock == "cuda"
+    assert coverage.seconds is not None
+    assert coverage.time_share is not None
+    assert 0 < coverage.seconds < 1
+    spent = sum(site.cost.seconds for site in seen(name).break_sites if site.cost)
+    assert spent <= coverage.seconds * (1 - coverage.time_share) * 1.001
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("form", sorted(reports.FORMATS))
+def test_every_format_holds_a_gpus_record(name: str, form: str) -> None:
+    text = reports.render(merged(name), form)
+    assert "/site-packages" not in text or form == "json"
+    if form in ("text", "html"):
+        assert "NVIDIA H200" in text
+        assert "reduce-overhead" in text
+
+
+def test_what_breaks_costs_device_time() -> None:
+    report = merged("moe")
+    (found,) = [f for f in report.findings if f.line == 268]
+    assert found.cost is not None
+    assert found.cost["operations"] > 100
+    (target,) = report.targets
+    assert target.verdict in ("ready_by_region", "not_ready")
+    assert target.coverage is not None
+    assert target.coverage.time_share != target.coverage.share
+
+
+def test_the_backend_stage_on_cuda() -> None:
+    whole = {entry.mode: entry for entry in seen("bert").backend}
+    assert set(whole) == {"default", "reduce-overhead"}
+    assert whole["default"].kernels > 10
+    assert whole["default"].cold_seconds is not None
+    assert whole["default"].warm_seconds is not None
+    assert whole["default"].cold_seconds > whole["default"].warm_seconds
+    assert whole["reduce-overhead"].cudagraphs == 1
+    detector = next(entry for entry in seen("detector").backend if entry.mode == "reduce-overhead")
+    assert {skip.path for skip in detector.cudagraph_skips} == {
+        "torchvision/models/detection/anchor_utils.py"
+    }
+    assert "DeviceCopy" in detector.cudagraph_skips[0].reason
+    broken = next(entry for entry in seen("moe").backend if entry.mode == "reduce-overhead")
+    assert broken.error.startswith("InductorError")
+    assert "InductorError" in reports.render(merged("moe"), "text")
+
+
+def test_a_training_run_on_cuda() -> None:
+    record = seen("clean_unet")
+    assert record.mode == "train"
+    assert record.training is not None
+    assert {graph.phase for graph in record.graphs} >= {"forward"}
+    parity = next(stage for stage in record.stages if stage.stage == "parity")
+    assert parity.state == "pass"
+    assert "gradients" in parity.detail
+
+
+def test_a_record_from_elsewhere_is_merged_with_what_the_source_says_here() -> None:
+    models = FOLDER.parent / "models"
+    report = api.check(["moe_router.py"], observations=[FOLDER / "moe_router.json"], root=models)
+    states = {(f.line, f.status) for f in report.findings if f.rule is not None and f.effect == "graph_break"}
+    assert "confirmed" in {status for _, status in states}
+    assert "predicted" not in {status for _, status in states}
+    (target,) = report.targets
+    assert target.environment is not None
+    assert target.environment["gpu"] == "NVIDIA H200"
+    assert not [w for w in report.warnings if "changed" in w or "differ" in w], report.warnings
