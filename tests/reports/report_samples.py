@@ -334,7 +334,7 @@ def _broken_findings() -> tuple[Finding, ...]:
             ),
             reached_by=down,
             shape=dataclasses.replace(shape, seen=(*shape.above, shape.frame)),
-            cost={"ops_outside": 6.0, "seconds": 0.0021},
+            cost={"operations": 6.0, "seconds": 0.0021},
             fix=Fix(
                 "choose with torch.where",
                 False,
