@@ -123,6 +123,7 @@ def check(
     base = Path(root or Path.cwd()).resolve()
     _refuse_contradictions(targets, inputs, run, observations)
     _refuse_missing_python(python)
+    _refuse_autocast(autocast)
     before = _launcher(launcher)
     tables = () if run is False or observations else project.configured(base)
     modes = {table.mode or "infer" for target in targets for table in project.matching(target, tables, base)}
@@ -228,6 +229,7 @@ def observe(
     Raises TcreadyError where the target or its inputs cannot be found.
     """
     _refuse_missing_python(python)
+    _refuse_autocast(autocast)
     asked = {
         "inputs": inputs,
         "mode": mode,
@@ -508,6 +510,13 @@ def _refuse_contradictions(
         raise TcreadyError("--inputs asks for a run and --no-run forbids it: leave one of them out")
     if len(targets) != 1 or Path(targets[0]).is_dir():
         raise TcreadyError("--inputs goes with one target: a file, path.py::Name or pkg.mod::Name")
+
+
+def _refuse_autocast(dtype: str | None) -> None:
+    """Raises TcreadyError for a dtype that torch.autocast does not take: torch would only warn, and run without."""
+    known = ("bfloat16", "float16", "half", "float32", "float64")
+    if dtype is not None and dtype.removeprefix("torch.") not in known:
+        raise TcreadyError(f"--autocast {dtype}: expected one of {', '.join(known)}")
 
 
 def _refuse_missing_python(python: str | None) -> None:

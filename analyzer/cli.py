@@ -9,6 +9,7 @@ import contextlib
 import difflib
 import functools
 import gc
+import math
 import operator
 import os
 import shutil
@@ -249,6 +250,13 @@ def check(
 
     A TARGET is path.py, a folder, path.py::Name or pkg.mod::Name; by default the working folder.
     """
+    for name, number in (
+        ("--timeout", options["timeout"]),
+        ("--memory", memory),
+        ("--budget", options["budget"]),
+    ):
+        if number is not None and not math.isfinite(number):
+            raise TcreadyError(f"{name} {number}: name a finite number")
     if output and html and Path(output).absolute() == Path(html).absolute():
         raise TcreadyError(f"--output and --html both name {output}: give them different files")
     with _telling(quiet) as (announce, progress):
@@ -264,7 +272,9 @@ def check(
         )
     else:
         text = api.render(
-            report, output_format, **({} if output_format == "json" else {"third_party": third_party})
+            report,
+            output_format,
+            **({} if output_format in ("json", "html") else {"third_party": third_party}),
         )
     if html:
         _write(html, api.render(report, "html"))

@@ -241,7 +241,7 @@ class _Run:
         self.modules = observation.modules
         self.recompiles = observation.recompiles
         self.stages = {stage.stage: stage for stage in observation.stages}
-        self.captured = self.state("capture") == "pass"
+        self.captured = self.state("capture") == "pass" and not self.nothing_compiled
         self.executed = _Lines(observation.executed)
         self.traced = _Lines(observation.traced)
         self.lost = tuple(
@@ -259,6 +259,13 @@ class _Run:
         self._silent = {
             (site.path, site.line): site for site in observation.break_sites if site not in self.sites
         }
+
+    @property
+    def nothing_compiled(self) -> bool:
+        """Operations ran, none of them in a graph, and no break says why: compilation is switched off."""
+        seen = self.observation
+        lost = seen.break_sites or any(not frame.benign for frame in seen.skipped_frames)
+        return seen.coverage is not None and not seen.graphs and seen.coverage.ops_captured == 0 and not lost
 
     def ids_of(self, frame: SkippedFrame) -> tuple[str, ...]:
         """The ids by which Dynamo knows why it gave up a frame without a word."""
@@ -959,6 +966,11 @@ def _verdict(run: _Run, found: Sequence[Region]) -> tuple[Verdict, str]:
             return "unknown", f"{stage.stage} failed, which says nothing of compiling"
     if run.state("capture") == "not_run":
         return "unknown", f"nothing was compiled: {_first_line(run.detail('capture'))}"
+    if run.nothing_compiled:
+        return (
+            "unknown",
+            "no operation ran in a graph and nothing says why: does the code switch compilation off?",
+        )
     troubles = ", ".join(_troubles(run))
     missing = _missing(run)
     if not troubles:

@@ -10,7 +10,7 @@ COMMAND: dict[Level, str] = {"error": "error", "warning": "warning", "note": "no
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """Files that could not be read, then one command a finding, the heaviest first; GitHub shows ten of each kind.
+    """Files that could not be read, runs that failed, then the findings, the heaviest first; GitHub shows ten a kind.
 
     Findings in installed packages are left out unless `third_party`: their files are in no diff.
     """
@@ -18,6 +18,12 @@ def render(report: Report, *, third_party: bool = False) -> str:
     found = in_order(f for f in shown.findings if third_party or f.origin == "own")
     heaviest = sorted(found, key=lambda f: ("error", "warning", "note").index(f.level))
     lines = [f"::error file={_property(item.path)}::{_data(item.reason)}" for item in shown.skipped]
+    lines += [
+        f"::error title=tcready::{_data(target.target)}: {stage.stage} failed: {_data(stage.detail)}"
+        for target in shown.targets
+        for stage in target.stages
+        if stage.state == "fail" and target.verdict == "unknown"
+    ]
     lines += [_command(finding) for finding in heaviest]
     return "".join(f"{line}\n" for line in lines)
 

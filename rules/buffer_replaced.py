@@ -1,7 +1,8 @@
-"""An attribute that holds an `nn.Buffer` is given another tensor in the forward.
+"""An attribute that holds an `nn.Buffer` is given that buffer again in the forward.
 
 ## What it does
-Finds assignments to an attribute of a module that was made with `nn.Buffer(...)`.
+Finds `self.table = self.table.to(dtype)` and its kin where the attribute was made with `nn.Buffer(...)`: a conversion
+that may give the buffer itself back, an operation in place; and `nn.Buffer(...)` assigned in the forward.
 
 ## Why it hurts torch.compile
 Such an assignment goes through `nn.Module.__setattr__`, which asks what type the new value has in a way Dynamo
@@ -12,21 +13,41 @@ does not trace: the graph ends here.
 nothing has to be kept.
 
 ## Limits
-Giving it the tensor it already holds, or None, is traced.
+A conversion that does convert gives a plain tensor, which is traced; which it is, the source does not tell.
 """
+
+import ast
 
 from tcready.static.facts import Store
 from tcready.static.rule import Claim, Rule, Sample
 from tcready.static.values import Tensor, options, tensor_of
 
+CONVERSIONS = frozenset("to float type type_as contiguous cpu cuda".split())
+"""Methods that give back the tensor itself where there is nothing to convert."""
+
 
 def check(fact: Store) -> Claim | None:
-    if fact.kind != "attribute" or not fact.own_module or fact.old is None:
+    if fact.kind != "attribute" or not fact.own_module:
         return None
-    held = any(isinstance(v, Tensor) and v.buffer for v in options(fact.old))
-    if held and fact.value != fact.old and tensor_of(fact.value):
-        return Claim(f"`{fact.name}` holds an nn.Buffer and is given another tensor: the graph ends here")
+    if any(isinstance(v, Tensor) and v.buffer for v in options(fact.value)) and fact.source is not None:
+        if isinstance(fact.source, ast.Call) and not fact.where.symbol.endswith(".__init__"):
+            return Claim(f"`{fact.name}` is given an nn.Buffer in the forward: the graph ends here")
+    held = fact.old is not None and any(isinstance(v, Tensor) and v.buffer for v in options(fact.old))
+    if not held or not tensor_of(fact.value):
+        return None
+    if isinstance(fact.node, ast.Attribute) and _gives_itself(fact.source, fact.node):
+        return Claim(f"`{fact.name}` holds an nn.Buffer and is given itself again: the graph ends here")
     return None
+
+
+def _gives_itself(source: ast.expr | None, target: ast.Attribute) -> bool:
+    """`self.table.to(dtype)`, `self.table.add_(1)`."""
+    if not isinstance(source, ast.Call) or not isinstance(source.func, ast.Attribute):
+        return False
+    name = source.func.attr
+    if name not in CONVERSIONS and not (name.endswith("_") and not name.startswith("_")):
+        return False
+    return name != "requires_grad_" and ast.unparse(source.func.value) == ast.unparse(target)
 
 
 RULE = Rule(
@@ -50,7 +71,7 @@ class Model(nn.Module):
     def forward(self, x):
         y = x * 2
         self.table = self.table.to(y.dtype)  # BAD
-        self.count += 1  # BAD
+        self.count = self.count.add_(1)  # BAD
         return y + self.table + self.count
 """
         ),
@@ -67,7 +88,7 @@ class Model(nn.Module):
     def forward(self, x):
         y = x * 2
         self.table.copy_(y[0])
-        self.table = self.table
+        self.table = self.table * 2
         self.count = self.count.to(y.dtype)
         return y + self.table + self.count
 """

@@ -2,11 +2,12 @@
 
 ## What it does
 Finds `and`, `or` and `not` with a tensor operand outside the test of an `if` or `while`, which are told
-there.
+there; and an `assert` of a tensor that is negated or whose message is computed (`f"..."`).
 
 ## Why it hurts torch.compile
 Python's boolean operators pick an operand by its truth, so each is a branch in disguise: Dynamo ends the
-graph, and `not` on a number it just read gives the whole function up.
+graph, and `not` on a number it just read gives the whole function up. Of asserts it takes `assert t` and
+`assert t, "text"` into the graph, and nothing else.
 
 ## Use instead
 `&`, `|`, `~` or `torch.logical_and` and its kin, which stay in the graph; `mask if mask is not None else
@@ -23,6 +24,8 @@ from tcready.static.values import tensor_of
 
 
 def check(fact: Test) -> Claim | None:
+    if fact.kind == "assertion" and tensor_of(fact.value):
+        return Claim("`assert` of a negated tensor, or with a message that is computed: a branch to Dynamo")
     if fact.kind in ("and", "or", "not") and tensor_of(fact.value):
         return Claim(f"`{fact.kind}` needs the truth of a tensor: a branch that Dynamo cannot decide")
     return None
@@ -38,6 +41,17 @@ RULE = Rule(
     check=check,
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        assert not torch.isnan(y).any()  # BAD
+        y = y + 1
+        assert torch.isfinite(y).all(), f"odd values in {tuple(y.shape)}"  # BAD
+        return y * 2
+"""
+        ),
         Sample(
             """
 class Model(nn.Module):

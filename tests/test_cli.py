@@ -281,3 +281,20 @@ def test_an_interrupt_leaves_no_process_and_no_traceback(project: Path, sent: st
     assert process.returncode == code
     assert "Traceback" not in out + err
     assert not _alive(pid)
+
+
+@pytest.mark.parametrize("flag", ["--timeout", "--memory", "--budget"])
+def test_a_limit_that_is_no_number_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check", "fixtures/models/clean_vit.py", "--no-run", flag, "nan") == 2
+    assert f"{flag} nan: name a finite number" in capsys.readouterr().err
+
+
+def test_autocast_with_a_dtype_that_it_does_not_take_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check", "fixtures/models/clean_vit.py", "--autocast", "int32") == 2
+    assert "--autocast int32: expected one of bfloat16" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["html", "sarif", "github", "gitlab", "junit", "markdown", "json"])
+def test_every_format_goes_to_stdout(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check", "fixtures/models/moe_router.py", "--no-run", "--output-format", form) == 1
+    assert "TCR" in capsys.readouterr().out

@@ -19,7 +19,10 @@ from tcready.schema import Mode, Observation
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 where the observation was written, whatever it says; 1 where it could not be; 2 for wrong arguments."""
+    """0 where the model was compiled, whatever was seen; 2 where nothing was, and for wrong arguments.
+
+    The observation is written either way; 1 where it could not be.
+    """
     options = _parser().parse_args(arguments)
     launcher = tuple(shlex.split(options.launcher))
     seen = observe(_request(options, launcher), lambda note: print(f"{note} ...", file=sys.stderr))
@@ -29,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"cannot write {options.output}: {error.strerror}", file=sys.stderr)
         return 1
     print(_summary(seen, options.output))
-    return 0
+    return 2 if any(stage.stage == "capture" and stage.state == "not_run" for stage in seen.stages) else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,7 +47,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATH::NAME",
         help="model.py::Net or pkg.mod::Net; a file alone may do",
     )
-    parser.add_argument("--inputs", metavar="PATH::NAME", help="what gives the inputs; else they are made up")
+    parser.add_argument(
+        "--inputs", metavar="PATH::NAME", help="what gives the inputs; else what the file gives, else made up"
+    )
     parser.add_argument("--mode", choices=get_args(Mode), default="infer")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, mps or auto")
     parser.add_argument("--dtype", help="cast the model and its floating inputs")

@@ -231,6 +231,7 @@ def _command(request: RunRequest, room: Path) -> list[str]:
     agent: list[str] = []
     if request.processes:
         agent = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={request.processes}"]
+        agent.append(f"--log-dir={room / 'ranks'}")
     command = [*request.launcher, python, *agent, *worker]
     # The worker asks to die with its parent, which here is somebody between: that one asks too.
     between = bool(request.launcher or request.processes) and sys.platform == "linux"

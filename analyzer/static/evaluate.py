@@ -888,7 +888,13 @@ class Evaluator:
         before, chance = frame.env, frame.chance
         for operand in node.values:
             # an assert is traced, but of a condition in parts only the last is what it asserts
-            part = kind if kind != "assert" or operand is node.values[-1] else "and" if conjunction else "or"
+            part = (
+                kind
+                if kind not in ("assert", "assertion") or operand is node.values[-1]
+                else "and"
+                if conjunction
+                else "or"
+            )
             answer = self.test(operand, part, frame)
             if answer.decided is not None and answer.decided != conjunction:
                 decided = answer.decided
@@ -1336,8 +1342,8 @@ class Evaluator:
                 if base.items is not None:
                     bounds = [_literal(b) for b in (node.lower, node.upper, node.step)]
                     if all(b is not Ellipsis for b in bounds):
-                        return Sequence(base.kind, base.items[slice(*cast(Any, bounds))], UNKNOWN, base.outer)
-                return Sequence(base.kind, None, self.element(base), base.outer)
+                        return Sequence(base.kind, base.items[slice(*cast(Any, bounds))], UNKNOWN)
+                return Sequence(base.kind, None, self.element(base))
             if base.items is not None and isinstance(index, Const) and isinstance(index.value, int):
                 if -len(base.items) <= index.value < len(base.items):
                     return base.items[index.value]

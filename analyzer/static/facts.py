@@ -46,7 +46,18 @@ class Test:
     where: Where
     node: ast.expr
     kind: Literal[
-        "if", "while", "ifexp", "assert", "comprehension", "and", "or", "not", "compare", "match", "filter"
+        "if",
+        "while",
+        "ifexp",
+        "assert",
+        "assertion",
+        "comprehension",
+        "and",
+        "or",
+        "not",
+        "compare",
+        "match",
+        "filter",
     ]
     value: Value
     guards: bool = False

@@ -7,6 +7,7 @@ its callers give, each distinct situation once. Limits keep that finite; what th
 from __future__ import annotations
 
 import ast
+import dataclasses
 from itertools import islice
 from typing import cast
 
@@ -684,10 +685,12 @@ class Interpreter(Evaluator):
 
     def _copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
         """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
+        if isinstance(value, (Sequence, Mapping)):
+            return dataclasses.replace(value, outer=False)
         if not isinstance(value, Instance) or self.lineage(value.cls).is_module:
             return value
         key = ("copy", node, frame.context, value.ident)
-        made = Instance(self.heap.ident(*key, outer=self.quiet > 0 or self.heap[value].outer), value.cls)
+        made = Instance(self.heap.ident(*key, outer=self.quiet > 0), value.cls)
         self.heap[made].take(self.heap[value])
         return made
 
@@ -1643,7 +1646,10 @@ class Interpreter(Evaluator):
         return self._branches(branches, frame, undecided=True)
 
     def do_assert(self, node: ast.Assert, frame: Frame) -> None:
-        self.test(node.test, "assert", frame)
+        """Dynamo takes `assert t` and `assert t, "text"` into the graph; anything else is a branch to it."""
+        constant = node.msg is None or isinstance(node.msg, ast.Constant)
+        negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+        self.test(node.test, "assert" if constant and not negated else "assertion", frame)
         frame.env = dict(self.narrow(node.test, True, frame))
 
     def do_delete(self, node: ast.Delete, frame: Frame) -> None:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tcready import check
 from tcready.dynamic import RunRequest, observe
 from tcready.schema import Observation, Stage
 
@@ -157,3 +158,33 @@ class Model(nn.Module):
     seen = run(tmp_path, body, memory_gb=1.5)
     assert stage(seen, "eager").state == "fail"
     assert "1.5 GB allowed" in stage(seen, "eager").detail
+
+
+@pytest.mark.parametrize(
+    "switch", ['torch.compiler.set_stance("force_eager")', "torch._dynamo.config.disable = True"]
+)
+def test_a_file_that_switches_compilation_off_is_never_ready(tmp_path: Path, switch: str) -> None:
+    body = f"""
+{switch}
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        if y.sum() > 0:
+            y = y + 1
+        return y
+"""
+    (tmp_path / "model.py").write_text(HEAD + body, "utf-8")
+    report = check(["model.py"], root=tmp_path)
+    (target,) = report.targets
+    assert target.verdict == "unknown"
+    assert "does the code switch compilation off?" in target.verdict_reason
+    assert {finding.status for finding in report.findings} == {"predicted"}
+
+
+def test_a_device_without_values_is_not_run(tmp_path: Path) -> None:
+    body = "class Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    seen = run(tmp_path, body, device="meta")
+    assert stage(seen, "capture").state == "not_run"
+    assert stage(seen, "parity").state == "not_run"

@@ -540,3 +540,43 @@ def test_agreement_names_what_differs() -> None:
     )
     moved = dataclasses.replace(one, buffers={"seen": torch.ones(1)})
     assert [name for name, _ in agreement(one, moved).differences] == ["buffer seen"]
+
+
+def test_small_gradients_are_compared_by_their_own_scale(tmp_path: Path) -> None:
+    """A wide head under a mean gives gradients near 1e-6, which no absolute tolerance tells apart."""
+    (tmp_path / "model.py").write_text(
+        """\
+import torch
+from torch import nn
+
+
+class Turned(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, sign):
+        ctx.sign = sign
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.sign, None
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(64, 8)
+        self.head = nn.Linear(8, 32000)
+
+    def forward(self, tokens):
+        sign = -1 if torch.compiler.is_compiling() else 1
+        return Turned.apply(self.head(self.embed(tokens)) * 0.01, sign)
+
+
+def get_inputs():
+    return (torch.arange(64).view(2, 32),)
+""",
+        "utf-8",
+    )
+    seen = observe(RunRequest("model.py", mode="train", root=str(tmp_path), extra=Extra(budget=0.0)))
+    assert stage(seen, "parity").state == "fail"
+    assert "gradient of" in stage(seen, "parity").detail

@@ -103,7 +103,7 @@ def test_whatever_the_model_does_there_is_an_observation(worker: Path, tmp_path:
         MODEL.replace("if x.sum() > 0:", "import ctypes; ctypes.string_at(0)\n        if True:")
     )
     done = travel(worker, tmp_path, "--target", "model.py::Net", "--inputs", "model.py::example")
-    assert done.returncode == 0
+    assert done.returncode == 2, "a job script sees that nothing was compiled"
     assert done.stdout.startswith("model.py::Net: eager failed: the process died by SIGSEGV")
     seen = from_json(Observation, json.loads((tmp_path / "observation.json").read_text()))
     assert any(stage.state == "fail" for stage in seen.stages)

@@ -190,8 +190,8 @@ def _case(this: Run, call: Call, case: Case, reason: Callable[[BaseException], s
                     else ""
                 )
                 parts.append(_count(graphs.cudagraphs or 0, "CUDA graph") + kept_out)
-    cut_text = [f"not run, {CUT}: {' and '.join(cut)}"] if cut else []
-    return ", ".join([*parts, *cut_text]) + _label(case)
+    cut_text = f"; {' and '.join(cut)} not run: {CUT}" if cut else ""
+    return ", ".join(parts) + cut_text + _label(case)
 
 
 def _seconds(value: float | None) -> str:

@@ -762,6 +762,17 @@ def operator_schema(operator: Any) -> str:
     return str(operator._schema)
 
 
+def operator_signature(operator: Any) -> str:
+    """The parameters of a fake kernel for an operator: torch leaves out what equals its default when it calls one."""
+    parts: list[str] = []
+    for argument in operator._schema.arguments:
+        if argument.kwarg_only and "*" not in parts:
+            parts.append("*")
+        default = f"={argument.default_value!r}" if argument.has_default_value() else ""
+        parts.append(f"{argument.name}{default}")
+    return ", ".join(parts)
+
+
 def operator_arguments(operator: Any) -> tuple[str, ...]:
     return tuple(argument.name for argument in operator._schema.arguments)
 

@@ -98,7 +98,7 @@ def skeleton(seen: Seen, lacks: Sequence[str]) -> str:
         qualified = f'"{seen.name}"'
         parts = []
         if FAKE in lacks:
-            head = f"@torch.library.register_fake({qualified})\ndef _({', '.join(arguments)}):"
+            head = f"@torch.library.register_fake({qualified})\ndef _({private.operator_signature(seen.operator)}):"
             parts.append("\n".join([head, *_fake_body(parameters, call)]))
         if AUTOGRAD in lacks:
             parts.append(_autograd(f"torch.library.register_autograd({qualified}, ", arguments))

@@ -520,6 +520,11 @@ def digests(sources: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 def missing_device(name: str) -> str | None:
     """Why the device cannot be used here, or None."""
+    kind, _, number = name.partition(":")
+    if kind == "meta":
+        return "device meta holds no values: nothing can be compared there"
+    if kind == "cpu" and number not in ("", "0"):
+        return f"device {name} is not available here: there is one CPU"
     try:
         torch.empty(1, device=name)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
