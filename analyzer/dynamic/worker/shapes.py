@@ -521,7 +521,9 @@ def _told_call(study: Study, step: Step, record: private.Record, error: str | No
     for site in narrate.break_sites(record, this.names, step.case.name):
         told = f"with other sizes ({step.label}) the graph breaks at {site.path}:{site.line}: {site.reason}"
         if (site.path, site.line) not in known and site.action != "skip_frame_unlogged":
-            if not any(f"{site.path}:{site.line}:" in warning for warning in this.journal.observation.warnings):
+            if not any(
+                f"{site.path}:{site.line}:" in warning for warning in this.journal.observation.warnings
+            ):
                 this.journal.warn(told)
     kept = replace(record, recompiles=[event for event in record.recompiles if event.kept])
     lost = [event.place for event in record.skips if event.gb_type == private.RECOMPILE_LIMIT]
