@@ -123,7 +123,7 @@ def observe(request: RunRequest, progress: Callable[[str], None] = lambda _: Non
     lost: dict[str, Stage] = {}
     while True:
         work = replace(_work(request, root), leave_out=tuple(lost))
-        left = replace(request, timeout=max(deadline - time.monotonic(), POLL))
+        left = replace(request, timeout=max(deadline - time.monotonic(), POLL)) if lost else request
         seen, state = _once(left, work, progress)
         failed = next(
             (stage for stage in seen.stages if stage.state == "fail" and stage.stage in OF_A_CASE), None
