@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcready.reports.paths import without_absolute_paths
-from tcready.reports.view import code_of, in_order
+from tcready.reports.view import code_of, heaviest_first, listed
 from tcready.schema import Finding, Level, Report
 
 COMMAND: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
@@ -15,8 +15,6 @@ def render(report: Report, *, third_party: bool = False) -> str:
     Findings in installed packages are left out unless `third_party`: their files are in no diff.
     """
     shown = without_absolute_paths(report)
-    found = in_order(f for f in shown.findings if third_party or f.origin == "own")
-    heaviest = sorted(found, key=lambda f: ("error", "warning", "note").index(f.level))
     lines = [f"::error file={_property(item.path)}::{_data(item.reason)}" for item in shown.skipped]
     lines += [
         f"::error title=tcready::{_data(target.target)}: {stage.stage} failed: {_data(stage.detail)}"
@@ -24,7 +22,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
         for stage in target.stages
         if stage.state == "fail" and target.verdict == "unknown"
     ]
-    lines += [_command(finding) for finding in heaviest]
+    lines += [_command(finding) for finding in heaviest_first(listed(shown, third_party))]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -39,8 +37,8 @@ def _command(finding: Finding) -> str:
     }
     if finding.line != finding.end_line:  # columns say something of one line alone
         del place["col"], place["endColumn"]
-    told = ",".join(f"{key}={_property(value)}" for key, value in place.items())
-    return f"::{COMMAND[finding.level]} {told}::{_data(finding.message)} ({finding.status.replace('_', ' ')})"
+    properties = ",".join(f"{key}={_property(value)}" for key, value in place.items())
+    return f"::{COMMAND[finding.level]} {properties}::{_data(finding.message)} ({finding.status.replace('_', ' ')})"
 
 
 def _data(text: str) -> str:

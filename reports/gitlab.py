@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 from tcready.reports.paths import without_absolute_paths
-from tcready.reports.view import code_of, in_order
+from tcready.reports.view import code_of, listed
 from tcready.schema import Level, Report
 
 SEVERITY: dict[Level, str] = {"error": "major", "warning": "minor", "note": "info"}
@@ -20,7 +20,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
     shown = without_absolute_paths(report)
     times: Counter[str] = Counter()
     entries = []
-    for finding in in_order(f for f in shown.findings if third_party or f.origin == "own"):
+    for finding in listed(shown, third_party):
         times[finding.fingerprint] += 1
         again = times[finding.fingerprint]
         entries.append(

@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 
 from tcready.reports.paths import without_absolute_paths
-from tcready.reports.view import VERDICT_WORD, code_of, in_order, ladder, static_evidence, was_run
+from tcready.reports.view import VERDICT_WORD, code_of, ladder, listed, static_evidence, was_run
 from tcready.schema import Finding, Report, TargetReport
 
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -21,7 +21,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
     shown = without_absolute_paths(report)
     root = ET.Element("testsuites", name=shown.tool.name)
     files: dict[str, list[Finding]] = {source.path: [] for source in shown.sources}
-    for finding in in_order(f for f in shown.findings if third_party or f.origin == "own"):
+    for finding in listed(shown, third_party):
         files.setdefault(finding.path, []).append(finding)
     for path, findings in sorted(files.items()):
         if findings or not shown.targets:
@@ -54,12 +54,12 @@ def _file(root: ET.Element, path: str, findings: list[Finding]) -> None:
         case = ET.SubElement(
             suite, "testcase", name=name, classname=_clean(path), file=_clean(path), line=str(finding.line)
         )
-        told = "\n".join((finding.message, f"status: {finding.status}", *static_evidence(finding)))
+        text = "\n".join((finding.message, f"status: {finding.status}", *static_evidence(finding)))
         if finding.level == "note":
-            ET.SubElement(case, "system-out").text = _clean(told)
+            ET.SubElement(case, "system-out").text = _clean(text)
         else:
             failure = ET.SubElement(case, "failure", message=_clean(finding.message), type=finding.effect)
-            failure.text = _clean(told)
+            failure.text = _clean(text)
 
 
 def _target(root: ET.Element, target: TargetReport) -> None:

@@ -12,9 +12,9 @@ from tcready.reports.view import (
     VERDICT_WORD,
     code_of,
     cost_sentence,
-    in_order,
     ladder,
     level_counts,
+    listed,
     percent,
     visible,
     was_run,
@@ -31,7 +31,7 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>@-])")
 def render(report: Report, *, third_party: bool = False) -> str:
     """The comment. Findings in installed packages are counted, and listed only with `third_party`."""
     shown = without_absolute_paths(report)
-    own = in_order(f for f in shown.findings if third_party or f.origin == "own")
+    own = listed(shown, third_party)
     heavy = [f for f in own if f.level != "note"]
     ran = [target for target in shown.targets if was_run(target)]
     parts = ["### tcready", *(_verdict(target) for target in ran)]

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tcready.reports.paths import is_absolute, without_absolute_paths
-from tcready.reports.view import EFFECT_WORD, in_order, reflowed, rules_by_code
+from tcready.reports.view import EFFECT_WORD, heaviest_first, listed, reflowed, rules_by_code
 from tcready.schema import Finding, Report, RuleText
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -26,8 +26,8 @@ def render(report: Report, *, third_party: bool = False) -> str:
     """
     shown = without_absolute_paths(report)
     known = rules_by_code(shown)
-    found = in_order(f for f in shown.findings if third_party or f.origin == "own")
-    kept = sorted(found, key=lambda f: ("error", "warning", "note").index(f.level))[:SHOWN]
+    found = listed(shown, third_party)
+    kept = heaviest_first(found)[:SHOWN]
     ids = sorted({code_of_rule(finding) for finding in kept})
     index = {code: position for position, code in enumerate(ids)}
     samples = {code_of_rule(finding): finding for finding in reversed(kept)}

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tcready.schema import (
+    LEVELS,
     STAGES,
     Backend,
     BreakShape,
@@ -223,6 +224,16 @@ def code_of(finding: Finding) -> str:
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """By place: path, line, column, rule."""
     return sorted(findings, key=lambda f: (f.path, f.line, f.column, f.rule or "", f.fingerprint))
+
+
+def listed(report: Report, third_party: bool) -> list[Finding]:
+    """The findings that a format tells one by one, by place: those in installed packages only where asked for."""
+    return in_order(f for f in report.findings if third_party or f.origin == "own")
+
+
+def heaviest_first(findings: Iterable[Finding]) -> list[Finding]:
+    """By level, errors first; those of one level stay in their order."""
+    return sorted(findings, key=lambda f: -LEVELS.index(f.level))
 
 
 def rules_by_code(report: Report) -> dict[str, RuleText]:
