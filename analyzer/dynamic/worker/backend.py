@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from tcready.dynamic.worker import narrate, private
 from tcready.dynamic.worker.frames import is_user_file
-from tcready.dynamic.worker.journal import told
+from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, told
 from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.parity import flatten
 from tcready.dynamic.worker.target import Case, dtype_of
@@ -40,7 +40,6 @@ LOW_PRECISION = 2e-2
 """For every other floating dtype: Inductor keeps float32 between fused operations where eager code rounds."""
 FLOOR = 1e-3
 """A tensor is not held to less than this part of the largest value of all: what should be zero is noise twice."""
-CUT = "the budget was spent"
 CUDA_GRAPHS = "reduce-overhead"
 """The mode of torch.compile that replays CUDA graphs."""
 PREFIX = "torchinductor_tcready_"
@@ -74,8 +73,8 @@ def stage(this: Run, call: Call, reason: Callable[[BaseException], str]) -> None
     """
     journal = this.journal
     journal.begin("backend", "backend: loading Inductor")
-    if _spent(this):
-        journal.end("not_run", f"{CUT} before it began")
+    if this.spent():
+        journal.end("not_run", f"{BUDGET_SPENT} before it began")
         return
     try:
         # Beside the state file, so that the launcher clears it away even if this process dies.
@@ -124,13 +123,11 @@ def _add_one(tensor: torch.Tensor) -> torch.Tensor:
     return tensor + 1
 
 
-def _spent(this: Run) -> bool:
-    left = this.left()
-    return left is not None and left <= 0
-
-
-def _label(case: Case) -> str:
-    return f" (case {case.name})" if case.name else ""
+def _put(this: Run, found: Backend) -> None:
+    """Into the observation, in place of what stands there of its case and mode."""
+    key = (found.case, found.mode)
+    others = [item for item in this.journal.observation.backend if (item.case, item.mode) != key]
+    this.journal.add(backend=(*others, found))
 
 
 def _case(this: Run, call: Call, case: Case, reason: Callable[[BaseException], str]) -> str:
@@ -141,17 +138,12 @@ def _case(this: Run, call: Call, case: Case, reason: Callable[[BaseException], s
     cut: list[str] = []
 
     def keep(changed: Backend) -> Backend:
-        known = [
-            item
-            for item in this.journal.observation.backend
-            if (item.case, item.mode) != (case.name, changed.mode)
-        ]
-        this.journal.add(backend=(*known, changed))
-        this.journal.write(f"backend{_label(case)}")
+        _put(this, changed)
+        this.journal.write(f"backend{case.label}")
         return changed
 
     found = keep(found)
-    if _spent(this):
+    if this.spent():
         cut.append("the warm compilation")
     else:
         warm, _ = _compiled(this, call, case, "default", "warm")
@@ -165,7 +157,7 @@ def _case(this: Run, call: Call, case: Case, reason: Callable[[BaseException], s
         )
         parts.append(f"warm {_seconds(found.warm_seconds)}")
     parts.append(_counted(found))
-    if draws and _spent(this):
+    if draws and this.spent():
         cut.append("the comparison with eager")
     else:
         if draws:
@@ -174,7 +166,7 @@ def _case(this: Run, call: Call, case: Case, reason: Callable[[BaseException], s
                 _, outcome = _compiled(this, call, case, "default", "drawing eager's random numbers")
         found = keep(_compared(this, call, case, expected, outcome, found, parts))
     if torch.device(this.work.device).type == "cuda":
-        if _spent(this):
+        if this.spent():
             cut.append(f"mode={CUDA_GRAPHS!r}")
         else:
             try:
@@ -185,13 +177,13 @@ def _case(this: Run, call: Call, case: Case, reason: Callable[[BaseException], s
             else:
                 keep(graphs)
                 kept_out = (
-                    f", {_count(len(graphs.cudagraph_skips), 'reason')} for none"
+                    f", {counted(len(graphs.cudagraph_skips), 'reason')} for none"
                     if graphs.cudagraph_skips
                     else ""
                 )
-                parts.append(_count(graphs.cudagraphs or 0, "CUDA graph") + kept_out)
-    cut_text = f"; {' and '.join(cut)} not run: {CUT}" if cut else ""
-    return ", ".join(parts) + cut_text + _label(case)
+                parts.append(counted(graphs.cudagraphs or 0, "CUDA graph") + kept_out)
+    cut_text = f"; {' and '.join(cut)} not run: {BUDGET_SPENT}" if cut else ""
+    return ", ".join(parts) + cut_text + case.label
 
 
 def _seconds(value: float | None) -> str:
@@ -200,16 +192,12 @@ def _seconds(value: float | None) -> str:
 
 def _counted(found: Backend) -> str:
     fallbacks = sum(item.count for item in found.fallbacks)
-    counted = (
+    numbers = (
         (found.kernels, "kernel"),
         (found.extern_calls, "extern call"),
         (fallbacks, "fallback operator"),
     )
-    return ", ".join(_count(*each) for each in counted)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return ", ".join(counted(*each) for each in numbers)
 
 
 def _step(this: Run, call: Call, function: Callable[..., Any], model: Any, case: Case) -> Outcome:
@@ -253,7 +241,7 @@ def _generators(device: str) -> list[torch.Tensor]:
 
 def _compiled(this: Run, call: Call, case: Case, mode: str, note: str = "cold") -> tuple[Backend, Outcome]:
     """Compile anew (from what the cache folder holds) and call; `cold_seconds` is what the first call took longer."""
-    this.journal.write(f"backend, {mode}, {note}{_label(case)}")
+    this.journal.write(f"backend, {mode}, {note}{case.label}")
     private.forget_compiled()
     model = this.build()
     compiled = compile_callable(model, backend="inductor", mode=mode)
@@ -324,13 +312,8 @@ def _compared(
         found, difference=result.share if known_share else None, tolerance=tolerance if known_share else None
     )
     if result.text is not None:
-        known = [
-            item
-            for item in this.journal.observation.backend
-            if (item.case, item.mode) != (case.name, found.mode)
-        ]
-        this.journal.add(backend=(*known, found))
-        raise _FailedError(f"differs from eager: {result.text}{_label(case)}")
+        _put(this, found)
+        raise _FailedError(f"differs from eager: {result.text}{case.label}")
     if result.share is None:
         parts.append("no tensor to compare")
     else:

@@ -13,6 +13,7 @@ from tcready.schema import Observation, Stage, StageName, StageState, display_pa
 
 EARLIER = "an earlier stage failed"
 NOT_ASKED = "not asked for"
+BUDGET_SPENT = "the budget was spent"
 
 
 class StageFailedError(Exception):
@@ -69,6 +70,11 @@ class Journal:
         self.note = note
         self.observation = replace(self.observation, stages=stages_after(self.done, detail))
         write_json(self.state_path, State(self.doing, note, self.observation, self.case, self.cases))
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 graph`, `2 graphs`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def told(error: BaseException, root: str) -> str:

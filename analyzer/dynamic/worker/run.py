@@ -29,7 +29,7 @@ from tcready.dynamic.worker.convention import Convention
 from tcready.dynamic.worker.foreign import Foreign
 from tcready.dynamic.worker.frames import Names, line_sets
 from tcready.dynamic.worker.intents import intents
-from tcready.dynamic.worker.journal import NOT_ASKED, Journal, StageFailedError, told
+from tcready.dynamic.worker.journal import NOT_ASKED, Journal, StageFailedError, counted, told
 from tcready.dynamic.worker.lines import executed_lines
 from tcready.dynamic.worker.ops import Clock, CountingBackend, Counts, counted_eager, module_tree
 from tcready.dynamic.worker.originals import compile_callable, replaced, snapshot
@@ -90,6 +90,11 @@ class Run:
         if budget is None:
             return None
         return distributed.agreed(budget - (time.monotonic() - self.extra_since), self.work)
+
+    def spent(self) -> bool:
+        """Whether nothing is left of it."""
+        left = self.left()
+        return left is not None and left <= 0
 
 
 def run(work: Work, convention: Convention | None, journal: Journal) -> None:
@@ -264,10 +269,6 @@ def call(
         return function(*inputs.args, **inputs.kwargs)
 
 
-def _label(case: Case) -> str:
-    return f" (case {case.name})" if case.name else ""
-
-
 def _eager(this: Run) -> list[Any]:
     """The outputs of one eager call per case; lines and dispatches by module as well."""
     lines: set[tuple[str, int]] = set()
@@ -301,7 +302,7 @@ def _capture(this: Run) -> list[Any]:
     traced: set[tuple[str, int]] = set()
     with _stage(this.journal, "capture", this.work.root, "capture under torch._dynamo.explain"):
         for case in this.cases:
-            this.journal.write(f"capture under torch._dynamo.explain{_label(case)}")
+            this.journal.write(f"capture under torch._dynamo.explain{case.label}")
             private.reset()
             model = this.build()
             backend = CountingBackend(model, this.work.device)
@@ -434,15 +435,11 @@ def _summary(this: Run) -> str:
     seen = this.journal.observation
     skipped = sum(not frame.benign for frame in seen.skipped_frames)
     parts = [
-        _count(len(seen.graphs), "graph"),
-        _count(len({(site.path, site.line) for site in seen.break_sites}), "break site"),
-        _count(skipped, "skipped frame"),
+        counted(len(seen.graphs), "graph"),
+        counted(len({(site.path, site.line) for site in seen.break_sites}), "break site"),
+        counted(skipped, "skipped frame"),
     ]
     return ", ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _fullgraph(this: Run) -> None:
@@ -474,13 +471,13 @@ def _parity(this: Run, reference: list[Any], outputs: list[Any]) -> None:
         result = compare(expected, actual)
         compared += result.tensors
         if result.difference and compare(expected, _again(this, case)).difference:
-            this.journal.end("not_run", f"eager differs from eager under the same seeds{_label(case)}")
+            this.journal.end("not_run", f"eager differs from eager under the same seeds{case.label}")
             return
         if result.difference:
-            this.journal.end("fail", result.difference + _label(case))
+            this.journal.end("fail", result.difference + case.label)
             return
     if compared:
-        told_of.append(_count(compared, "tensor"))
+        told_of.append(counted(compared, "tensor"))
     if this.work.mode == "train":
         state, detail = training.parity(this, functools.partial(call, this))
         if state == "fail":

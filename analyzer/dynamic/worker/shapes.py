@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from tcready.dynamic.worker import narrate, private
 from tcready.dynamic.worker.frames import is_user_file
-from tcready.dynamic.worker.journal import told
+from tcready.dynamic.worker.journal import BUDGET_SPENT, told
 from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.target import Case
 from tcready.schema import (
@@ -47,7 +47,6 @@ STEPS = (1, 2, 3)
 MANY_AXES = 6
 """More groups of dimensions than this are left out, and told."""
 CASES = "cases"
-BUDGET_SPENT = "the budget was spent"
 SPECIALISED = re.compile(r"You marked .+? as dynamic but your code specialized it to be a constant \(\d+\)")
 PLACE = re.compile(r" \(([^()]+:\d+)\)$")
 IMAGE, SERIES, TABLE = 4, 3, 2
@@ -129,8 +128,7 @@ class Study:
 
     def note(self, doing: str) -> None:
         """Ask for the time that is left, then say what comes. Raises SpentError where none is left."""
-        left = self.this.left()
-        if left is not None and left <= 0:
+        if self.this.spent():
             self.cut(f"{BUDGET_SPENT} before {doing}")
             raise SpentError
         journal = self.this.journal
@@ -482,8 +480,7 @@ def _trial(
         calls.append(_told_call(study, step, record, error))
         if error is not None:
             break
-        left = this.left()
-        if left is not None and left <= 0 and step is not steps[-1]:
+        if this.spent() and step is not steps[-1]:
             study.cut(f"{BUDGET_SPENT} in {varied} under {setting}, behind {step.label}")
             study.add(trials=(*study.found.trials, _sum(varied, setting, calls)))
             raise SpentError

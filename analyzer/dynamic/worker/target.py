@@ -49,6 +49,11 @@ class Case:
     weight: float = 1.0
     """How much of the calls this case stands for, in any unit."""
 
+    @property
+    def label(self) -> str:
+        """` (case NAME)` behind what is said of it; empty where it has no name."""
+        return f" (case {self.name})" if self.name else ""
+
 
 def parse_spec(text: str) -> Spec:
     module, _, name = text.partition("::")

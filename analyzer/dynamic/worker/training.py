@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from tcready.dynamic.worker import narrate, private
-from tcready.dynamic.worker.journal import told
+from tcready.dynamic.worker.journal import BUDGET_SPENT, told
 from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.target import Case
@@ -45,7 +45,7 @@ STEP = "(the training step)"
 """How the file of `train_step` is named: it is tcready's own and lies in no file of the user's."""
 PHASES: tuple[TrainingPhase, ...] = ("loss", "gradients", "forward", "backward", "optimizer", "step")
 ENDED = "under way when the process ended"
-CUT = "cut: the budget was spent"
+CUT = f"cut: {BUDGET_SPENT}"
 AFTER: tuple[StageName, ...] = ("backend", "speed")
 """The stages that are still open when a training step is taken apart: it is no stage, and fails none."""
 TOLD = 8
@@ -319,10 +319,6 @@ class _Log:
         for phase in phases:
             self.set(phase, "not_run", why)
 
-    def spent(self) -> bool:
-        left = self.this.left()
-        return left is not None and left <= 0
-
 
 # Gradients, eager against compiled: a part of the parity stage
 
@@ -432,7 +428,7 @@ def rest(this: Run, call: Call) -> None:
         (("step",), _whole_step),
     )
     for phases, do in todo:
-        if log.spent():
+        if this.spent():
             log.skip(phases, CUT)
             continue
         log.begin(phases[0])
