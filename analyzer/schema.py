@@ -755,6 +755,18 @@ class Tool:
 
 
 @dataclass(frozen=True)
+class Checkout:
+    """The git checkout that the sources were read in."""
+
+    commit: str
+    link: str | None = None
+    """The page of a line at that commit, with `{path}` (relative to the working folder, percent-encoded) and
+    `{line}` to be put in; None where the remote is none that has such pages."""
+    changed: tuple[str, ...] = ()
+    """Files with findings whose text is not the commit's: no link leads to their lines."""
+
+
+@dataclass(frozen=True)
 class Report:
     """The whole report; every format is rendered from this value alone."""
 
@@ -766,6 +778,8 @@ class Report:
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
     statistics: Mapping[str, Any]
+    checkout: Checkout | None = None
+    """None outside of a git checkout."""
     schema_version: int = SCHEMA_VERSION
 
 
