@@ -86,6 +86,7 @@ def check(
     torch_version: str | None = None,
     cache: bool = False,
     jobs: int | None = 1,
+    checkout: bool = True,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
     progress: Tell = _say_nothing,
@@ -112,7 +113,8 @@ def check(
     depends on has changed. `jobs` processes read the sources, None for as many as pay; more than one needs a main
     module that may be imported. Paths are told relative to `root` (the working folder).
     `mode` is `infer`, `train` or `both`: the sources are read in each and a target is run in each, and what is found
-    in one alone says so. `announce` is told what is about to be executed, or why it is not; `progress` how it goes.
+    in one alone says so. With `checkout`, git is asked at which commit the sources stand, for links to their lines.
+    `announce` is told what is about to be executed, or why it is not; `progress` how it goes.
 
     A run that fails is part of the report. Raises TcreadyError for what the caller can mend: a file or a
     class that does not exist, options that contradict each other.
@@ -197,7 +199,14 @@ def check(
         sources=(*static.sources, *_sources_of(runs, static)),
         warnings=(*static.warnings, *warnings),
     )
-    return merge(static, runs, known, tool)
+    report = merge(static, runs, known, tool)
+    return _at_its_commit(report, base) if checkout else report
+
+
+def _at_its_commit(report: Report, root: Path) -> Report:
+    from tcready import git
+
+    return dataclasses.replace(report, checkout=git.checkout(root, [s.path for s in report.sources]))
 
 
 def observe(

@@ -261,7 +261,12 @@ def check(
         raise TcreadyError(f"--output and --html both name {output}: give them different files")
     with _telling(quiet) as (announce, progress):
         report = api.check(
-            targets or (".",), memory_gb=memory, announce=announce, progress=progress, **options
+            targets or (".",),
+            memory_gb=memory,
+            checkout=html is not None or output_format in ("html", "json"),
+            announce=announce,
+            progress=progress,
+            **options,
         )
     if statistics and output_format == "text":
         text = _statistics(report)

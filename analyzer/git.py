@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterable
@@ -30,21 +31,20 @@ def ask(root: Path, *arguments: str) -> str | None:
 
 
 def checkout(root: Path, paths: Iterable[str]) -> Checkout | None:
-    """The commit that `root` is a checkout of, and which of `paths` (relative to it) are not as committed there."""
+    """The commit that `root` is a checkout of, and which of `paths` (relative to it) are as committed."""
     told = ask(root, "rev-parse", "HEAD", "--show-prefix")
     if told is None:
         return None
-    commit, prefix = (told.split("\n") + [""])[:2]
-    within = sorted({path for path in paths if (root / path).is_file()})
-    unlike = (
-        ask(root, "status", "--porcelain", "-z", "--ignored", "--untracked-files=all", "--", *within) or ""
-    )
-    changed = {entry[3:].removeprefix(prefix) for entry in unlike.split("\0") if entry[2:3] == " "}
+    commit, prefix, *_ = (*told.split("\n"), "")
+    within = sorted({path for path in paths if not os.path.isabs(path) and (root / path).is_file()})
+    listed = ask(root, "ls-tree", "-z", "--name-only", commit, "--", *within) if within else ""
+    unlike = ask(root, "diff", "-z", "--name-only", "--relative", commit, "--", *within) if within else ""
+    same = {*(listed or "").split("\0")} - {*(unlike or "").split("\0")}
     remote = ask(root, "remote", "get-url", "origin")
     return Checkout(
         commit=commit,
         link=_link((remote or "").strip(), commit, prefix),
-        changed=tuple(path for path in within if path in changed),
+        files=tuple(path for path in within if path in same) if unlike is not None else (),
     )
 
 

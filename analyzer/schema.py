@@ -762,8 +762,8 @@ class Checkout:
     link: str | None = None
     """The page of a line at that commit, with `{path}` (relative to the working folder, percent-encoded) and
     `{line}` to be put in; None where the remote is none that has such pages."""
-    changed: tuple[str, ...] = ()
-    """Files with findings whose text is not the commit's: no link leads to their lines."""
+    files: tuple[str, ...] = ()
+    """The report's files that are as committed: only to their lines a link leads."""
 
 
 @dataclass(frozen=True)

@@ -187,6 +187,12 @@ def offers_change(fix: Fix | None) -> bool:
     return fix is not None and (fix.diff is not None or fix.verified is not None)
 
 
+def sentence(text: str) -> str:
+    """`text` with a capital, unless it begins with a name of code."""
+    word = text.partition(" ")[0]
+    return text[:1].upper() + text[1:] if word.isalpha() and word.islower() else text
+
+
 def first_line(text: str) -> str:
     """The first line that holds anything."""
     return next((line.strip() for line in lines_of(text) if line.strip()), "no reason recorded")

@@ -25,7 +25,10 @@ ALLOWED: dict[str, frozenset[str]] = {
     "refactor": frozenset({"schema", "static"}),
     "reports": frozenset({"schema"}),
     "project": frozenset({"schema"}),
-    "api": frozenset({"schema", "static", "dynamic", "merge", "rules", "reports", "refactor", "project"}),
+    "git": frozenset({"schema"}),
+    "api": frozenset(
+        {"schema", "static", "dynamic", "merge", "rules", "reports", "refactor", "project", "git"}
+    ),
     "cli": frozenset({"schema", "api"}),
     "package": frozenset({"schema", "api"}),
     "__main__": frozenset({"cli"}),
@@ -42,8 +45,9 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "merge": frozenset(),
     "rules": frozenset({"libcst"}),
     "refactor": frozenset({"libcst"}),
-    "reports": frozenset({"rich", "jinja2", "markupsafe"}),
+    "reports": frozenset({"rich", "jinja2", "markupsafe", "pygments"}),
     "project": frozenset({"tomli"}),
+    "git": frozenset(),
     "api": frozenset(),
     "cli": frozenset({"click", "rich"}),
     "package": frozenset(),
