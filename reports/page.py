@@ -479,7 +479,7 @@ def _sources(
     lines: Mapping[str, Sequence[code.Line]],
 ) -> tuple[SourceView, ...]:
     """Every own file with something to say of it, by path."""
-    marks = _marks(findings, targets)
+    marks = _marks(findings, targets, own)
     executed = _line_numbers(line_set for target in targets for line_set in target.report.executed)
     lost = _lost_lines(targets)
     paths = sorted(path for path in own if path in marks or path in executed)
@@ -537,7 +537,7 @@ def _slug(text: str) -> str:
 
 
 def _marks(
-    findings: Sequence[FindingView], targets: Sequence[TargetView]
+    findings: Sequence[FindingView], targets: Sequence[TargetView], own: frozenset[str]
 ) -> dict[str, dict[int, list[Mark]]]:
     marks: dict[str, dict[int, list[Mark]]] = {}
 
@@ -559,10 +559,23 @@ def _marks(
             add(site.first.path, site.first.line, Mark("break", text, f"#{target.anchor}-breaks"))
         for frame in target.frames:
             add(frame.path, frame.line, Mark("frame", "skipped frame", f"#{target.anchor}-frames"))
+        for (path, line), count in _ways(target, own).items():
+            text = f"leads to {view.number(count, 'break')} in installed packages"
+            add(path, line, Mark("way", text, f"#{target.anchor}-breaks"))
         for region, module in _region_code(target.report):
             text = f"compile region {region.name or '(the whole)'}"
             add(module.path or "", module.line or 0, Mark("region", text, f"#{target.anchor}-regions"))
     return marks
+
+
+def _ways(target: TargetView, own: frozenset[str]) -> Counter[tuple[str, int]]:
+    """The own line below which each break of an installed package was met."""
+    found: Counter[tuple[str, int]] = Counter()
+    for site in target.sites:
+        if site.first.origin == "third_party":
+            way = next((frame for frame in reversed(site.first.stack) if frame.path in own), None)
+            found.update([(way.path, way.line)] if way else ())
+    return found
 
 
 def _region_code(target: TargetReport) -> list[tuple[Region, ModuleShare]]:

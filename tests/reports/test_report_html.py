@@ -30,7 +30,7 @@ from tcready.reports.html import embedded
 from tcready.reports.paths import without_absolute_paths
 from tcready.reports.picture import pictures
 from tcready.reports.view import visible
-from tcready.schema import Checkout, Finding, LineSet, ModuleShare, Report, from_json
+from tcready.schema import Checkout, Finding, Frame, LineSet, ModuleShare, Report, from_json
 
 VOID = frozenset({"br", "meta", "link", "input", "rect", "circle", "path", "hr", "img"})
 
@@ -418,3 +418,23 @@ def test_the_picture_is_as_wide_as_what_it_shows() -> None:
     assert [box.title for box in pictures(narrow, None)[0].boxes[1:]] == [
         "50 small modules: 50 of 50 operations in graphs"
     ]
+
+
+def test_the_own_call_that_leads_into_a_package_is_marked() -> None:
+    site = dataclasses.replace(
+        broken().targets[0].break_sites[0],
+        path="pkg/m.py",
+        line=7,
+        origin="third_party",
+        stack=(
+            Frame("model.py", 26, "Net.forward"),
+            Frame("model.py", 27, "Net.forward"),
+            Frame("pkg/m.py", 7, "f"),
+        ),
+    )
+    run = dataclasses.replace(broken().targets[0], break_sites=(site, dataclasses.replace(site, line=9)))
+    text = render(dataclasses.replace(broken(), targets=(run,)), "html")
+    line = re.search(r'<li id="model.py:27".*?</li>', text)
+    assert line
+    assert ">leads to 2 breaks in installed packages</a>" in line[0]
+    assert text.count("in installed packages</a>") == 1
