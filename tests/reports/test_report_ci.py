@@ -159,3 +159,17 @@ def test_markdown_reads_nothing_in_what_it_shows() -> None:
 def test_an_empty_report_has_every_format() -> None:
     for form in FORMS:
         render(report(), form)
+
+
+def test_findings_in_packages_never_stand_on_a_line_of_the_diff() -> None:
+    made = sample("third_party")
+    assert "::error" not in render(made, "github")
+    asked = render(made, "github", third_party=True)
+    assert "::error" in asked
+    assert "file=" not in asked
+    places = [
+        result["locations"][0]["physicalLocation"]["artifactLocation"]
+        for result in json.loads(render(made, "sarif", third_party=True))["runs"][0]["results"]
+    ]
+    assert places
+    assert all("uriBaseId" not in place for place in places)
