@@ -35,6 +35,7 @@ from tcready.schema import (
     LineSet,
     Mode,
     ModuleShare,
+    Noqa,
     Observation,
     Origin,
     Recompile,
@@ -130,9 +131,25 @@ def merge(
         rules=tuple(rule for rule in rules if rule.code in named),
         sources=static.sources,
         skipped=static.skipped,
-        warnings=(*static.warnings, *(f"{_named(r)}: {w}" for r in runs for w in r.observation.warnings)),
+        warnings=(
+            *static.warnings,
+            *(f"{_named(r)}: {w}" for r in runs for w in r.observation.warnings),
+            *_unused(static.unused, seen, rules),
+        ),
         statistics=static.statistics,
     )
+
+
+def _unused(
+    unused: Iterable[Noqa], seen: Iterable[Finding], rules: Sequence[RuleText]
+) -> Iterator[str]:
+    """What to say of each `# noqa` that hides nothing; not where a run saw what no rule predicts."""
+    surprising = {(f.path, line) for f in seen for line in range(f.line, f.end_line + 1)}
+    for noqa in unused:
+        if (noqa.path, noqa.line) not in surprising:
+            known = any(rule.code.startswith(noqa.code) for rule in rules)
+            why = "" if known else ": there is no such rule"
+            yield f"{noqa.path}:{noqa.line}: unused noqa {noqa.code}{why}"
 
 
 def _named(run: _Run) -> str:
