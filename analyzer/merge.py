@@ -140,9 +140,7 @@ def merge(
     )
 
 
-def _unused(
-    unused: Iterable[Noqa], seen: Iterable[Finding], rules: Sequence[RuleText]
-) -> Iterator[str]:
+def _unused(unused: Iterable[Noqa], seen: Iterable[Finding], rules: Sequence[RuleText]) -> Iterator[str]:
     """What to say of each `# noqa` that hides nothing; not where a run saw what no rule predicts."""
     surprising = {(f.path, line) for f in seen for line in range(f.line, f.end_line + 1)}
     for noqa in unused:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tcready.schema import TcreadyError
 
-_TOKEN = re.compile(r"\*\*/|\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
+_PART = re.compile(r"\*\*/|\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
 def matches(pattern: str, path: Path, root: Path) -> bool:
@@ -31,9 +31,7 @@ def is_excluded(path: Path, exclude: Sequence[str], root: Path) -> bool:
     return any(matches(pattern, each, root) for pattern in exclude for each in (path, *around))
 
 
-def ignored_in(
-    path: str, per_file: Iterable[tuple[str, tuple[str, ...]]], root: Path
-) -> tuple[str, ...]:
+def ignored_in(path: str, per_file: Iterable[tuple[str, tuple[str, ...]]], root: Path) -> tuple[str, ...]:
     """The rule codes, or prefixes, that are not asked of a file; a glob after `!` speaks of all others."""
     place = root / path
     return tuple(
@@ -65,30 +63,30 @@ def _translated(glob: str) -> str:
     """The glob as a regular expression; a brace that is not closed stands for itself."""
     braces = glob.count("{") == glob.count("}")
     depth, made = 0, []
-    for token in _TOKEN.findall(glob):
-        if token == "**/":
+    for part in _PART.findall(glob):
+        if part == "**/":
             made.append("(?:.*/)?")
-        elif token[0] == "*":
+        elif part[0] == "*":
             made.append(".*")
-        elif token == "?":
+        elif part == "?":
             made.append(".")
-        elif len(token) > 2:
-            made.append(_set(token))
-        elif token == "{" and braces:
+        elif len(part) > 2:
+            made.append(_set(part))
+        elif part == "{" and braces:
             depth += 1
             made.append("(?:")
-        elif token == "}" and depth:
+        elif part == "}" and depth:
             depth -= 1
             made.append(")")
-        elif token == "," and depth:
+        elif part == "," and depth:
             made.append("|")
         else:
-            made.append(re.escape(token))
+            made.append(re.escape(part))
     return "".join(made) + ")" * depth
 
 
-def _set(token: str) -> str:
-    inside = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
+def _set(part: str) -> str:
+    inside = part[1:-1].replace("\\", "\\\\").replace("[", "\\[")
     negated = inside.startswith("!")
     inside = inside.removeprefix("!").replace("]", "\\]").replace("^", "\\^")
     return f"[{'^' if negated else ''}{inside}]"

@@ -66,8 +66,10 @@ class Unit:
 def units(targets: Sequence[str], root: Path, exclude: Sequence[str] = ()) -> list[Unit]:
     """What `targets` name, in their order; a folder's files by name, without those that `exclude` matches.
 
-    Raises TcreadyError for a target that does not exist.
+    Raises TcreadyError for a target that does not exist, and a glob that cannot be read.
     """
+    for pattern in exclude:
+        matches(pattern, root, root)
     return list(dict.fromkeys(unit for target in targets for unit in _units(target, root, exclude)))
 
 
