@@ -108,7 +108,8 @@ def merge(
     runs = tuple(
         _Run(seen, code, seen.mode if len(modes[seen.target]) > 1 else None) for seen in observations
     )
-    predictions = _distinct(static.findings)
+    predictions = _distinct((*static.findings, *static.hidden))
+    hidden = {_key(finding) for finding in static.hidden} - {_key(finding) for finding in static.findings}
     proofs: dict[Key, list[_Proof]] = defaultdict(list)
     unpredicted: dict[Key, list[_Event]] = defaultdict(list)
     for run in runs:
@@ -122,20 +123,18 @@ def merge(
         for finding in predictions
     ]
     seen = [_runtime_finding(events, code, _only_mode(events, runs)) for events in unpredicted.values()]
-    findings = tuple(sorted(_numbered([*judged, *seen]), key=_order))
+    static = dataclasses.replace(static, warnings=(*static.warnings, *_unused(static.unused, seen, rules)))
+    known = tuple(sorted(_numbered([*judged, *seen]), key=_order))
+    findings = tuple(finding for finding in known if _key(finding) not in hidden)
     named = {finding.rule for finding in findings}
     return Report(
         tool=tool,
         findings=findings,
-        targets=_targets(static.targets, runs, findings, code),
+        targets=_targets(static.targets, runs, known, code),
         rules=tuple(rule for rule in rules if rule.code in named),
         sources=static.sources,
         skipped=static.skipped,
-        warnings=(
-            *static.warnings,
-            *(f"{_named(r)}: {w}" for r in runs for w in r.observation.warnings),
-            *_unused(static.unused, seen, rules),
-        ),
+        warnings=(*static.warnings, *(f"{_named(r)}: {w}" for r in runs for w in r.observation.warnings)),
         statistics=static.statistics,
     )
 

@@ -727,6 +727,8 @@ class StaticResult:
     statistics: Mapping[str, Any]
     unused: tuple[Noqa, ...] = ()
     """What hides nothing, as far as the source tells."""
+    hidden: tuple[Finding, ...] = ()
+    """What a comment or the choice of rules hides: a run that shows one of these shows nothing new."""
 
 
 @dataclass(frozen=True)

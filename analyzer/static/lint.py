@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import gc
 import hashlib
@@ -150,8 +151,9 @@ def _examine(
         skipped |= {entry.module.path: "cannot be analysed: nested too deeply" for entry in entries}
         parts = [_part(unit, programs, (), rules, options, suggest, mode, skipped) for mode in modes]
     part = in_both_modes(*parts) if len(parts) == 2 else parts[0]
-    if unit.name is None and not part.skipped and not part.warnings and not part.cut:
-        part = dataclasses.replace(part, idle=_idle(program, entries, rules, options, part))
+    if unit.name is None and entries and not (part.skipped or part.warnings or part.cut):
+        with contextlib.suppress(RecursionError):
+            part = dataclasses.replace(part, idle=_idle(program, entries[0], rules, options, part))
     reading = Reading(
         tuple(dict.fromkeys(path for each in (program, *programs) for path in each.opened)),
         {name: path for each in (program, *programs) for name, path in each.lookups.items()},
@@ -215,57 +217,53 @@ def _part(
 
 
 def _idle(
-    program: Program, entries: Sequence[Entry], rules: Sequence[Rule], options: LintOptions, part: Part
+    program: Program, entry: Entry, rules: Sequence[Rule], options: LintOptions, part: Part
 ) -> tuple[Noqa, ...]:
-    """What a `# noqa` of a whole file names and no way to read the file finds.
+    """What a `# noqa` of a whole file names, where no way to read the file finds anything.
 
-    The file is read once more for that: in both modes at once, with all that is improbable, called with its targets
-    and without, for the oldest torch. Nothing is said of code that no model of the file reaches even so: somebody
-    else may.
+    The file is read again for that: in both modes at once, with all that is improbable, called with its targets and
+    without, for the oldest torch, and each function around such a comment as somebody else might call it. Nothing is
+    said of code that the file's models do not reach by default: another caller may.
     """
-    spoken = {entry.module for entry in entries if "noqa" in entry.module.source.text.lower()}
-    if not spoken:
+    source = entry.module.source
+    if "noqa" not in source.text.lower():
         return ()
     from tcready.static.concrete import Concrete
 
-    idle: set[Noqa] = set()
-    for module in spoken:
-        shown = display_path(str(module.path), str(options.root))
-        named = {Noqa(shown, line, code) for line, code in Concrete(module.source).codes_named("TCR")}
-        idle |= named - set(part.hiding)
-    oldest = dataclasses.replace(options, torch=(0, 0), low=True)
+    shown = display_path(str(entry.module.path), str(options.root))
+    idle = {Noqa(shown, line, code) for line, code in Concrete(source).codes_named("TCR")} - set(part.hiding)
+    if not idle:
+        return ()
+    widest = dataclasses.replace(options, torch=(0, 0), low=True)
+    functions = [b for found in entry.module.bindings.values() for b in found if isinstance(b, FunctionInfo)]
     walked: set[int] = set()
     for plain_call in (False, True):
-        if not idle:
-            return ()
-        interpreter = _Walking(program, None, low=True, plain_call=plain_call)
-        try:
-            run = _Pass(interpreter, entries)
-            run.claims(rules, oldest, "own")
-        except RecursionError:
-            return ()
+        interpreter = _Walking(program, plain_call=plain_call)
+        run = _Pass(interpreter, [entry])
+        walked |= interpreter.walked
+        for info in functions:
+            first, last = info.node.lineno, info.node.end_lineno or info.node.lineno
+            if any(first <= noqa.line <= last for noqa in idle):
+                interpreter.run_function(Function(info), info)
+        run.claims(rules, widest, "own")
         if run.warnings or interpreter.cut:
             return ()
         idle -= run.hiding
-        walked |= interpreter.walked
-    innermost = {entry.module: _Innermost(entry.module.source.tree) for entry in entries}
-    return tuple(
-        noqa
-        for noqa in sorted(idle, key=lambda noqa: (noqa.line, noqa.code))
-        if any(id(found(noqa.line)) in walked for found in innermost.values())
-    )
+    innermost = _Innermost(source.tree)
+    told = (noqa for noqa in idle if id(innermost(noqa.line)) in walked)
+    return tuple(sorted(told, key=lambda noqa: (noqa.line, noqa.code)))
 
 
 class _Walking(Interpreter):
-    """Keeps which statements of compiled functions it came by, by their `id`."""
+    """Reads as widely as can be, and keeps the `id` of each statement that compiled code comes by by default."""
 
-    def __init__(self, program: Program, training: bool | None, low: bool, *, plain_call: bool) -> None:
+    def __init__(self, program: Program, *, plain_call: bool) -> None:
         self.walked: set[int] = set()
-        super().__init__(program, training, low, plain_call=plain_call)
+        super().__init__(program, None, low=True, plain_call=plain_call)
 
     def block(self, body: list[ast.stmt], frame: Frame) -> bool:
         for statement in body:
-            if not self.quiet:
+            if not self.quiet and frame.chance == "high" and not frame.conditional:
                 self.walked.add(id(statement))
             if not super().block([statement], frame):
                 return False

@@ -119,6 +119,7 @@ def combine(
         skipped=tuple(skipped[path] for path in sorted(skipped)),
         warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
         statistics=_statistics(parts),
+        hidden=tuple(_told(numbered[key]) for key in sorted(numbered) if key in hidden),
         unused=tuple(
             noqa
             for noqa in _idle(parts)
