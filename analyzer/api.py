@@ -81,6 +81,9 @@ def check(
     budget: float | None = None,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    per_file_ignores: Mapping[str, Sequence[str]] | None = None,
+    exclude: Sequence[str] = (),
+    force_exclude: bool = False,
     low: bool = False,
     plain_call: bool = False,
     torch_version: str | None = None,
@@ -88,6 +91,8 @@ def check(
     jobs: int | None = 1,
     checkout: bool = True,
     root: str | os.PathLike[str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    isolated: bool = False,
     announce: Tell = _say_nothing,
     progress: Tell = _say_nothing,
 ) -> Report:
@@ -105,7 +110,9 @@ def check(
     dtype of `torch.autocast` around each call. `fullgraph`, `shapes` and `backend` ask for the phases that cost more:
     `fullgraph=True` though there are breaks, other sizes of the inputs, and Inductor; `budget` is in seconds, for
     all of them together. `select`
-    and `ignore` hold rule codes or prefixes of them; `low` keeps what is found with low confidence. A model that
+    and `ignore` hold rule codes or prefixes of them; `per_file_ignores` maps globs of files to such; `exclude` holds
+    globs of files and folders that are passed by in folders, and with `force_exclude` where they are named too
+    (what another file reaches in them is told all the same). `low` keeps what is found with low confidence. A model that
     takes its targets (`labels`) is read as called with them and all else it takes, unless `plain_call`. What the
     sources are judged by is the Dynamo of
     `torch_version` (`2.11`), by default of the torch that is installed here, else of the newest known. With
@@ -116,25 +123,34 @@ def check(
     in one alone says so. With `checkout`, git is asked at which commit the sources stand, for links to their lines.
     `announce` is told what is about to be executed, or why it is not; `progress` how it goes.
 
+    `defaults` gives `mode`, `device`, `dtype`, `autocast`, `python`, `timeout` and `memory_gb` where neither an argument
+    nor the target's table does; `isolated` reads no pyproject.toml. No other option is ever taken from there.
+
     A run that fails is part of the report. Raises TcreadyError for what the caller can mend: a file or a
     class that does not exist, options that contradict each other.
     """
     from tcready.merge import merge
-    from tcready.static.targets import LintOptions
+    from tcready.static.targets import LintOptions, is_wanted
 
     base = Path(root or Path.cwd()).resolve()
     _refuse_contradictions(targets, inputs, run, observations)
+    fallback = dict(defaults or {})
     _refuse_missing_python(python)
-    _refuse_autocast(autocast)
+    _refuse_autocast(autocast or fallback.get("autocast"))
     before = _launcher(launcher)
-    tables = () if run is False or observations else project.configured(base)
-    modes = {table.mode or "infer" for target in targets for table in project.matching(target, tables, base)}
-    said: ModeAsked = mode or ("both" if len(modes) > 1 else modes.pop() if modes else "infer")
+    if force_exclude:
+        targets = [target for target in targets if is_wanted(target, base, exclude)]
+    tables = () if run is False or observations or isolated else project.configured(base)
+    usual: ModeAsked = fallback.pop("mode", None) or "infer"
+    modes = {table.mode or usual for target in targets for table in project.matching(target, tables, base)}
+    said: ModeAsked = mode or ("both" if len(modes) > 1 else modes.pop() if modes else usual)
     options = LintOptions(
         root=base,
         mode=said,
         select=tuple(select),
         ignore=tuple(ignore),
+        per_file_ignores=tuple((glob, tuple(held)) for glob, held in (per_file_ignores or {}).items()),
+        exclude=tuple(exclude),
         low=low,
         plain_call=plain_call,
         torch=_torch_version(torch_version, base),
@@ -161,23 +177,28 @@ def check(
         runs.append(seen)
         warnings.extend(unlike)
         warnings.extend(w for w in _other_torch(seen, options.torch, torch_version) if w not in warnings)
-    if not static.skipped and static.statistics.get("files") == 0:
+    if targets and not static.skipped and static.statistics.get("files") == 0:
         warnings.append(f"no Python file in {', '.join(targets)}")
         announce(warnings[-1])
-    for due in () if observations else _due(targets, inputs, run, base, static, tables):
+    dues = () if observations else tuple(_due(targets, inputs, run, base, static, tables))
+    if dues and python is None:
+        asked["python"] = python = fallback.get("python")
+        _refuse_missing_python(python)
+    for due in dues:
         if due.impossible:
-            runs.append(_not_established(due, "train" if mode == "train" else "infer"))
+            runs.append(_not_established(due, "train" if said == "train" else "infer"))
             continue
         if not due.asked and python is None and importlib.util.find_spec("torch") is None:
             warnings.append(f"not run: torch is not installed, so {due.target} was read and not executed")
             announce(warnings[-1])
             continue
-        for run_mode in due.modes(mode):
+        in_modes = due.modes(mode, usual)
+        for run_mode in in_modes:
             announce(
                 f"running {due.target} with {due.label}"
-                + (f" in {MODE_WORDS[run_mode]}" if mode == "both" else "")
+                + (f" in {MODE_WORDS[run_mode]}" if len(in_modes) > 1 else "")
             )
-            seen = _launch(due.target, due.settings(asked | {"mode": run_mode}), base, progress)
+            seen = _launch(due.target, due.settings(asked | {"mode": run_mode}, fallback), base, progress)
             if due.table is not None and due.table.inputs and inputs is None:
                 seen = dataclasses.replace(seen, convention=f"[{project.TABLES}.{due.table.name}]")
             if not _lacks_torch(seen):
@@ -317,7 +338,7 @@ def _read(
     targets: Sequence[str], options: LintOptions, *, cache: bool, jobs: int | None
 ) -> tuple[StaticResult, tuple[RuleText, ...], Tool]:
     """What the sources say, the rules that were asked, and who asked."""
-    from tcready.static.parts import codes, combine
+    from tcready.static.parts import codes, combine, ignoring
     from tcready.static.targets import units
 
     asked = _asked(options) if cache else None
@@ -328,14 +349,15 @@ def _read(
         if kept is not None:
             kept.keep_about(*known)
     rules, tool = known
-    select, ignore = (
-        codes(asked_for, [r.code for r in rules]) for asked_for in (options.select, options.ignore)
-    )
-    wanted = units(targets, options.root)
+    there = [rule.code for rule in rules]
+    select, ignore = (codes(asked_for, there) for asked_for in (options.select, options.ignore))
+    ignored = ignoring(options, there)
+    wanted = units(targets, options.root, options.exclude)
     found = {unit: kept.part(unit) if kept is not None else None for unit in wanted}
     missing = [unit for unit, part in found.items() if part is None]
     parts: dict[Unit, Part | None] = {**found, **dict(_examined(missing, options, asked, jobs))}
-    return combine([part for part in parts.values() if part is not None], select, ignore), rules, tool
+    read = [part for part in parts.values() if part is not None]
+    return combine(read, select, ignore, there, ignored), rules, tool
 
 
 def _asked(options: LintOptions) -> str:
@@ -472,22 +494,22 @@ class _Due:
     synthesise: bool = False
     """Whether its inputs are to be made up."""
 
-    def modes(self, asked: ModeAsked | None) -> tuple[Mode, ...]:
+    def modes(self, asked: ModeAsked | None, usual: ModeAsked) -> tuple[Mode, ...]:
         """The modes to run it in, one after the other."""
-        if asked == "both":
-            return "infer", "train"
-        return (asked or (self.table.mode if self.table else None) or "infer",)
+        mode = asked or (self.table.mode if self.table else None) or usual
+        return ("infer", "train") if mode == "both" else (mode,)
 
-    def settings(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of RunRequest: what was asked for, else what the project says, else the default."""
+    def settings(self, asked: Mapping[str, Any], fallback: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of RunRequest: what was asked for, else what the project says of it, else `fallback`."""
         said = self.table
-        known: dict[str, Any] = {"device": "cpu", "timeout": TIMEOUT}
+        known: dict[str, Any] = {"device": "cpu", "timeout": TIMEOUT, **fallback}
         if said is not None:
             told = {
                 name: getattr(said, name) for name in ("inputs", "device", "dtype", "autocast", "timeout")
             }
+            told |= {"memory_gb": said.memory}
             known |= {name: value for name, value in told.items() if value is not None}
-            known |= {"memory_gb": said.memory, "weights": said.weights}
+            known |= {"weights": said.weights}
         known |= {name: value for name, value in asked.items() if value is not None}
         return {**known, "synthesise": self.synthesise}
 

@@ -12,6 +12,7 @@ import gc
 import math
 import operator
 import os
+import re
 import shutil
 import signal
 import sys
@@ -22,10 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import click
-from tcready import api
+from tcready import api, project
 from tcready.schema import LEVELS, Level, ModeAsked, Report, TcreadyError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
     from tcready.static.rule import Rule
 
 INTERRUPTED = 130
@@ -101,7 +103,60 @@ def app(context: click.Context) -> None:
 
 
 def _codes(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(code.strip() for value in values for code in value.split(",") if code.strip())
+    return tuple(code.strip() for value in values for code in _split(value) if code.strip())
+
+
+def _split(value: str) -> list[str]:
+    """Parted at the commas that stand in no braces."""
+    return re.split(r",(?![^{}]*\})", value)
+
+
+def _per_file(
+    context: click.Context, parameter: click.Parameter, values: tuple[Any, ...]
+) -> dict[str, tuple[str, ...]]:
+    """Globs and their codes: from the command line as `GLOB:CODE,CODE`, from pyproject.toml in pairs."""
+    found: dict[str, tuple[str, ...]] = {}
+    for value in values:
+        if not isinstance(value, str):
+            found[value[0]] = value[1]
+            continue
+        glob = ""
+        for piece in filter(None, map(str.strip, _split(value))):
+            said, colon, code = piece.rpartition(":")
+            glob = said if colon else glob
+            if not glob or not code:
+                why = f"{value}: write GLOB:CODES, as in tests/*:TCR3,TCR6"
+                raise click.BadParameter(why, context, parameter)
+            found[glob] = (*found.get(glob, ()), code)
+    return found
+
+
+def _configured(context: click.Context, _parameter: click.Parameter, isolated: bool) -> bool:
+    """Before the other options are read: what the project says becomes their defaults."""
+    if not isolated and not context.resilient_parsing and project.options(Path.cwd()):
+        from tcready import settings
+
+        context.default_map = settings.defaults(context.command, Path.cwd())
+    return isolated
+
+
+def _rule_codes(_context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The codes that go on what is typed; of a list that of its last."""
+    from click.shell_completion import CompletionItem
+
+    head, comma, last = incomplete.rpartition(",") if parameter.name != "code" else ("", "", incomplete)
+    return [
+        CompletionItem(f"{head}{comma}{rule.code}", help=rule.summary)
+        for rule in api.load_rules()
+        if rule.code.startswith(last.upper())
+    ]
+
+
+def _files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Files: the shell finds them itself."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 def _writable(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -119,10 +174,21 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
 
 
 @app.command()
-@click.argument("targets", nargs=-1)
+@click.argument("targets", nargs=-1, shell_complete=_files)
+@click.option(
+    "--isolated",
+    is_flag=True,
+    is_eager=True,
+    callback=_configured,
+    help="Take nothing from pyproject.toml.",
+)
+@click.option(
+    "--show-settings", is_flag=True, help="Show each option, its value and who said so; check nothing."
+)
 @click.option(
     "--inputs",
     metavar="PATH::NAME",
+    shell_complete=_files,
     help="What the target is called with: a value, or a callable that gives it.",
 )
 @click.option(
@@ -146,21 +212,22 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
     "observations",
     multiple=True,
     metavar="FILE",
+    shell_complete=_files,
     help="What the travelling worker (`tcready worker`) saw elsewhere, instead of a run here.",
 )
 @click.option("--device", show_default="cpu", help="Where to run, as torch calls it, or auto.")
 @click.option("--dtype", help="Cast the model and its floating inputs (float16, bfloat16, ...).")
 @click.option("--autocast", metavar="DTYPE", help="Run under torch.autocast with this dtype (bfloat16).")
-@click.option("--fullgraph", is_flag=True, help="Try fullgraph=True though the default run has breaks.")
-@click.option("--shapes", is_flag=True, help="Vary the sizes of the inputs: what recompiles, and what to do.")
-@click.option("--backend", is_flag=True, help="Compile with Inductor as well.")
+@click.option("--fullgraph/--no-fullgraph", help="Try fullgraph=True though the default run has breaks.")
+@click.option("--shapes/--no-shapes", help="Vary the sizes of the inputs: what recompiles, and what to do.")
+@click.option("--backend/--no-backend", help="Compile with Inductor as well.")
 @click.option(
     "--budget",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
     help="For --fullgraph, --shapes and --backend together; what it cuts is told.",
 )
-@click.option("--python", metavar="EXE", help="The interpreter to run the model in.")
+@click.option("--python", metavar="EXE", shell_complete=_files, help="The interpreter to run the model in.")
 @click.option("--launcher", metavar="COMMAND", help='What starts the interpreter: "srun -n1".')
 @click.option(
     "--nproc-per-node",
@@ -178,6 +245,7 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
 )
 @click.option(
     "--memory",
+    "memory_gb",
     type=click.FloatRange(min=0, min_open=True),
     metavar="GB",
     help="Stop the run above this much resident memory.",
@@ -188,25 +256,41 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
     multiple=True,
     metavar="CODES",
     callback=_codes,
+    shell_complete=_rule_codes,
     help="Only these rules; prefixes count (TCR1).",
 )
 @click.option(
-    "--ignore", multiple=True, metavar="CODES", callback=_codes, help="Not these rules; prefixes count."
+    "--ignore",
+    multiple=True,
+    metavar="CODES",
+    callback=_codes,
+    shell_complete=_rule_codes,
+    help="Not these rules; prefixes count.",
 )
-@click.option("--low", is_flag=True, help="Keep findings of low confidence, as notes.")
 @click.option(
-    "--plain-call",
-    is_flag=True,
+    "--per-file-ignores",
+    type=click.UNPROCESSED,
+    multiple=True,
+    metavar="GLOB:CODES",
+    callback=_per_file,
+    help="Not these rules in files that match.",
+)
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="GLOBS",
+    callback=_codes,
+    help="Files and folders to pass by where a folder is read.",
+)
+@click.option(
+    "--force-exclude/--no-force-exclude", help="Pass by what --exclude matches where it is named, too."
+)
+@click.option("--low/--no-low", help="Keep findings of low confidence, as notes.")
+@click.option(
+    "--plain-call/--no-plain-call",
     help="Read a model that takes its targets (labels) as called without them and other optional inputs.",
 )
-@click.option(
-    "--no-cache",
-    "cache",
-    is_flag=True,
-    flag_value=False,
-    default=True,
-    help="Neither use nor write .tcready_cache.",
-)
+@click.option("--cache/--no-cache", default=True, help="Use and write .tcready_cache, or neither.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -215,9 +299,20 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
 )
 @click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
 @click.option(
-    "-o", "--output", metavar="FILE", callback=_writable, help="Write the report there instead of stdout."
+    "-o",
+    "--output",
+    metavar="FILE",
+    callback=_writable,
+    shell_complete=_files,
+    help="Write the report there instead of stdout.",
 )
-@click.option("--html", metavar="FILE", callback=_writable, help="Write the HTML page there as well.")
+@click.option(
+    "--html",
+    metavar="FILE",
+    callback=_writable,
+    shell_complete=_files,
+    help="Write the HTML page there as well.",
+)
 @click.option(
     "--fail-on",
     type=click.Choice(LEVELS[::-1]),
@@ -226,8 +321,7 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
     help="Exit 1 at this level and above.",
 )
 @click.option(
-    "--third-party",
-    is_flag=True,
+    "--third-party/--no-third-party",
     help="Show findings in installed packages one by one, and fail on them too.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 though there are findings (2 stays 2).")
@@ -235,7 +329,6 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
 def check(
     targets: tuple[str, ...],
-    memory: float | None,
     output_format: str,
     output: str | None,
     html: str | None,
@@ -244,6 +337,7 @@ def check(
     exit_zero: bool,
     statistics: bool,
     quiet: bool,
+    show_settings: bool,
     **options: Any,
 ) -> int:
     """Lint TARGETS, run what gives its inputs, report.
@@ -252,17 +346,27 @@ def check(
     """
     for name, number in (
         ("--timeout", options["timeout"]),
-        ("--memory", memory),
+        ("--memory", options["memory_gb"]),
         ("--budget", options["budget"]),
     ):
         if number is not None and not math.isfinite(number):
             raise TcreadyError(f"{name} {number}: name a finite number")
     if output and html and Path(output).absolute() == Path(html).absolute():
         raise TcreadyError(f"--output and --html both name {output}: give them different files")
+    context = click.get_current_context()
+    if show_settings:
+        from tcready import settings
+
+        _print(settings.shown(context, Path.cwd(), isolated=options["isolated"]))
+        return 0
+    if context.default_map:
+        from tcready import settings
+
+        usual = settings.below_targets(context)
+        options |= {**dict.fromkeys(usual), "defaults": usual}
     with _telling(quiet) as (announce, progress):
         report = api.check(
             targets or (".",),
-            memory_gb=memory,
             checkout=html is not None or output_format in ("html", "json"),
             announce=announce,
             progress=progress,
@@ -314,7 +418,54 @@ def worker(output: str) -> None:
 
 
 @app.command()
-@click.argument("code")
+@click.option("--yes", is_flag=True, help="Write without asking.")
+@click.option("--diff", "only_show", is_flag=True, help="Show what would be added, and write nothing.")
+def init(yes: bool, only_show: bool) -> None:
+    """Add a [tool.tcready] table to pyproject.toml and the hook to .pre-commit-config.yaml.
+
+    What is to be added is shown first; nothing that stands there is changed. Without a terminal to ask on, --yes
+    writes.
+    """
+    from tcready import init as adding
+
+    if yes and only_show:
+        raise TcreadyError("--diff writes nothing and --yes writes: leave one of them out")
+    plan = adding.plan(Path.cwd().resolve())
+    for addition in plan.additions:
+        _print(addition.diff())
+    for note in plan.notes:
+        click.echo(note, err=True)
+    names = " and ".join(addition.path.name for addition in plan.additions)
+    if not names or only_show:
+        return
+    if not yes and not (sys.stdin and sys.stdin.isatty()):
+        click.echo("nothing was written: there is no terminal to ask on; --yes writes", err=True)
+    elif yes or click.confirm(f"Write {names}?", default=True, err=True):
+        adding.write(plan.additions)
+        click.echo(f"written: {names}", err=True)
+    else:
+        click.echo("nothing was written", err=True)
+
+
+@app.command()
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+def completion(shell: str) -> None:
+    """Print the script that makes a shell complete commands, options, rule codes and files.
+
+    bash: eval "$(tcready completion bash)" in ~/.bashrc; zsh the same in ~/.zshrc; fish: tcready completion fish >
+    ~/.config/fish/completions/tcready.fish
+    """
+    from click.shell_completion import ShellComplete, get_completion_class
+
+    found = get_completion_class(shell)
+    if found is None:
+        raise TcreadyError(f"this click completes nothing in {shell}")
+    # bash's own `source` starts bash to ask for its version; the script is the same
+    _print(ShellComplete.source(found(app, {}, "tcready", "_TCREADY_COMPLETE")) + "\n")
+
+
+@app.command()
+@click.argument("code", shell_complete=_rule_codes)
 def rule(code: str) -> None:
     """Show the page of one rule: what it finds, why it hurts, what to write instead."""
     _print(_rule(code).document)

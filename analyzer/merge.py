@@ -35,6 +35,7 @@ from tcready.schema import (
     LineSet,
     Mode,
     ModuleShare,
+    Noqa,
     Observation,
     Origin,
     Recompile,
@@ -107,7 +108,8 @@ def merge(
     runs = tuple(
         _Run(seen, code, seen.mode if len(modes[seen.target]) > 1 else None) for seen in observations
     )
-    predictions = _distinct(static.findings)
+    predictions = _distinct((*static.findings, *static.hidden))
+    hidden = {_key(finding) for finding in static.hidden} - {_key(finding) for finding in static.findings}
     proofs: dict[Key, list[_Proof]] = defaultdict(list)
     unpredicted: dict[Key, list[_Event]] = defaultdict(list)
     for run in runs:
@@ -121,18 +123,30 @@ def merge(
         for finding in predictions
     ]
     seen = [_runtime_finding(events, code, _only_mode(events, runs)) for events in unpredicted.values()]
-    findings = tuple(sorted(_numbered([*judged, *seen]), key=_order))
+    static = dataclasses.replace(static, warnings=(*static.warnings, *_unused(static.unused, seen, rules)))
+    known = tuple(sorted(_numbered([*judged, *seen]), key=_order))
+    findings = tuple(finding for finding in known if _key(finding) not in hidden)
     named = {finding.rule for finding in findings}
     return Report(
         tool=tool,
         findings=findings,
-        targets=_targets(static.targets, runs, findings, code),
+        targets=_targets(static.targets, runs, known, code),
         rules=tuple(rule for rule in rules if rule.code in named),
         sources=static.sources,
         skipped=static.skipped,
         warnings=(*static.warnings, *(f"{_named(r)}: {w}" for r in runs for w in r.observation.warnings)),
         statistics=static.statistics,
     )
+
+
+def _unused(unused: Iterable[Noqa], seen: Iterable[Finding], rules: Sequence[RuleText]) -> Iterator[str]:
+    """What to say of each `# noqa` that hides nothing; not where a run saw what no rule predicts."""
+    surprising = {(f.path, line) for f in seen for line in range(f.line, f.end_line + 1)}
+    for noqa in unused:
+        if (noqa.path, noqa.line) not in surprising:
+            known = any(rule.code.startswith(noqa.code) for rule in rules)
+            why = "" if known else ": there is no such rule"
+            yield f"{noqa.path}:{noqa.line}: unused noqa {noqa.code}{why}"
 
 
 def _named(run: _Run) -> str:

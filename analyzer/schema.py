@@ -706,6 +706,16 @@ class Skipped:
 
 
 @dataclass(frozen=True)
+class Noqa:
+    """One code that a `# noqa` names."""
+
+    path: str
+    line: int
+    code: str
+    """As written, upper-case; it may be a prefix."""
+
+
+@dataclass(frozen=True)
 class StaticResult:
     """What the static half hands to merge."""
 
@@ -715,6 +725,10 @@ class StaticResult:
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
     statistics: Mapping[str, Any]
+    unused: tuple[Noqa, ...] = ()
+    """What hides nothing, as far as the source tells."""
+    hidden: tuple[Finding, ...] = ()
+    """What a comment or the choice of rules hides: a run that shows one of these shows nothing new."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,9 @@ ALLOWED: dict[str, frozenset[str]] = {
     "api": frozenset(
         {"schema", "static", "dynamic", "merge", "rules", "reports", "refactor", "project", "git"}
     ),
-    "cli": frozenset({"schema", "api"}),
+    "settings": frozenset({"schema", "project"}),
+    "init": frozenset({"schema", "project"}),
+    "cli": frozenset({"schema", "api", "project", "settings", "init"}),
     "package": frozenset({"schema", "api"}),
     "__main__": frozenset({"cli"}),
 }
@@ -49,6 +51,8 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "project": frozenset({"tomli"}),
     "git": frozenset(),
     "api": frozenset(),
+    "settings": frozenset({"click"}),
+    "init": frozenset(),
     "cli": frozenset({"click", "rich"}),
     "package": frozenset(),
     "__main__": frozenset(),
