@@ -7,6 +7,7 @@ rich, click or jinja2.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import hashlib
 import importlib.util
@@ -32,9 +33,11 @@ from tcready.schema import (
     StaticResult,
     TcreadyError,
     Tool,
+    display_path,
 )
 
 if TYPE_CHECKING:
+    from tcready.narrow import Entry
     from tcready.static.cache import Cache
     from tcready.static.concrete import Located
     from tcready.static.parts import Part
@@ -86,6 +89,9 @@ def check(
     torch_version: str | None = None,
     cache: bool = False,
     jobs: int | None = 1,
+    baseline: str | None = None,
+    write_baseline: str | None = None,
+    diff_base: str | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
     progress: Tell = _say_nothing,
@@ -114,6 +120,11 @@ def check(
     `mode` is `infer`, `train` or `both`: the sources are read in each and a target is run in each, and what is found
     in one alone says so. `announce` is told what is about to be executed, or why it is not; `progress` how it goes.
 
+    With `baseline`, a file that an earlier `write_baseline` wrote, only findings that it does not hold are told; with
+    `diff_base`, a git revision, only those on lines that differ from where HEAD parted from it. Verdicts, break sites
+    and regions are those of all that was found, and `narrowed` says what was left out. `write_baseline` writes all
+    that was found; together with `baseline`, entries of it that this check does not speak of are kept.
+
     A run that fails is part of the report. Raises TcreadyError for what the caller can mend: a file or a
     class that does not exist, options that contradict each other.
     """
@@ -121,6 +132,8 @@ def check(
     from tcready.static.targets import LintOptions
 
     base = Path(root or Path.cwd()).resolve()
+    known_before = _baseline(baseline, base) if baseline is not None else ()
+    changed = _changed_lines(base, diff_base) if diff_base is not None else None
     _refuse_contradictions(targets, inputs, run, observations)
     _refuse_missing_python(python)
     _refuse_autocast(autocast)
@@ -197,7 +210,23 @@ def check(
         sources=(*static.sources, *_sources_of(runs, static)),
         warnings=(*static.warnings, *warnings),
     )
-    return merge(static, runs, known, tool)
+    report = merge(static, runs, known, tool)
+    if write_baseline is None and baseline is None and changed is None:
+        return report
+    from tcready import files, narrow
+
+    asked_again = functools.partial(_asked_again, report, targets, base, tuple(select), tuple(ignore))
+    if write_baseline is not None:
+        found = narrow.entries(report)
+        kept = [entry for entry in known_before if not asked_again(entry)]
+        files.write(str(base / write_baseline), narrow.written((*found, *kept)))
+        announce(f"{write_baseline} is written; entries: {len({*found, *kept})}")
+    if baseline is not None:
+        report = narrow.without_known(report, known_before, baseline, asked_again)
+    if changed is not None and diff_base is not None:
+        commit, lines = changed
+        report = narrow.on_changed_lines(report, lines, diff_base, commit)
+    return report
 
 
 def observe(
@@ -711,6 +740,59 @@ def _where(seen: Observation) -> str:
     words = [f"under torch {about['torch']}"] if "torch" in about else ["without torch"]
     device = about.get("gpu") or about.get("device")
     return " ".join([*words, f"on {device}"] if device else words)
+
+
+# What is known already
+
+
+def _baseline(file: str, root: Path) -> tuple[Entry, ...]:
+    """The entries of a baseline. Raises TcreadyError where it cannot be read."""
+    from tcready import narrow
+
+    try:
+        text = (root / file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise TcreadyError(f"--baseline {file}: no such file; --write-baseline {file} makes it") from None
+    except OSError as error:
+        raise TcreadyError(f"--baseline {file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise TcreadyError(f"--baseline {file} is no baseline: {error}") from None
+    return narrow.parsed(text, file)
+
+
+def _changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[int, int]]]]:
+    from tcready import git
+
+    return git.changed_lines(root, revision)
+
+
+def _asked_again(
+    report: Report,
+    targets: Sequence[str],
+    root: Path,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    entry: Entry,
+) -> bool:
+    """Whether a check would have told of a baseline's entry, were it still there: its rule was asked for, its file
+    was read as a whole (or is there no more), and ran if only a run shows it.
+    """
+    path = entry.path
+    if any(item.path == path for item in report.skipped):
+        return False
+    if not entry.rule and not any(lines.path == path for t in report.targets for lines in t.executed):
+        return False
+    if entry.rule.startswith(_upper(ignore) or "?") or (select and not entry.rule.startswith(_upper(select))):
+        return False
+    deleted = entry.origin == "own" and not (root / path).exists()
+    if not deleted and all(source.path != path for source in report.sources):
+        return False
+    named = [display_path(str(root / target), str(root)) for target in targets if "::" not in target]
+    return any(name in (".", path) or path.startswith(f"{name}/") for name in named)
+
+
+def _upper(prefixes: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(prefix.strip().upper() for prefix in prefixes)
 
 
 # Sources that only a run knows of

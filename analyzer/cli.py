@@ -15,14 +15,14 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import click
 from tcready import api
+from tcready.files import write as _write
 from tcready.schema import LEVELS, Level, ModeAsked, Report, TcreadyError
 
 if TYPE_CHECKING:
@@ -225,6 +225,14 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
     show_default=True,
     help="Exit 1 at this level and above.",
 )
+@click.option("--baseline", metavar="FILE", help="Tell only findings that this file does not hold.")
+@click.option(
+    "--write-baseline",
+    metavar="FILE",
+    callback=_writable,
+    help="Write what is found there, to be passed to --baseline later; what is found does not fail then.",
+)
+@click.option("--diff-base", metavar="REV", help="Tell only findings on lines changed since REV (git).")
 @click.option(
     "--third-party",
     is_flag=True,
@@ -257,8 +265,9 @@ def check(
     ):
         if number is not None and not math.isfinite(number):
             raise TcreadyError(f"{name} {number}: name a finite number")
-    if output and html and Path(output).absolute() == Path(html).absolute():
-        raise TcreadyError(f"--output and --html both name {output}: give them different files")
+    _refuse_one_file_twice(
+        {"--output": output, "--html": html, "--write-baseline": options["write_baseline"]}
+    )
     with _telling(quiet) as (announce, progress):
         report = api.check(
             targets or (".",), memory_gb=memory, announce=announce, progress=progress, **options
@@ -285,7 +294,15 @@ def check(
     else:
         _print(text)
     code = api.exit_code(report, fail_on=fail_on, third_party=third_party)
-    return 0 if code == 1 and exit_zero else code
+    return 0 if code == 1 and (exit_zero or options["write_baseline"]) else code
+
+
+def _refuse_one_file_twice(written: Mapping[str, str | None]) -> None:
+    """Raises TcreadyError where two options name one file to write."""
+    held: dict[Path, str] = {}
+    for option, name in written.items():
+        if name and (other := held.setdefault(Path(name).absolute(), option)) != option:
+            raise TcreadyError(f"{other} and {option} both name {name}: give them different files")
 
 
 @app.command()
@@ -408,43 +425,3 @@ def _print(text: str) -> None:
     except OSError as error:
         sys.stdout = None  # what is left in its buffer cannot be written either
         raise TcreadyError(f"stdout cannot be written to: {error.strerror or error}") from None
-
-
-def _write(path: str, text: str) -> None:
-    """The file as a whole or not at all; a device or a pipe is written to and never replaced."""
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        _write_through(path, text)
-        return
-    try:
-        handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
-        os.chmod(partial, _mode(target))
-        os.replace(partial, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-        if isinstance(error, OSError):
-            raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
-        raise
-
-
-def _write_through(path: str, text: str) -> None:
-    try:
-        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
-    except OSError as error:
-        raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
-
-
-def _mode(target: Path) -> int:
-    """The permissions the file has, or those a new file would get."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

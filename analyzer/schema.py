@@ -192,6 +192,8 @@ class Finding:
     """What the break does to the functions around it; None for what is no break."""
     modes: tuple[Mode, ...] = ()
     """The modes in which the static pass finds it, where it was asked about both; empty where about one."""
+    also: tuple[str, ...] = ()
+    """Fingerprints of what else is found of the same kind on this line: this finding is told for them too."""
 
 
 @dataclass(frozen=True)
@@ -746,6 +748,9 @@ class TargetReport:
     ddp: Ddp | None = None
     backend: tuple[Backend, ...] = ()
     custom_ops: tuple[CustomOp, ...] = ()
+    traced: tuple[LineSet, ...] = ()
+    digests: tuple[tuple[str, str], ...] = ()
+    """(display path, SHA-256 of the bytes) of the files that were run, as the run saw them."""
 
 
 @dataclass(frozen=True)
@@ -767,6 +772,24 @@ class Checkout:
 
 
 @dataclass(frozen=True)
+class Narrowed:
+    """Why a report tells fewer findings than were found. Verdicts, break sites and regions are those of all."""
+
+    baseline: str | None = None
+    """The baseline's file as it was named; None where none was."""
+    known: int = 0
+    """Findings that the baseline holds, and that are not told."""
+    gone: int = 0
+    """Entries of the baseline, of what was read or run here, that nothing was found for any more."""
+    diff_base: str | None = None
+    """The revision as it was named; None where none was."""
+    commit: str | None = None
+    """The commit that the lines were compared with: where the checkout and the revision parted."""
+    unchanged: int = 0
+    """Findings on lines that are as they were there, and that are not told."""
+
+
+@dataclass(frozen=True)
 class Report:
     """The whole report; every format is rendered from this value alone."""
 
@@ -780,6 +803,10 @@ class Report:
     statistics: Mapping[str, Any]
     checkout: Checkout | None = None
     """None outside of a git checkout."""
+    narrowed: Narrowed | None = None
+    """None where all that was found is told."""
+    predicted: tuple[StaticTarget, ...] = ()
+    """What the source alone says of each target: what a run that is merged later is held against."""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -15,6 +15,7 @@ from tcready.reports.view import (
     ladder,
     level_counts,
     listed,
+    narrowed_sentence,
     percent,
     visible,
     was_run,
@@ -36,6 +37,8 @@ def render(report: Report, *, third_party: bool = False) -> str:
     ran = [target for target in shown.targets if was_run(target)]
     parts = ["### tcready", *(_verdict(target) for target in ran)]
     parts.append(f"**{level_counts(own)}** in your code." if own else "No findings in your code.")
+    if hidden := narrowed_sentence(shown):
+        parts.append(_text(f"{hidden[0].upper()}{hidden[1:]}."))
     other = [f for f in shown.findings if f.origin == "third_party"]
     if other and not third_party:
         parts.append(f"In installed packages: {level_counts(other)}.")

@@ -203,6 +203,8 @@ def test_one_run_through_both_halves(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (target.target, target.verdict) == ("model.py::Model", "ready_by_region")
     assert [(r.name, r.code) for r in target.regions] == [("inner", "model.inner.compile()")]
     assert exit_code(report) == 1
+    predicted = check(["model.py"], root=tmp_path / "work", run=False).findings
+    assert {f.fingerprint for f in predicted} == {f.fingerprint for f in report.findings if f.rule}
     jsonschema.validate(as_json(report), json.loads(SCHEMA.read_text()))
     assert from_json(Report, json.loads(render(report, "json"))) == report
 

@@ -16,17 +16,35 @@ FOLDERS = {"analyzer": "tcready", "rules": "tcready.rules", "reports": "tcready.
 
 ALLOWED: dict[str, frozenset[str]] = {
     "schema": frozenset(),
-    "static": frozenset({"schema"}),
+    "identity": frozenset(),
+    "static": frozenset({"schema", "identity"}),
     "dynamic": frozenset({"schema", "worker"}),
     "worker": frozenset({"schema"}),
     "regions": frozenset({"schema"}),
-    "merge": frozenset({"schema", "regions"}),
+    "merge": frozenset({"schema", "regions", "identity"}),
     "rules": frozenset({"schema", "static"}),
     "refactor": frozenset({"schema", "static"}),
     "reports": frozenset({"schema"}),
     "project": frozenset({"schema"}),
-    "api": frozenset({"schema", "static", "dynamic", "merge", "rules", "reports", "refactor", "project"}),
-    "cli": frozenset({"schema", "api"}),
+    "git": frozenset({"schema"}),
+    "files": frozenset({"schema"}),
+    "narrow": frozenset({"schema"}),
+    "api": frozenset(
+        {
+            "schema",
+            "static",
+            "dynamic",
+            "merge",
+            "rules",
+            "reports",
+            "refactor",
+            "project",
+            "git",
+            "files",
+            "narrow",
+        }
+    ),
+    "cli": frozenset({"schema", "api", "files"}),
     "package": frozenset({"schema", "api"}),
     "__main__": frozenset({"cli"}),
 }
@@ -35,6 +53,7 @@ TYPES_ONLY = {("cli", "static")}
 """Imports that only a type checker follows."""
 LIBRARIES: dict[str, frozenset[str]] = {
     "schema": frozenset(),
+    "identity": frozenset(),
     "static": frozenset({"libcst"}),
     "dynamic": frozenset(),
     "worker": frozenset({"torch"}),
@@ -44,6 +63,9 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "refactor": frozenset({"libcst"}),
     "reports": frozenset({"rich", "jinja2", "markupsafe"}),
     "project": frozenset({"tomli"}),
+    "git": frozenset(),
+    "files": frozenset(),
+    "narrow": frozenset(),
     "api": frozenset(),
     "cli": frozenset({"click", "rich"}),
     "package": frozenset(),
