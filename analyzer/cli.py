@@ -272,8 +272,25 @@ def check(
         report = api.check(
             targets or (".",), memory_gb=memory, announce=announce, progress=progress, **options
         )
-    if statistics and output_format == "text":
-        text = _statistics(report)
+    counts = _statistics(report) if statistics and output_format == "text" else None
+    _show(report, output_format, output, html, third_party=third_party, quiet=quiet, text=counts)
+    code = api.exit_code(report, fail_on=fail_on, third_party=third_party)
+    return 0 if code == 1 and (exit_zero or options["write_baseline"]) else code
+
+
+def _show(
+    report: Report,
+    output_format: str,
+    output: str | None,
+    html: str | None,
+    *,
+    third_party: bool,
+    quiet: bool,
+    text: str | None = None,
+) -> None:
+    """Renders the report (`text` instead, where it is given) and puts it where it was asked for."""
+    if text is not None:
+        pass
     elif output_format == "text":
         width = shutil.get_terminal_size((100, 24)).columns
         text = api.render(
@@ -289,12 +306,61 @@ def check(
         _write(html, api.render(report, "html"))
         if not quiet:
             click.echo(f"the page is in {html}", err=True)
+    _put(output, text)
+
+
+def _put(output: str | None, text: str) -> None:
     if output and output != "-":
         _write(output, text)
     else:
         _print(text)
-    code = api.exit_code(report, fail_on=fail_on, third_party=third_party)
-    return 0 if code == 1 and (exit_zero or options["write_baseline"]) else code
+
+
+@app.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option("--compare", is_flag=True, help="Tell what changed from the first of two files to the second.")
+@click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
+@click.option(
+    "-o", "--output", metavar="FILE", callback=_writable, help="Write the report there instead of stdout."
+)
+@click.option("--html", metavar="FILE", callback=_writable, help="Write the HTML page there as well.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(LEVELS[::-1]),
+    help="Exit 1 at this level and above; by default `warning` with --compare, never without.",
+)
+@click.option(
+    "--third-party", is_flag=True, help="Count findings in installed packages, and show them one by one."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+def report(
+    files: tuple[str, ...],
+    compare: bool,
+    output_format: str,
+    output: str | None,
+    html: str | None,
+    fail_on: Level | None,
+    third_party: bool,
+    quiet: bool,
+) -> int:
+    """Render FILES again, put several together, or compare two.
+
+    A file is a JSON report, an HTML page, or what the travelling worker wrote. A report made here and a run made on
+    another machine give the report that `check --observation` would.
+    """
+    _refuse_one_file_twice({"--output": output, "--html": html})
+    if not compare:
+        told = api.combine(files)
+        _show(told, output_format, output, html, third_party=third_party, quiet=quiet)
+        return api.exit_code(told, fail_on=fail_on, third_party=third_party) if fail_on else 0
+    if len(files) != 2 or html:
+        raise TcreadyError("--compare takes two files, BEFORE and AFTER, and gives no HTML page")
+    before, after = (api.combine([file]) for file in files)
+    compared = api.compare(before, after, (files[0], files[1]))
+    _put(output, api.render_comparison(compared, output_format))
+    if api.exit_code(after) == 2:
+        return 2
+    return api.comparison_exit_code(compared, fail_on=fail_on or "warning", third_party=third_party)
 
 
 def _refuse_one_file_twice(written: Mapping[str, str | None]) -> None:

@@ -29,6 +29,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "git": frozenset({"schema"}),
     "files": frozenset({"schema"}),
     "narrow": frozenset({"schema"}),
+    "comparison": frozenset({"schema"}),
+    "stored": frozenset({"schema", "merge"}),
     "api": frozenset(
         {
             "schema",
@@ -42,6 +44,8 @@ ALLOWED: dict[str, frozenset[str]] = {
             "git",
             "files",
             "narrow",
+            "comparison",
+            "stored",
         }
     ),
     "cli": frozenset({"schema", "api", "files"}),
@@ -66,6 +70,8 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "git": frozenset(),
     "files": frozenset(),
     "narrow": frozenset(),
+    "comparison": frozenset(),
+    "stored": frozenset(),
     "api": frozenset(),
     "cli": frozenset({"click", "rich"}),
     "package": frozenset(),
@@ -226,6 +232,7 @@ def command(*arguments: str) -> str:
         ("import tcready", set()),
         ("from tcready import Report, TcreadyError", set()),
         ("from tcready import check, observe", {"tcready.api"}),
+        ("from tcready import Comparison, Finding, compare, exit_code, load, render", {"tcready.api"}),
         (command("--version"), {"tcready.api", "click"}),
         (command("check", "--help"), {"tcready.api", "click"}),
         (command("rules"), {"tcready.api", "click"}),
@@ -233,6 +240,14 @@ def command(*arguments: str) -> str:
         (
             command("check", "clean.py", "--no-run", "--output-format", "json"),
             {"tcready.api", "click"},
+        ),
+        (
+            command("check", "plain.py", "--no-run", "--output-format", "json", "--write-baseline", "b.json"),
+            {"tcready.api", "click"},
+        ),
+        (
+            command("report", "--compare", "report.json", "report.json"),
+            {"tcready.api", "click", "rich"},  # for the width of characters
         ),
         (command("check", "clean.py", "--no-run"), {"tcready.api", "click", "rich"}),
         (
@@ -245,5 +260,9 @@ def test_a_fresh_interpreter_loads_only_what_it_needs(code: str, may: set[str], 
     (tmp_path / "plain.py").write_text("def f(x):\n    return x\n")
     (tmp_path / "clean.py").write_text(
         "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    )
+    (tmp_path / "report.json").write_text(
+        '{"tool": {"name": "tcready", "version": "0"}, "statistics": {}, "findings": [], "targets": [], "rules": [],'
+        ' "sources": [], "skipped": [], "warnings": []}'
     )
     assert loaded(code, tmp_path) <= may
