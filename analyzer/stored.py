@@ -194,10 +194,10 @@ def _statistics(reports: Sequence[Report]) -> dict[str, Any]:
     if len(given) == 1:
         return dict(given[0])
     summed: dict[str, Any] = {}
-    for statistics in given:
-        for name, value in statistics.items():
-            if isinstance(value, list | tuple):
-                summed[name] = sorted({*summed.get(name, ()), *map(str, value)})
-            elif isinstance(value, int | float):
-                summed[name] = summed.get(name, 0) + value
+    for name in sorted({name for statistics in given for name in statistics}):
+        values = [statistics[name] for statistics in given if name in statistics]
+        if all(isinstance(value, list | tuple) for value in values):
+            summed[name] = sorted({str(item) for value in values for item in value})
+        elif all(isinstance(value, int | float) for value in values):
+            summed[name] = sum(values)
     return summed
