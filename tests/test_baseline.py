@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -271,3 +272,36 @@ def test_a_baseline_hides_findings_and_never_the_verdict() -> None:
 def test_parsed_names_the_file() -> None:
     with pytest.raises(TcreadyError, match=r"some/file\.json"):
         narrow.parsed("null", "some/file.json")
+
+
+def test_under_pre_commit_files_that_are_not_named_are_not_gone(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pre_commit")
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("PRE_COMMIT_HOME", str(project / ".pre-commit"))
+    hook = {
+        "id": "tcready",
+        "name": "tcready",
+        "language": "system",
+        "entry": f"{sys.executable} -m tcready check --no-run",
+        "args": ["--baseline", "known.json"],
+        "types": ["python"],
+        "verbose": True,
+    }
+    config = {"repos": [{"repo": "local", "hooks": [hook]}]}
+    (project / ".pre-commit-config.yaml").write_text(json.dumps(config))  # JSON is YAML
+    subprocess.run(["git", "init", "-q"], check=True)
+
+    def commit(text: str) -> tuple[int, str]:
+        (project / "net.py").write_text(text)
+        subprocess.run(["git", "add", "net.py", ".pre-commit-config.yaml"], check=True)
+        done = subprocess.run([sys.executable, "-m", "pre_commit", "run"], capture_output=True, text=True)
+        return done.returncode, " ".join(done.stdout.split())
+
+    code, told = commit(f"\n\n{NET}")
+    assert (code, "2 findings known from known.json." in told) == (0, True), told
+    code, told = commit(NET.replace("x.sum() > 0", "x.sum() > 1"))
+    assert (code, "1 entry of it gone" in told) == (1, True), told
