@@ -40,13 +40,26 @@ def _words(node: ast.AST) -> Iterator[str]:
             below = _BELOW if isinstance(item, ast.stmt) else ()
             for name, value in reversed(list(ast.iter_fields(item))):
                 if name not in _LAYOUT and name not in below and value is not None and value != []:
-                    waiting += [value, _Word(f"{name}=")]
+                    pieces = _joined(value) if isinstance(item, ast.JoinedStr) else value
+                    waiting += [pieces, _Word(f"{name}=")]
         elif isinstance(item, list):
             yield "["
             waiting.append(_Word("]"))
             waiting.extend(reversed(item))
         else:
             yield repr(item)
+
+
+def _joined(values: Iterable[ast.expr]) -> list[ast.expr]:
+    """The parts of an f-string, its text in as few pieces as can be: versions of Python cut it differently."""
+    parts: list[ast.expr] = []
+    for value in values:
+        last = parts[-1] if parts else None
+        if isinstance(value, ast.Constant) and isinstance(last, ast.Constant):
+            parts[-1] = ast.Constant(f"{last.value}{value.value}")
+        elif not isinstance(value, ast.Constant) or value.value:
+            parts.append(value)
+    return parts
 
 
 class _Word(str):

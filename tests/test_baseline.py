@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import os
@@ -15,6 +16,7 @@ from fixture_markers import ROOT
 from tcready import narrow
 from tcready.api import check
 from tcready.cli import main
+from tcready.identity import spelled
 from tcready.merge import merge
 from tcready.schema import (
     BreakSite,
@@ -98,6 +100,29 @@ def test_every_finding_of_the_fixture_models_survives_reformatting(
     reformat(tmp_path, "line-length=20")
     assert len([f for f in check(["models/net.py"], run=False).findings if f.rule == "TCR201"]) == 2
     assert new("models/net.py")[0] == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("u'a'", '"a"', True),
+        ("'a' 'b'", "'ab'", True),
+        ("f'a{x}' 'b'", 'f"a{x}b"', True),
+        ("0XfF + 1_0", "255 + 10", True),
+        ("f((x), *(y),)", "f(x,*y)", True),
+        ("if x:\n  y", "if (x): z", True),
+        ("@d\ndef f(x): y", "@d\ndef f(\n  x,\n): z", True),
+        ("x - y", "y - x", False),
+        ("f(x)", "f(x, None)", False),
+        ("f(None)", "f('None')", False),
+        ("f(x=1)", "f(y=1)", False),
+        ("x[0]", "x['0']", False),
+        ("f'a{x}'", "f'a{x!r}'", False),
+        ("if x: y", "while x: y", False),
+    ],
+)
+def test_what_a_piece_of_code_is(one: str, other: str, same: bool) -> None:
+    assert (spelled(ast.parse(one).body[0]) == spelled(ast.parse(other).body[0])) is same
 
 
 @pytest.mark.parametrize(
