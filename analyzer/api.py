@@ -7,7 +7,6 @@ rich, click or jinja2.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import gc
 import hashlib
 import importlib.util
@@ -218,7 +217,7 @@ def check(
         return report
     from tcready import files, narrow
 
-    asked_again = functools.partial(_asked_again, report, targets, base, tuple(select), tuple(ignore))
+    asked_again = _asking(report, targets, base, select, ignore)
     if write_baseline is not None:
         found = narrow.entries(report)
         kept = [entry for entry in known_before if not asked_again(entry)]
@@ -844,32 +843,33 @@ def _changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple
     return git.changed_lines(root, revision)
 
 
-def _asked_again(
-    report: Report,
-    targets: Sequence[str],
-    root: Path,
-    select: tuple[str, ...],
-    ignore: tuple[str, ...],
-    entry: Entry,
-) -> bool:
+def _asking(
+    report: Report, targets: Sequence[str], root: Path, select: Sequence[str], ignore: Sequence[str]
+) -> Callable[[Entry], bool]:
     """Whether a check would have told of a baseline's entry, were it still there: its rule was asked for, its file
     was read as a whole (or is there no more), and ran if only a run shows it.
     """
-    path = entry.path
-    if any(item.path == path for item in report.skipped):
-        return False
-    if not entry.rule and not any(lines.path == path for t in report.targets for lines in t.executed):
-        return False
-    if entry.rule.startswith(_upper(ignore) or "?") or (select and not entry.rule.startswith(_upper(select))):
-        return False
-    deleted = entry.origin == "own" and not (root / path).exists()
-    if not deleted and all(source.path != path for source in report.sources):
-        return False
-    named = [display_path(str(root / target), str(root)) for target in targets if "::" not in target]
-    return any(name in (".", path) or path.startswith(f"{name}/") for name in named)
+    skipped = {item.path for item in report.skipped}
+    read = {source.path for source in report.sources}
+    ran = {lines.path for target in report.targets for lines in target.executed}
+    named = {display_path(str(root / target), str(root)) for target in targets if "::" not in target}
+    folders = ("",) if "." in named else tuple(f"{name}/" for name in named)
+    selected, ignored = _upper(select), _upper(ignore) or ("?",)
+
+    def asked(entry: Entry) -> bool:
+        path, rule = entry.path, entry.rule
+        if path in skipped or not (path in named or path.startswith(folders)):
+            return False
+        if rule and (rule.startswith(ignored) or (selected and not rule.startswith(selected))):
+            return False
+        if not rule and path not in ran:
+            return False
+        return path in read or (entry.origin == "own" and not (root / path).exists())
+
+    return asked
 
 
-def _upper(prefixes: tuple[str, ...]) -> tuple[str, ...]:
+def _upper(prefixes: Sequence[str]) -> tuple[str, ...]:
     return tuple(prefix.strip().upper() for prefix in prefixes)
 
 

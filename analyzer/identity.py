@@ -56,7 +56,7 @@ def _joined(values: Iterable[ast.expr]) -> list[ast.expr]:
     for value in values:
         last = parts[-1] if parts else None
         if isinstance(value, ast.Constant) and isinstance(last, ast.Constant):
-            parts[-1] = ast.Constant(f"{last.value}{value.value}")
+            parts[-1] = ast.Constant(str(last.value) + str(value.value))
         elif not isinstance(value, ast.Constant) or value.value:
             parts.append(value)
     return parts
