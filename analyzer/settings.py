@@ -28,6 +28,7 @@ KEYS = (
     "plain-call",
     "torch-version",
     "output-format",
+    "baseline",
     "cache",
     "mode",
     "device",

@@ -127,7 +127,8 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
 def _artifact(finding: Finding) -> dict[str, str]:
     """A file of an installed package, or outside of the working folder, is not below the source root."""
     inside = finding.origin == "own" and not is_absolute(finding.path)
-    return {"uri": quote(finding.path)} | ({"uriBaseId": "%SRCROOT%"} if inside else {})
+    uri = quote(finding.path, errors="surrogateescape")  # a name may hold bytes that are no text
+    return {"uri": uri} | ({"uriBaseId": "%SRCROOT%"} if inside else {})
 
 
 def _replacements(diff: str) -> Iterator[dict[str, Any]]:
