@@ -99,7 +99,10 @@ def run(*arguments: str) -> int:
 
 
 @pytest.mark.parametrize("form", sorted(api.FORMATS))
-def test_a_report_is_rendered_again_in_every_format(project: Path, form: str) -> None:
+def test_a_report_is_rendered_again_in_every_format(
+    project: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     report = check(["net.py"], observations=["gpu.json"])
     keep("report.json", report)
     assert run("report.json", "--output-format", form, "-o", "out", "-q") == 0

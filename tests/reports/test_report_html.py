@@ -30,7 +30,7 @@ from tcready.reports.html import embedded
 from tcready.reports.paths import without_absolute_paths
 from tcready.reports.picture import pictures
 from tcready.reports.view import visible
-from tcready.schema import Checkout, Finding, Frame, LineSet, ModuleShare, Report, from_json
+from tcready.schema import Checkout, Finding, Frame, LineSet, ModuleShare, Narrowed, Report, from_json
 
 VOID = frozenset({"br", "meta", "link", "input", "rect", "circle", "path", "hr", "img"})
 
@@ -438,3 +438,11 @@ def test_the_own_call_that_leads_into_a_package_is_marked() -> None:
     assert line
     assert ">leads to 2 breaks in installed packages</a>" in line[0]
     assert text.count("in installed packages</a>") == 1
+
+
+def test_what_a_baseline_hides_is_said() -> None:
+    there = dataclasses.replace(broken(), narrowed=Narrowed("known.json", 3, 1, "main", "0123", 2))
+    text = render(there, "html")
+    assert "Not shown: 3 findings known from known.json (1 entry of it gone: write it again)" in text
+    assert "2 findings on lines unchanged since main" in text
+    assert "Not shown" not in render(broken(), "html")
