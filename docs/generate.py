@@ -166,7 +166,8 @@ def _command(command: click.Command, name: str, parent: click.Context | None) ->
     rows = [record for option in command.get_params(context) if (record := option.get_help_record(context))]
     if rows:
         yield "\n| option | what it does |\n|---|---|\n"
-        yield from (f"| `{_cell(option)}` | {_cell(text)} |\n" for option, text in rows if text)
+        spaced = ((option.replace("|", " | "), text) for option, text in rows if text)  # may break at a space
+        yield from (f"| `{_cell(option)}` | {_cell(text)} |\n" for option, text in spaced)
     if isinstance(command, click.Group):
         for sub in command.list_commands(context):
             child = command.get_command(context, sub)
