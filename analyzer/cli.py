@@ -297,7 +297,13 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
     metavar="N",
     help="Processes that read the sources; by default as many as pay.",
 )
-@click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
+@click.option(
+    "--output-format",
+    type=click.Choice(tuple(api.FORMATS)),
+    default="text",
+    show_default=True,
+    help="How the report is told.",
+)
 @click.option(
     "-o",
     "--output",

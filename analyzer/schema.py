@@ -114,7 +114,9 @@ def origin_of(path: str, root: str, packages: tuple[str, ...] = ()) -> Origin:
 @dataclass(frozen=True)
 class Fix:
     title: str
+    """One sentence."""
     safe: bool
+    """Whether it may be applied unread; no suggestion of this version may."""
     diff: str | None
     """A unified diff against the file as it stands, or None where only the rule's example speaks."""
     verified: bool | None
@@ -125,6 +127,7 @@ class Fix:
 class FindingTarget:
     target: str
     case: str | None
+    """The named case in which it was confirmed; None where the inputs name none."""
     status: Status
     mode: Mode | None = None
     """The mode of the run, where the target was run in several."""
@@ -169,24 +172,35 @@ class Finding:
     """One hazard at one place. `path` is spelled as `display_path` spells it."""
 
     rule: str | None
+    """`TCR101`; None where a run showed what no rule speaks of."""
     name: str
+    """The rule's name, or the kind of what the run showed."""
     effect: Effect
+    """What Dynamo is said to do."""
     level: Level
     confidence: Confidence
     message: str
+    """One line."""
     path: str
     line: int
     column: int
     end_line: int
     end_column: int
+    """One past the last; the span is one expression or the header of one statement."""
     symbol: str
+    """The function it stands in: `Model.forward`."""
     origin: Origin
+    """Whose code it is: the user's, or an installed package's."""
     status: Status
     gb_ids: tuple[str, ...]
+    """Ids of PyTorch's graph break registry: of the breaks that were seen, else of those that the rule predicts."""
     targets: tuple[FindingTarget, ...]
+    """The status in each target, and in each named case of it."""
     fingerprint: str
+    """The same for the same rule, file, function and code, on whatever line."""
     fix: Fix | None = None
     cost: Mapping[str, float] | None = None
+    """`operations` that ran outside of graphs on its account, and their `seconds`, in one warm call of each case."""
     evidence: tuple[str, ...] = ()
     """Why the static pass says so, in plain words, and what the run said: one line each, static first."""
     reached_by: tuple[str, ...] = ()
@@ -204,6 +218,7 @@ class Stage:
     stage: StageName
     state: StageState
     detail: str
+    """Why it failed or did not run; what it came to."""
     seconds: float | None = None
 
 
@@ -245,11 +260,13 @@ class BreakSite:
     line: int
     symbol: str
     reason: str
+    """As Dynamo words it."""
     gb_id: str | None
     hits: int
     origin: Origin
     stack: tuple[Frame, ...]
     action: Action = "resume"
+    """What Dynamo did then: resume behind the break, or give up the function, or what is left of it."""
     case: str | None = None
     gb_ids: tuple[str, ...] = ()
     """Every id seen at this line, root cause first; `gb_id` is the first of them."""
@@ -268,6 +285,7 @@ class SkippedFrame:
     line: int
     symbol: str
     reason: str
+    """As Dynamo words it."""
     benign: bool
     end_line: int | None = None
     origin: Origin = "own"
@@ -277,12 +295,16 @@ class SkippedFrame:
 @dataclass(frozen=True)
 class Graph:
     compile_id: str
+    """As torch's logs name it."""
     path: str
     line: int
+    """The first line of the function that it was captured from."""
     ops: int
+    """As Dynamo counts them."""
     guards: int | None = None
     phase: Literal["forward", "backward", "inference"] = "inference"
     case: str | None = None
+    """The named case; None where the inputs name none."""
     symbol: str = ""
     modules: tuple[str, ...] = ()
     """Dotted names of the modules whose operations it held in the warm call, in order; the root is ""."""
@@ -292,10 +314,13 @@ class Graph:
 class Recompile:
     path: str
     line: int
+    """The first line of the function that was compiled again."""
     symbol: str
     reasons: tuple[str, ...]
+    """The guards that failed."""
     case: str | None = None
     identical_call: bool = False
+    """Whether it was the third of three calls with the same inputs."""
     origin: Origin = "own"
     lines: tuple[Frame, ...] = ()
     """The source lines that the failed guards name, where they name any."""
@@ -310,6 +335,7 @@ class CaseCoverage:
     ops_total: int
     ops_captured: int
     share: float
+    """`ops_captured` over `ops_total`."""
 
 
 @dataclass(frozen=True)
@@ -472,9 +498,13 @@ class ModuleShare:
 
     name: str
     type: str
+    """The class."""
     ops: int | None = None
+    """ATen operations of the warm compiled call; of an eager one where nothing was compiled."""
     ops_captured: int | None = None
+    """Those of them that ran in compiled graphs."""
     seconds: float | None = None
+    """Of its operations, each measured by itself."""
     path: str | None = None
     """File and first line of the code of its forward; None where that is not user code."""
     line: int | None = None
@@ -486,12 +516,18 @@ class ModuleShare:
 @dataclass(frozen=True)
 class Region:
     name: str
+    """Dotted; `*` and `{0,2}` stand for list positions, the whole model is ""."""
     instances: int
+    """Modules alike, which one line of code compiles."""
     state: RegionState
     reason: str
+    """Why it can be compiled whole."""
     code: str
+    """The line that compiles it; empty where its author does already."""
     ops_share: float | None = None
+    """Of the whole call's operations."""
     time_share: float | None = None
+    """Of their time."""
     ops_captured_share: float | None = None
     """Measured: share of the region's own ops that ran inside graphs."""
 
@@ -635,9 +671,11 @@ class Observation:
 
     target: str
     convention: str | None
+    """What gave the inputs: `get_inputs()`, `--inputs ...`, `synthesised: ...`; None where nothing did."""
     mode: Mode
     stages: tuple[Stage, ...]
     environment: Mapping[str, Any] | None
+    """Versions, device and interpreter of the run."""
     break_sites: tuple[BreakSite, ...] = ()
     skipped_frames: tuple[SkippedFrame, ...] = ()
     graphs: tuple[Graph, ...] = ()
@@ -692,15 +730,20 @@ class RuleText:
     name: str
     summary: str
     why: str
+    """Why it hurts torch.compile."""
     instead: str
+    """What to write instead."""
     before: str | None
+    """Example code with the hazard."""
     after: str | None
+    """The same without it."""
 
 
 @dataclass(frozen=True)
 class SourceText:
     path: str
     sha256: str
+    """Of the file's bytes."""
     text: str
 
 
@@ -708,6 +751,7 @@ class SourceText:
 class Skipped:
     path: str
     reason: str
+    """Why nothing is said of this file."""
 
 
 @dataclass(frozen=True)
@@ -740,10 +784,12 @@ class StaticResult:
 class TargetReport:
     target: str
     convention: str | None
+    """What gave the inputs; None where nothing was run."""
     mode: Mode
     verdict: Verdict
     stages: tuple[Stage, ...]
     environment: Mapping[str, Any] | None
+    """Versions, device and interpreter of the run; None where there was none."""
     break_sites: tuple[BreakSite, ...]
     skipped_frames: tuple[SkippedFrame, ...]
     graphs: tuple[Graph, ...]
@@ -751,7 +797,9 @@ class TargetReport:
     coverage: Coverage | None
     explain: Explain | None
     regions: tuple[Region, ...]
+    """Parts that no break stands in."""
     modules: tuple[ModuleShare, ...]
+    """The module hierarchy, parents first."""
     verdict_reason: str = ""
     """The verdict in one sentence, naming the stages that did not run."""
     waist: Frame | None = None
@@ -814,10 +862,14 @@ class Report:
     findings: tuple[Finding, ...]
     targets: tuple[TargetReport, ...]
     rules: tuple[RuleText, ...]
+    """Those that a finding names."""
     sources: tuple[SourceText, ...]
+    """The text of each file that something is told of."""
     skipped: tuple[Skipped, ...]
+    """Files that could not be read or parsed."""
     warnings: tuple[str, ...]
     statistics: Mapping[str, Any]
+    """How much was read: `files`, `functions`, `calls`, how many of these were resolved."""
     checkout: Checkout | None = None
     """None outside of a git checkout."""
     narrowed: Narrowed | None = None

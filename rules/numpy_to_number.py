@@ -117,6 +117,15 @@ import numpy as np
         Sample(
             """
 class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        scale = torch.sin(y).mean()
+        return y * scale
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = np.prod([2, 4])
@@ -126,18 +135,6 @@ class Model(nn.Module):
         half = int(np.ceil(x.shape[-1] / 2))
         x = x * float(np.log(5))
         return x[:, :half].reshape(-1) * np.prod(x.shape) + x.view(self.inner, -1).sum() + self.outer
-""",
-            setup="""
-import numpy as np
-""",
-        ),
-        Sample(
-            """
-class Model(nn.Module):
-    def forward(self, x):
-        y = x * 2
-        scale = torch.sin(y).mean()
-        return y * scale
 """,
             setup="""
 import numpy as np

@@ -57,6 +57,14 @@ class Model(nn.Module):
             """
 class Model(nn.Module):
     def forward(self, x):
+        y = x * 2
+        return y + 1
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
         with torch.no_grad():
             y = x * 2
         return y + 1

@@ -16,8 +16,14 @@ from typing import Any
 import fixture_markers
 import pytest
 from fixture_markers import ROOT
+from jsonschema import Draft202012Validator
 
 pytest.importorskip("torch")
+
+SCHEMAS = [
+    Draft202012Validator(json.loads(path.read_text("utf-8")))
+    for path in (ROOT / "docs" / "schema" / "report.schema.json", ROOT / "fixtures" / "report.schema.json")
+]
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,8 @@ def test_the_run_shows_what_is_marked_and_nothing_else(model: Path, runs: dict[P
     if not _can_run(model):
         pytest.skip("no C++ compiler here")
     run = runs[model].result()
+    for schema in SCHEMAS:
+        schema.validate(run.report)
     markers = fixture_markers.markers_of(model)
     shown = set()
     for finding in run.report["findings"]:

@@ -97,8 +97,14 @@ class Rule:
         """The whole page as text: what the rule claims, its prose, and the example before and after."""
         ids = ", ".join(self.gb_ids)
         claim = f"{self.code} {self.name} ({self.level}, {self.effect.replace('_', ' ')}{f'; {ids}' if ids else ''})"
-        example = f"## Example\n\nBefore:\n\n{_indented(self.before)}\n\nAfter:\n\n{_indented(self.after)}\n"
+        before, after = _indented(self.shown(self.bad[0])), _indented(self.shown(self.good[0]))
+        example = f"## Example\n\nBefore:\n\n{before}\n\nAfter:\n\n{after}\n"
         return f"{claim}\n\n{self.page.strip()}\n\n{example}"
+
+    def shown(self, sample: Sample) -> str:
+        """A sample as a page shows it: what it needs above it, and the rule's code at each line it is told at."""
+        source = re.sub(r"# BAD\b.*", f"# {self.code}", re.sub(r"[ ]*# FOLLOWS\b.*", "", sample.source))
+        return "\n\n\n".join(part.strip("\n") for part in (sample.setup, source) if part.strip())
 
     def section(self, title: str) -> str:
         """The text below a heading of the page. Raises KeyError where the page has no such heading."""

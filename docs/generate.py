@@ -1,0 +1,279 @@
+"""Writes what the documentation takes from the code: a page per rule, the command line, the JSON Schemas.
+
+`python docs/generate.py` renews the files, `--check` names those that are stale and exits 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pydantic
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from tcready import api, schema
+from tcready.cli import app
+from tcready.static.rule import Rule, Sample
+from tcready.static.versions import NEWEST
+
+DOCS = Path(__file__).resolve().parent
+REGISTRY = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb{number}.html"
+FAMILIES = {
+    "TCR1": "Control flow",
+    "TCR2": "Data-dependent values and shapes",
+    "TCR3": "Side effects and Python state",
+    "TCR4": "Extensions and foreign code",
+    "TCR5": "Recompilation and specialisation",
+    "TCR6": "Host synchronisation, CUDA graphs and other cost",
+}
+NOTICE = "<!-- Written by docs/generate.py: edit {source} and run it again. -->\n\n"
+
+
+def files() -> dict[Path, str]:
+    """Every generated file with its text, by path below docs/."""
+    rules = api.load_rules()
+    schemas = {"report": _schema(schema.Report), "observation": _schema(schema.Observation)}
+    return {
+        Path("pages/rules/index.md"): _index(rules),
+        **{Path(f"pages/rules/{rule.code}.md"): _rule_page(rule) for rule in rules},
+        Path("pages/cli.md"): _command_line(),
+        **{Path(f"schema/{name}.schema.json"): _dump(value) for name, value in schemas.items()},
+        Path("pages/schema_fields.md"): _fields(schemas),
+    }
+
+
+def stale(expected: Mapping[Path, str]) -> list[str]:
+    """What differs, is missing, or is a page of a rule that is no more."""
+    wrong = [
+        path.as_posix()
+        for path, text in expected.items()
+        if not (DOCS / path).is_file() or (DOCS / path).read_text("utf-8") != text
+    ]
+    left_over = {path.relative_to(DOCS) for path in (DOCS / "pages" / "rules").glob("*")} - expected.keys()
+    return sorted(wrong + [path.as_posix() for path in left_over])
+
+
+# rules
+
+
+def _index(rules: tuple[Rule, ...]) -> str:
+    text = NOTICE.format(source="the rules") + (
+        "# Rules\n\n"
+        f"{len(rules)} rules. `tcready rules` prints this list and `tcready rule CODE` one of the pages, offline. "
+        "Codes of a family share their first digit: `--ignore TCR3` hides one family, `--select TCR1,TCR2` keeps two. "
+        "The examples stand below `import torch`, `from torch import nn` and `import torch.nn.functional as F`.\n"
+    )
+    for prefix, title in FAMILIES.items():
+        rows = [rule for rule in rules if rule.code.startswith(prefix)]
+        if rows:
+            text += f"\n## {title} ({prefix}xx)\n\n"
+            text += "| rule | name | level | effect | what it finds |\n|---|---|---|---|---|\n"
+            text += "".join(
+                f"| [{r.code}]({r.code}.md) | `{r.name}` | {r.level} | {_words(r.effect)} | {_cell(r.summary)} |\n"
+                for r in rows
+            )
+    names = "\n".join(rule.code for rule in rules)
+    return f"{text}\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
+
+
+def _rule_page(rule: Rule) -> str:
+    ids = ", ".join(f"[{gb}]({REGISTRY.format(number=gb[2:])})" for gb in rule.gb_ids)
+    claim = [
+        ("code", f"`{rule.code}`"),
+        ("name", f"`{rule.name}`"),
+        ("level", rule.level),
+        ("effect", _words(rule.effect)),
+        ("breaks in PyTorch's registry", ids or "none: the graph does not break"),
+        (
+            "suggests a diff",
+            "yes, where the code around it is of a kind that it can rewrite" if rule.rewrite else "no",
+        ),
+    ]
+    source = f"rules/{rule.name.replace('-', '_')}.py"
+    return (
+        NOTICE.format(source=source)
+        + f"# {rule.code}: {rule.name}\n\n"
+        + re.sub(r"^(## .*)\n(?=\S)", r"\1\n\n", rule.page.strip(), flags=re.M)
+        + "\n\n## Example\n\nBefore, with the lines marked that it tells of:\n\n"
+        + _code(rule.shown(rule.bad[0]))
+        + "\nAfter:\n\n"
+        + _code(rule.shown(rule.good[0]))
+        + "\n## What it claims\n\n| | |\n|---|---|\n"
+        + "".join(f"| {name} | {value} |\n" for name, value in claim)
+        + f"\n{_proof(rule)}\n\n"
+        + "## Silencing it\n\n"
+        + f"One finding: `# noqa: {rule.code}` at the end of its line. Everywhere: `--ignore {rule.code}`. "
+        + "[More on that](../silencing.md).\n"
+    )
+
+
+def _proof(rule: Rule) -> str:
+    newest = ".".join(map(str, NEWEST))
+    bad, good = _many(rule.bad, "sample"), _many(rule.good, "sample")
+    silent = f"and nothing on {good} without it"
+    if rule.unproved:
+        return f"Not proved by a run: {rule.unproved}. The source check is tested on {bad} of the hazard, {silent}."
+    if rule.recorded:
+        old = ".".join(map(str, rule.recorded))
+        return (
+            f"Proved by a record of torch {old}, in which {bad} of the hazard broke at the marked lines. With torch "
+            f"{newest} none does. The source check is tested on both, {silent}."
+        )
+    return (
+        f"Proved on each run of the test suite (torch {newest}): Dynamo itself shows the effect at the marked lines of "
+        f"{bad}, and captures {good} without the hazard whole, with the results of eager."
+    )
+
+
+def _many(samples: tuple[Sample, ...], word: str) -> str:
+    return f"{len(samples)} {word}{'' if len(samples) == 1 else 's'}"
+
+
+def _code(text: str) -> str:
+    return f"```python\n{text}\n```\n"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _cell(text: str) -> str:
+    """`text` in a table: a bar would end the cell, a line the table."""
+    return " ".join(text.replace("|", "\\|").split())
+
+
+# the command line
+
+
+def _command_line() -> str:
+    return (
+        NOTICE.format(source="analyzer/cli.py")
+        + "# Command line\n\nWhat `tcready COMMAND --help` prints. "
+        + "What the exits mean stands in [Exit codes](exits.md).\n"
+        + "".join(_command(app, "tcready", None))
+    )
+
+
+def _command(command: click.Command, name: str, parent: click.Context | None) -> Iterator[str]:
+    context = click.Context(command, info_name=name, parent=parent, **command.context_settings)
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    yield f"\n## {context.command_path}\n\n```text\n{usage}\n```\n\n{_help(command)}\n"
+    rows = [record for option in command.get_params(context) if (record := option.get_help_record(context))]
+    if rows:
+        yield "\n| option | what it does |\n|---|---|\n"
+        spaced = ((option.replace("|", " | "), text) for option, text in rows if text)  # may break at a space
+        yield from (f"| `{_cell(option)}` | {_cell(text)} |\n" for option, text in spaced)
+    if isinstance(command, click.Group):
+        for sub in command.list_commands(context):
+            child = command.get_command(context, sub)
+            if child is not None and not child.hidden:
+                yield from _command(child, sub, context)
+
+
+def _help(command: click.Command) -> str:
+    paragraphs = (command.help or "").replace("\b", "").strip().split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+# the schema
+
+
+class _Generator(GenerateJsonSchema):
+    """Without a title for each field, which would say its name again."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def _schema(kind: type[Any]) -> JsonSchemaValue:
+    for value in vars(schema).values():
+        if dataclasses.is_dataclass(value) and isinstance(value, type):
+            value.__pydantic_config__ = pydantic.ConfigDict(use_attribute_docstrings=True)  # type: ignore[attr-defined]
+    made = pydantic.TypeAdapter(kind).json_schema(mode="serialization", schema_generator=_Generator)
+    made["properties"]["schema_version"] = {
+        "const": schema.SCHEMA_VERSION,
+        "description": "A changed field is a new version; a new field, which a reader ignores, is none.",
+    }
+    made["required"].append("schema_version")
+    made["title"] = f"tcready {kind.__name__.lower()}, version {schema.SCHEMA_VERSION}"
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+
+
+def _dump(value: JsonSchemaValue) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _fields(schemas: Mapping[str, JsonSchemaValue]) -> str:
+    text = NOTICE.format(source="analyzer/schema.py") + (
+        "# Fields of the JSON\n\n"
+        "Every value of a report and of an observation, as the JSON Schemas have them. A field with a default may be "
+        "missing in a report that an older tcready wrote; all others are always there. Where a description says None, "
+        "JSON has `null`.\n"
+    )
+    parts = {}
+    for made in schemas.values():
+        parts[made["title"]] = made
+        parts.update(made["$defs"])
+    tops = [made["title"] for made in schemas.values()]
+    for name in [*tops, *sorted(parts.keys() - set(tops))]:
+        made = parts[name]
+        text += f"\n## {_heading(name)}\n\n"
+        if made.get("description"):
+            text += f"{made['description']}\n\n"
+        text += "| field | type | default | what it says |\n|---|---|---|---|\n"
+        for field, value in made["properties"].items():
+            default = f"`{json.dumps(value['default'])}`" if "default" in value else ""
+            text += (
+                f"| `{field}` | {_cell(_type(value))} | {default} | {_cell(value.get('description', ''))} |\n"
+            )
+    return text
+
+
+def _heading(name: str) -> str:
+    return {"tcready report": "Report", "tcready observation": "Observation"}.get(
+        name.partition(",")[0], name
+    )
+
+
+def _type(value: Mapping[str, Any]) -> str:
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in value:
+        return " or ".join(_type(each) for each in value["anyOf"])
+    if "enum" in value:
+        return ", ".join(f"`{each}`" for each in value["enum"])
+    if "const" in value:
+        return f"`{json.dumps(value['const'])}`"
+    if value.get("type") == "array":
+        if "prefixItems" in value:
+            return "(" + ", ".join(_type(each) for each in value["prefixItems"]) + ")"
+        return f"list of {_type(value['items'])}"
+    return str(value.get("type", "any"))
+
+
+def main() -> int:
+    expected = files()
+    wrong = stale(expected)
+    if "--check" in sys.argv[1:]:
+        for path in wrong:
+            print(f"docs/{path} is stale: run `python docs/generate.py`", file=sys.stderr)
+        return 1 if wrong else 0
+    for name in wrong:
+        path = DOCS / name
+        if Path(name) in expected:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(expected[Path(name)], encoding="utf-8")
+        else:
+            path.unlink()
+    print(f"{len(wrong)} of {len(expected)} files renewed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""The documentation: fresh where it is made from code, built without a warning, and true in what can be tried."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from jsonschema import Draft202012Validator
+from tcready import cli
+from tcready.dynamic.by_hand import _parser
+from tcready.rules import load
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted((DOCS / "pages").rglob("*.md"))
+WRITTEN = [
+    page for page in PAGES if page.parent.name != "rules" and page.name not in ("cli.md", "schema_fields.md")
+]
+PROSE = [ROOT / "README.md", *WRITTEN]
+
+
+def ids(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def sphinx(source: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-n", "-b", "dummy"]
+    return subprocess.run(
+        [*command, "-c", str(DOCS), *more, str(source), str(out)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+# made from code
+
+
+def test_what_is_generated_is_fresh() -> None:
+    done = subprocess.run(
+        [sys.executable, str(DOCS / "generate.py"), "--check"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def commands(command: click.Command) -> Iterator[click.Command]:
+    yield command
+    if isinstance(command, click.Group):
+        for child in command.commands.values():
+            yield from commands(child)
+
+
+FLAGS = {
+    flag
+    for command in commands(cli.app)
+    for parameter in command.params
+    if isinstance(parameter, click.Option) and not parameter.hidden
+    for flag in (*parameter.opts, *parameter.secondary_opts)
+}
+WORKER_FLAGS = {flag for action in _parser()._actions for flag in action.option_strings}
+
+
+def test_the_reference_names_every_flag() -> None:
+    text = (DOCS / "pages" / "cli.md").read_text("utf-8")
+    assert {flag for flag in FLAGS if not re.search(rf"`[^`]*(?<![\w-]){flag}(?![\w-])[^`]*`", text)} == set()
+
+
+# what is written
+
+
+@pytest.mark.parametrize("page", PROSE, ids=ids)
+def test_every_flag_and_rule_that_is_named_exists(page: Path) -> None:
+    text = page.read_text("utf-8")
+    ours = " ".join(
+        span for span in re.findall(r"`[^`\n]+`|^(?!pre-commit).*tcready.*$|^.*worker\.pyz.*$", text, re.M)
+    )
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", ours))
+    assert named - FLAGS - WORKER_FLAGS - {"--help"} == set()
+    codes = {rule.code for rule in load()}
+    assert set(re.findall(r"\bTCR\d{3}\b", text)) <= codes
+    families = {code[:4] for code in codes} | {"TCR6"}
+    assert set(re.findall(r"\b(TCR\d)(?:xx)?\b", text)) <= families
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES], ids=ids)
+def test_relative_links_lead_to_files(page: Path) -> None:
+    """On the pages as files, as they are read in the repository; the build below sees to the anchors."""
+    prose = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.M | re.S)
+    targets = re.findall(r"\]\((?!https?:)([^)#\s]+)[^)]*\)", prose)
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Sphinx and MyST of the docs extra need Python 3.11")
+def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
+    done = sphinx(DOCS / "pages", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Sphinx and MyST of the docs extra need Python 3.11")
+def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
+    (tmp_path / "index.md").write_text(
+        "# A\n\n[page](gone.md) [anchor](#gone) ![image](gone.png)\n\n## B\n\n[b](#b)\n"
+    )
+    done = sphinx(tmp_path, tmp_path / "out")
+    assert done.returncode == 1
+    assert done.stderr.count("gone") == 3, done.stderr
+    assert "'b'" not in done.stderr
+
+
+def examples() -> Iterator[Any]:
+    for page in [ROOT / "README.md", *WRITTEN]:
+        for number, block in enumerate(
+            re.findall(r"^```console\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+        ):
+            yield pytest.param(block, id=f"{page.stem}-{number}")
+
+
+@pytest.mark.parametrize("block", list(examples()))
+def test_examples_print_what_they_show(
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`$ tcready ...` and its stdout, `...` for lines left out, `$ echo $?` for the exit."""
+    shutil.copytree(ROOT / "fixtures" / "models", tmp_path / "fixtures" / "models")
+    shutil.copytree(ROOT / "fixtures" / "broken", tmp_path / "fixtures" / "broken")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    code: object = None
+    steps = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.M)
+    assert steps
+    for command, shown in steps:
+        if command == "echo $?":
+            assert shown.strip() == str(code)
+            continue
+        program, *arguments = command.split()
+        assert program == "tcready"
+        assert "--no-run" in arguments or arguments[0] in ("rule", "rules"), (
+            "an example that runs a model is no test"
+        )
+        with pytest.raises(SystemExit) as ended:
+            cli.main(arguments)
+        code = ended.value.code
+        printed = capfd.readouterr().out
+        pattern = ".*".join(map(re.escape, re.split(r"^\.\.\.\n", shown, flags=re.M)))
+        assert re.fullmatch(pattern, printed, re.S), printed
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = [item for group in project["optional-dependencies"].values() for item in group]
+    names = {match[0] for item in (*project["dependencies"], *extras) if (match := re.match(r"[\w-]+", item))}
+    page = (DOCS / "pages" / "dependencies.md").read_text("utf-8")
+    assert {name for name in names - {"tcready"} if not re.search(rf"\b{name}\b", page)} == set()
+
+
+# the schema
+
+
+def strict(schema: Any) -> Any:
+    """The schema with no room for a field that it does not name."""
+    if isinstance(schema, dict):
+        closed = {"additionalProperties": False} if "properties" in schema else {}
+        return {**{key: strict(value) for key, value in schema.items()}, **closed}
+    return [strict(item) for item in schema] if isinstance(schema, list) else schema
+
+
+@functools.cache
+def validator(name: str) -> Draft202012Validator:
+    schema = json.loads((DOCS / "schema" / f"{name}.schema.json").read_text("utf-8"))
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(strict(schema))
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        *(("report", path) for path in sorted((ROOT / "fixtures" / "reports").glob("*.json"))),
+        *(("observation", path) for path in sorted((ROOT / "fixtures" / "cuda").glob("*.json"))),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.stem,
+)
+def test_the_schema_holds_what_is_written_and_nothing_else(name: str, path: Path) -> None:
+    data = json.loads(path.read_text("utf-8"))
+    assert [error.message for error in validator(name).iter_errors(data)] == []
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("schema_version",), 2),
+        (("findings", 0, "level"), "fatal"),
+        (("findings", 0, "line"), "12"),
+        (("findings", 0, "shape", "frame", "fate"), None),
+        (("targets", 0, "coverage", "share"), None),
+        (("targets", 0, "verdict"), None),
+    ],
+)
+def test_the_schema_refuses_what_is_wrong(place: tuple[str | int, ...], value: object) -> None:
+    """`None` takes the field away, where it has no default."""
+    data = json.loads((ROOT / "fixtures" / "reports" / "broken.json").read_text("utf-8"))
+    data["findings"].sort(key=lambda finding: finding["shape"] is None)
+    data["targets"].sort(key=lambda target: target["coverage"] is None)
+    owner = data
+    for step in place[:-1]:
+        owner = owner[step]
+    if value is None:
+        del owner[place[-1]]
+    else:
+        owner[place[-1]] = value
+    assert list(validator("report").iter_errors(data))
