@@ -248,6 +248,16 @@ def observe(
     return _launch(target, asked, Path(root or Path.cwd()).resolve(), progress)
 
 
+def observe_live(value: Callable[..., Any], calls: Sequence[Any], **options: Any) -> Observation:
+    """What compiling an object of this process shows, a module or a function, for `calls`; it runs in this process.
+
+    `options` are those of `tcready.dynamic.observe_live`. Raises TcreadyError where torch is missing or a call is none.
+    """
+    from tcready import dynamic
+
+    return dynamic.observe_live(value, calls, **options)
+
+
 def write_worker(path: str | os.PathLike[str]) -> None:
     """Writes the travelling worker, one file for any Python that has torch. Raises TcreadyError where it cannot."""
     from tcready.dynamic import build_bundle

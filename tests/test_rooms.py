@@ -27,6 +27,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "project": frozenset({"schema"}),
     "api": frozenset({"schema", "static", "dynamic", "merge", "rules", "reports", "refactor", "project"}),
     "cli": frozenset({"schema", "api"}),
+    "pytest_plugin": frozenset({"schema", "api"}),
     "package": frozenset({"schema", "api"}),
     "__main__": frozenset({"cli"}),
 }
@@ -46,6 +47,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "project": frozenset({"tomli"}),
     "api": frozenset(),
     "cli": frozenset({"click", "rich"}),
+    "pytest_plugin": frozenset({"pytest"}),
     "package": frozenset(),
     "__main__": frozenset(),
 }
