@@ -159,7 +159,7 @@ def check(
         runs.append(seen)
         warnings.extend(unlike)
         warnings.extend(w for w in _other_torch(seen, options.torch, torch_version) if w not in warnings)
-    if not static.skipped and static.statistics.get("files") == 0:
+    if not static.skipped and not static.warnings and static.statistics.get("files") == 0:
         warnings.append(f"no Python file in {', '.join(targets)}")
         announce(warnings[-1])
     for due in () if observations else _due(targets, inputs, run, base, static, tables):
@@ -620,7 +620,10 @@ def _due_in_folder(
     rest = [name for name in inside if os.path.realpath(root / name) not in spoken]
     found = [due for name in rest if (due := _by_convention(name, root, asked=True)) is not None]
     if not found and not told:
-        why = "no file here gives its inputs: define get_inputs() beside the model, or name one with --inputs"
+        why = (
+            "no file here gives its inputs: define get_inputs() beside the model, or name target and inputs in "
+            f"[{project.TABLES}.NAME] of {project.FILE} or with --inputs"
+        )
         yield _Due(folder, "", asked=True, impossible=why)
     yield from found
 
