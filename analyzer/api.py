@@ -7,6 +7,7 @@ rich, click or jinja2.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import hashlib
 import importlib.util
@@ -16,11 +17,13 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tcready import project
 from tcready.reports import FORMATS as FORMATS  # the command line offers them
 from tcready.schema import (
+    Comparison,
     Level,
     Mode,
     ModeAsked,
@@ -32,9 +35,11 @@ from tcready.schema import (
     StaticResult,
     TcreadyError,
     Tool,
+    display_path,
 )
 
 if TYPE_CHECKING:
+    from tcready.narrow import Entry
     from tcready.static.cache import Cache
     from tcready.static.concrete import Located
     from tcready.static.parts import Part
@@ -60,7 +65,7 @@ TIMEOUT = 600.0
 
 
 def check(
-    targets: Sequence[str],
+    targets: str | Sequence[str],
     *,
     inputs: str | None = None,
     run: bool | None = None,
@@ -86,6 +91,9 @@ def check(
     torch_version: str | None = None,
     cache: bool = False,
     jobs: int | None = 1,
+    baseline: str | None = None,
+    write_baseline: str | None = None,
+    diff_base: str | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
     progress: Tell = _say_nothing,
@@ -114,13 +122,21 @@ def check(
     `mode` is `infer`, `train` or `both`: the sources are read in each and a target is run in each, and what is found
     in one alone says so. `announce` is told what is about to be executed, or why it is not; `progress` how it goes.
 
+    With `baseline`, a file that an earlier `write_baseline` wrote, only findings that it does not hold are told; with
+    `diff_base`, a git revision, only those on lines that differ from where HEAD parted from it. Verdicts, break sites
+    and regions are those of all that was found, and `narrowed` says what was left out. `write_baseline` writes all
+    that was found; together with `baseline`, entries of it that this check does not speak of are kept.
+
     A run that fails is part of the report. Raises TcreadyError for what the caller can mend: a file or a
     class that does not exist, options that contradict each other.
     """
     from tcready.merge import merge
     from tcready.static.targets import LintOptions
 
+    targets = (targets,) if isinstance(targets, str) else targets
     base = Path(root or Path.cwd()).resolve()
+    known_before = _baseline(baseline, base) if baseline is not None else ()
+    changed = _changed_lines(base, diff_base) if diff_base is not None else None
     _refuse_contradictions(targets, inputs, run, observations)
     _refuse_missing_python(python)
     _refuse_autocast(autocast)
@@ -194,10 +210,26 @@ def check(
                 break
     static = dataclasses.replace(
         static,
-        sources=(*static.sources, *_sources_of(runs, static)),
+        sources=(*static.sources, *_sources_of(runs, (text.path for text in static.sources))),
         warnings=(*static.warnings, *warnings),
     )
-    return merge(static, runs, known, tool)
+    report = merge(static, runs, known, tool)
+    if write_baseline is None and baseline is None and changed is None:
+        return report
+    from tcready import files, narrow
+
+    asked_again = functools.partial(_asked_again, report, targets, base, tuple(select), tuple(ignore))
+    if write_baseline is not None:
+        found = narrow.entries(report)
+        kept = [entry for entry in known_before if not asked_again(entry)]
+        files.write(str(base / write_baseline), narrow.written((*found, *kept)))
+        announce(f"{write_baseline} is written; entries: {len({*found, *kept})}")
+    if baseline is not None:
+        report = narrow.without_known(report, known_before, baseline, asked_again)
+    if changed is not None and diff_base is not None:
+        commit, lines = changed
+        report = narrow.on_changed_lines(report, lines, diff_base, commit)
+    return report
 
 
 def observe(
@@ -258,6 +290,80 @@ def observe_live(value: Callable[..., Any], calls: Sequence[Any], **options: Any
     return dynamic.observe_live(value, calls, **options)
 
 
+def load(path: str | os.PathLike[str], named: str | None = None) -> Report | Observation:
+    """What a file holds: a JSON report, an HTML page of one, or what the travelling worker wrote.
+
+    Raises TcreadyError, with the file's name or `named`, where it is none of these, is cut short or is of a newer
+    tcready.
+    """
+    from tcready import stored
+
+    shown = named or str(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise TcreadyError(f"{shown}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise TcreadyError(f"{shown} is neither a report of tcready nor what its worker wrote") from None
+    return stored.parsed(text, shown)
+
+
+def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None) -> Report:
+    """One report of several files that `load` reads: reports of different targets, or a report and runs of what it
+    tells of that were made elsewhere. What several tell is judged as if all had been made at once.
+
+    Sources that only a run knows of are read below `root` (the working folder) and where packages are installed, where
+    they are there. Raises TcreadyError for a file that cannot be read.
+    """
+    from tcready import stored
+
+    base = Path(root or Path.cwd()).resolve()
+    held = [(file, load(base / file, file)) for file in files]
+    reports = [(file, report) for file, report in held if isinstance(report, Report)]
+    known = {source.path: source.sha256 for _, report in reports for source in report.sources}
+    runs: list[Observation] = []
+    warnings: list[str] = []
+    for file, seen in held:
+        if isinstance(seen, Observation):
+            placed, unlike = _placed(seen, file, base, known)
+            runs.append(placed)
+            warnings += unlike
+    if runs:
+        texts = tuple(_sources_of(runs, known))
+        more = Report(_tool(), (), (), (), texts, (), tuple(warnings), {})
+        reports.append(("", more))
+    return stored.together(reports, runs)
+
+
+def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
+    """What is fixed, new, moved and unchanged in `after`, and per target how verdict, coverage and break sites changed.
+
+    `names` is how the two are called. Raises TcreadyError where `before` leaves findings out (a baseline): what is new
+    cannot be told then.
+    """
+    from tcready import comparison as comparing
+
+    if before.narrowed is not None:
+        raise TcreadyError(f"{names[0]} was made with a baseline or --diff-base: what is new cannot be told")
+    return comparing.compare(before, after, names)
+
+
+def render_comparison(comparison: Comparison, format: str = "text") -> str:  # noqa: A002 - the flag's own name
+    """A comparison as `text`, `json` or `markdown`."""
+    from tcready import reports
+
+    return reports.render_comparison(comparison, format)
+
+
+def comparison_exit_code(
+    comparison: Comparison, *, fail_on: Level = "warning", third_party: bool = False
+) -> int:
+    """1 where a finding at or above `fail_on` is new or a target fails to compile that did not before, else 0."""
+    from tcready import comparison as comparing
+
+    return comparing.exit_code(comparison, fail_on=fail_on, third_party=third_party)
+
+
 def write_worker(path: str | os.PathLike[str]) -> None:
     """Writes the travelling worker, one file for any Python that has torch. Raises TcreadyError where it cannot."""
     from tcready.dynamic import build_bundle
@@ -302,6 +408,10 @@ def version() -> str:
     return installed("tcready")
 
 
+def _tool() -> Tool:
+    return Tool("tcready", version())
+
+
 # The static half: units that the cache does not know are read, here or by several processes
 
 
@@ -325,7 +435,7 @@ def _read(
     kept = _open_cache(options, asked)
     known = kept.about() if kept is not None else None
     if known is None:
-        known = tuple(rule.text() for rule in load_rules()), Tool("tcready", version())
+        known = tuple(rule.text() for rule in load_rules()), _tool()
         if kept is not None:
             kept.keep_about(*known)
     rules, tool = known
@@ -685,35 +795,32 @@ def _brought(file: str, root: Path) -> tuple[Observation, list[str]]:
 
     Raises TcreadyError where the file is none, or newer than this.
     """
-    import json
+    seen = load(root / file, f"--observation {file}")
+    if not isinstance(seen, Observation):
+        raise TcreadyError(f"--observation {file} is a report: `tcready report` puts reports together")
+    return _placed(seen, file, root)
 
-    from tcready.schema import SCHEMA_VERSION, from_json
+
+def _placed(
+    seen: Observation, file: str, root: Path, known: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Observation, list[str]]:
+    """An observation with its sources where they stand here, and what to say of those that are not what was run.
+    `known` are the digests of files whose text is there already.
+    """
     from tcready.static import locate
 
-    try:
-        data = json.loads((root / file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TcreadyError(f"--observation {file}: {error.strerror}") from None
-    except ValueError as error:
-        raise TcreadyError(f"--observation {file} is no JSON: {error}") from None
-    try:
-        seen = from_json(Observation, data)
-    except TcreadyError as error:
-        raise TcreadyError(f"--observation {file}: {error}") from None
-    if seen.schema_version > SCHEMA_VERSION:
-        raise TcreadyError(
-            f"--observation {file} is of a newer tcready (schema {seen.schema_version}): update this one"
-        )
     search = locate.default_search_path(root)
     here = {
         shown: path
         for shown, _ in seen.sources
         if (path := next((p / shown for p in search if (p / shown).is_file()), None)) is not None
     }
+    there = {s: hashlib.sha256(path.read_bytes()).hexdigest() for s, path in here.items() if s not in known}
+    there |= known
     unlike = [
         f"{shown} is not what was run in {file}: its lines may have moved"
         for shown, digest in seen.digests
-        if shown in here and hashlib.sha256(here[shown].read_bytes()).hexdigest() != digest
+        if there.get(shown, digest) != digest
     ]
     return dataclasses.replace(seen, sources=tuple((k, str(v)) for k, v in here.items())), unlike
 
@@ -726,14 +833,67 @@ def _where(seen: Observation) -> str:
     return " ".join([*words, f"on {device}"] if device else words)
 
 
+# What is known already
+
+
+def _baseline(file: str, root: Path) -> tuple[Entry, ...]:
+    """The entries of a baseline. Raises TcreadyError where it cannot be read."""
+    from tcready import narrow
+
+    try:
+        text = (root / file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise TcreadyError(f"--baseline {file}: no such file; --write-baseline {file} makes it") from None
+    except OSError as error:
+        raise TcreadyError(f"--baseline {file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise TcreadyError(f"--baseline {file} is no baseline: {error}") from None
+    return narrow.parsed(text, file)
+
+
+def _changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[int, int]]]]:
+    from tcready import git
+
+    return git.changed_lines(root, revision)
+
+
+def _asked_again(
+    report: Report,
+    targets: Sequence[str],
+    root: Path,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    entry: Entry,
+) -> bool:
+    """Whether a check would have told of a baseline's entry, were it still there: its rule was asked for, its file
+    was read as a whole (or is there no more), and ran if only a run shows it.
+    """
+    path = entry.path
+    if any(item.path == path for item in report.skipped):
+        return False
+    if not entry.rule and not any(lines.path == path for t in report.targets for lines in t.executed):
+        return False
+    if entry.rule.startswith(_upper(ignore) or "?") or (select and not entry.rule.startswith(_upper(select))):
+        return False
+    deleted = entry.origin == "own" and not (root / path).exists()
+    if not deleted and all(source.path != path for source in report.sources):
+        return False
+    named = [display_path(str(root / target), str(root)) for target in targets if "::" not in target]
+    return any(name in (".", path) or path.startswith(f"{name}/") for name in named)
+
+
+def _upper(prefixes: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(prefix.strip().upper() for prefix in prefixes)
+
+
 # Sources that only a run knows of
 
 
-def _sources_of(observations: Iterable[Observation], static: StaticResult) -> Iterator[SourceText]:
-    """The sources, where readable here, of files that a run points at and the static half did not read."""
+def _sources_of(observations: Iterable[Observation], known: Iterable[str]) -> Iterator[SourceText]:
+    """The sources, where readable here, of files that a run points at and that are not `known` already."""
     from tcready.static import source
 
-    have = {text.path for text in static.sources}
+    have = set(known)
     for seen in observations:
         files: Mapping[str, str] = dict(seen.sources)
         for shown in _pointed_at(seen):

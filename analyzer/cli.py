@@ -15,14 +15,14 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import click
 from tcready import api
+from tcready.files import write as _write
 from tcready.schema import LEVELS, Level, ModeAsked, Report, TcreadyError
 
 if TYPE_CHECKING:
@@ -225,6 +225,14 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
     show_default=True,
     help="Exit 1 at this level and above.",
 )
+@click.option("--baseline", metavar="FILE", help="Tell only findings that this file does not hold.")
+@click.option(
+    "--write-baseline",
+    metavar="FILE",
+    callback=_writable,
+    help="Write what is found there, to be passed to --baseline later; what is found does not fail then.",
+)
+@click.option("--diff-base", metavar="REV", help="Tell only findings on lines changed since REV (git).")
 @click.option(
     "--third-party",
     is_flag=True,
@@ -257,14 +265,32 @@ def check(
     ):
         if number is not None and not math.isfinite(number):
             raise TcreadyError(f"{name} {number}: name a finite number")
-    if output and html and Path(output).absolute() == Path(html).absolute():
-        raise TcreadyError(f"--output and --html both name {output}: give them different files")
+    _refuse_one_file_twice(
+        {"--output": output, "--html": html, "--write-baseline": options["write_baseline"]}
+    )
     with _telling(quiet) as (announce, progress):
         report = api.check(
             targets or (".",), memory_gb=memory, announce=announce, progress=progress, **options
         )
-    if statistics and output_format == "text":
-        text = _statistics(report)
+    counts = _statistics(report) if statistics and output_format == "text" else None
+    _show(report, output_format, output, html, third_party=third_party, quiet=quiet, text=counts)
+    code = api.exit_code(report, fail_on=fail_on, third_party=third_party)
+    return 0 if code == 1 and (exit_zero or options["write_baseline"]) else code
+
+
+def _show(
+    report: Report,
+    output_format: str,
+    output: str | None,
+    html: str | None,
+    *,
+    third_party: bool,
+    quiet: bool,
+    text: str | None = None,
+) -> None:
+    """Renders the report (`text` instead, where it is given) and puts it where it was asked for."""
+    if text is not None:
+        pass
     elif output_format == "text":
         width = shutil.get_terminal_size((100, 24)).columns
         text = api.render(
@@ -280,12 +306,69 @@ def check(
         _write(html, api.render(report, "html"))
         if not quiet:
             click.echo(f"the page is in {html}", err=True)
+    _put(output, text)
+
+
+def _put(output: str | None, text: str) -> None:
     if output and output != "-":
         _write(output, text)
     else:
         _print(text)
-    code = api.exit_code(report, fail_on=fail_on, third_party=third_party)
-    return 0 if code == 1 and exit_zero else code
+
+
+@app.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option("--compare", is_flag=True, help="Tell what changed from the first of two files to the second.")
+@click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
+@click.option(
+    "-o", "--output", metavar="FILE", callback=_writable, help="Write the report there instead of stdout."
+)
+@click.option("--html", metavar="FILE", callback=_writable, help="Write the HTML page there as well.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(LEVELS[::-1]),
+    help="Exit 1 at this level and above; by default `warning` with --compare, never without.",
+)
+@click.option(
+    "--third-party", is_flag=True, help="Count findings in installed packages, and show them one by one."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+def report(
+    files: tuple[str, ...],
+    compare: bool,
+    output_format: str,
+    output: str | None,
+    html: str | None,
+    fail_on: Level | None,
+    third_party: bool,
+    quiet: bool,
+) -> int:
+    """Render FILES again, put several together, or compare two.
+
+    A file is a JSON report, an HTML page, or what the travelling worker wrote. A report made here and a run made on
+    another machine give the report that `check --observation` would.
+    """
+    _refuse_one_file_twice({"--output": output, "--html": html})
+    if not compare:
+        told = api.combine(files)
+        _show(told, output_format, output, html, third_party=third_party, quiet=quiet)
+        return api.exit_code(told, fail_on=fail_on, third_party=third_party) if fail_on else 0
+    if len(files) != 2 or html:
+        raise TcreadyError("--compare takes two files, BEFORE and AFTER, and gives no HTML page")
+    before, after = (api.combine([file]) for file in files)
+    compared = api.compare(before, after, (files[0], files[1]))
+    _put(output, api.render_comparison(compared, output_format))
+    if api.exit_code(after) == 2:
+        return 2
+    return api.comparison_exit_code(compared, fail_on=fail_on or "warning", third_party=third_party)
+
+
+def _refuse_one_file_twice(written: Mapping[str, str | None]) -> None:
+    """Raises TcreadyError where two options name one file to write."""
+    held: dict[Path, str] = {}
+    for option, name in written.items():
+        if name and (other := held.setdefault(Path(name).absolute(), option)) != option:
+            raise TcreadyError(f"{other} and {option} both name {name}: give them different files")
 
 
 @app.command()
@@ -408,43 +491,3 @@ def _print(text: str) -> None:
     except OSError as error:
         sys.stdout = None  # what is left in its buffer cannot be written either
         raise TcreadyError(f"stdout cannot be written to: {error.strerror or error}") from None
-
-
-def _write(path: str, text: str) -> None:
-    """The file as a whole or not at all; a device or a pipe is written to and never replaced."""
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        _write_through(path, text)
-        return
-    try:
-        handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
-        os.chmod(partial, _mode(target))
-        os.replace(partial, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-        if isinstance(error, OSError):
-            raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
-        raise
-
-
-def _write_through(path: str, text: str) -> None:
-    try:
-        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
-    except OSError as error:
-        raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
-
-
-def _mode(target: Path) -> int:
-    """The permissions the file has, or those a new file would get."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

@@ -125,7 +125,8 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
 
 
 def _artifact(path: str) -> dict[str, str]:
-    return {"uri": quote(path)} if is_absolute(path) else {"uri": quote(path), "uriBaseId": "%SRCROOT%"}
+    uri = quote(path, errors="surrogateescape")  # a name may hold bytes that are no text
+    return {"uri": uri} if is_absolute(path) else {"uri": uri, "uriBaseId": "%SRCROOT%"}
 
 
 def _replacements(diff: str) -> Iterator[dict[str, Any]]:

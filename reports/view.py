@@ -446,6 +446,18 @@ def static_evidence(finding: Finding) -> tuple[str, ...]:
     return tuple(line.removeprefix(_STATIC).strip() for line in finding.evidence if not line.startswith(_RUN))
 
 
+def narrowed_sentence(report: Report) -> str:
+    """What was found and is not told, and why; empty where all is told."""
+    said = report.narrowed
+    parts = []
+    if said is not None and said.baseline is not None:
+        again = f" ({number(said.gone, 'entry', 'entries')} of it gone: write it again)" if said.gone else ""
+        parts.append(f"{number(said.known, 'finding')} known from {said.baseline}{again}")
+    if said is not None and said.diff_base is not None:
+        parts.append(f"{number(said.unchanged, 'finding')} on lines unchanged since {said.diff_base}")
+    return f"not shown: {'; '.join(parts)}" if parts else ""
+
+
 def cost_sentence(finding: Finding) -> str:
     """What ran outside of graphs on its account; empty where nothing was counted."""
     if finding.cost is None:

@@ -16,17 +16,39 @@ FOLDERS = {"analyzer": "tcready", "rules": "tcready.rules", "reports": "tcready.
 
 ALLOWED: dict[str, frozenset[str]] = {
     "schema": frozenset(),
-    "static": frozenset({"schema"}),
+    "identity": frozenset(),
+    "static": frozenset({"schema", "identity"}),
     "dynamic": frozenset({"schema", "worker"}),
     "worker": frozenset({"schema"}),
     "regions": frozenset({"schema"}),
-    "merge": frozenset({"schema", "regions"}),
+    "merge": frozenset({"schema", "regions", "identity"}),
     "rules": frozenset({"schema", "static"}),
     "refactor": frozenset({"schema", "static"}),
     "reports": frozenset({"schema"}),
     "project": frozenset({"schema"}),
-    "api": frozenset({"schema", "static", "dynamic", "merge", "rules", "reports", "refactor", "project"}),
-    "cli": frozenset({"schema", "api"}),
+    "git": frozenset({"schema"}),
+    "files": frozenset({"schema"}),
+    "narrow": frozenset({"schema"}),
+    "comparison": frozenset({"schema"}),
+    "stored": frozenset({"schema", "merge"}),
+    "api": frozenset(
+        {
+            "schema",
+            "static",
+            "dynamic",
+            "merge",
+            "rules",
+            "reports",
+            "refactor",
+            "project",
+            "git",
+            "files",
+            "narrow",
+            "comparison",
+            "stored",
+        }
+    ),
+    "cli": frozenset({"schema", "api", "files"}),
     "pytest_plugin": frozenset({"schema", "api"}),
     "package": frozenset({"schema", "api"}),
     "__main__": frozenset({"cli"}),
@@ -36,6 +58,7 @@ TYPES_ONLY = {("cli", "static")}
 """Imports that only a type checker follows."""
 LIBRARIES: dict[str, frozenset[str]] = {
     "schema": frozenset(),
+    "identity": frozenset(),
     "static": frozenset({"libcst"}),
     "dynamic": frozenset(),
     "worker": frozenset({"torch"}),
@@ -45,6 +68,11 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "refactor": frozenset({"libcst"}),
     "reports": frozenset({"rich", "jinja2", "markupsafe"}),
     "project": frozenset({"tomli"}),
+    "git": frozenset(),
+    "files": frozenset(),
+    "narrow": frozenset(),
+    "comparison": frozenset(),
+    "stored": frozenset(),
     "api": frozenset(),
     "cli": frozenset({"click", "rich"}),
     "pytest_plugin": frozenset({"pytest"}),
@@ -206,6 +234,7 @@ def command(*arguments: str) -> str:
         ("import tcready", set()),
         ("from tcready import Report, TcreadyError", set()),
         ("from tcready import check, observe", {"tcready.api"}),
+        ("from tcready import Comparison, Finding, compare, exit_code, load, render", {"tcready.api"}),
         (command("--version"), {"tcready.api", "click"}),
         (command("check", "--help"), {"tcready.api", "click"}),
         (command("rules"), {"tcready.api", "click"}),
@@ -213,6 +242,14 @@ def command(*arguments: str) -> str:
         (
             command("check", "clean.py", "--no-run", "--output-format", "json"),
             {"tcready.api", "click"},
+        ),
+        (
+            command("check", "plain.py", "--no-run", "--output-format", "json", "--write-baseline", "b.json"),
+            {"tcready.api", "click"},
+        ),
+        (
+            command("report", "--compare", "report.json", "report.json"),
+            {"tcready.api", "click", "rich"},  # for the width of characters
         ),
         (command("check", "clean.py", "--no-run"), {"tcready.api", "click", "rich"}),
         (
@@ -225,5 +262,9 @@ def test_a_fresh_interpreter_loads_only_what_it_needs(code: str, may: set[str], 
     (tmp_path / "plain.py").write_text("def f(x):\n    return x\n")
     (tmp_path / "clean.py").write_text(
         "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    )
+    (tmp_path / "report.json").write_text(
+        '{"tool": {"name": "tcready", "version": "0"}, "statistics": {}, "findings": [], "targets": [], "rules": [],'
+        ' "sources": [], "skipped": [], "warnings": []}'
     )
     assert loaded(code, tmp_path) <= may

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import gc
-import hashlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tcready.identity import fingerprint, spelled
 from tcready.schema import (
     BREAKING,
     Confidence,
@@ -482,11 +482,6 @@ class _Pass:
             last, end = node.lineno, node.col_offset + len(f"class {node.name}")
         column, end_column = source.column(node.lineno, node.col_offset), source.column(last, end)
         written = concrete.written(node.lineno, column, last, end_column)
-        try:
-            text = ast.unparse(node)
-        except RecursionError:
-            text = written
-        identity = "\0".join((rule.code, shown, fact.where.symbol, text))
         diff = None
         if suggest is not None and rule.rewrite is not None and origin == "own":
             located = concrete.locate(node.lineno, column, last, end_column)
@@ -508,7 +503,7 @@ class _Pass:
             status="predicted",
             gb_ids=rule.gb_ids,
             targets=(),
-            fingerprint=hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+            fingerprint=fingerprint(rule.code, shown, fact.where.symbol, spelled(node)),
             fix=Fix(_first_sentence(rule.instead), safe=False, diff=diff, verified=None),
             evidence=tuple(_evidence(fact, written, confidence)),
             reached_by=chain,

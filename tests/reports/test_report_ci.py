@@ -41,6 +41,15 @@ def test_sarif_is_valid_by_the_official_schema(name: str) -> None:
     assert all(len(rule["properties"]["tags"]) <= 20 for rule in run["tool"]["driver"]["rules"])
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_name_with_bytes_that_are_no_text_is_rendered(form: str) -> None:
+    made = dataclasses.replace(
+        sample("broken"), findings=(dataclasses.replace(own("broken")[0], path="\udcff.py"),)
+    )
+    assert "%FF.py" in render(made, "sarif")
+    assert ".py" in render(made, form)
+
+
 def test_sarif_keeps_the_heaviest_of_too_many_results() -> None:
     one = own("broken")[0]
     notes = [dataclasses.replace(one, level="note", line=n, fingerprint=f"n{n}") for n in range(1, 5001)]
