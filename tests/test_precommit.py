@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from fixture_markers import ROOT
+from scratch_git import git, tool_tree
 
 pytest.importorskip("pre_commit")
 
@@ -29,45 +28,6 @@ MENDED = HIT.replace("x.sum() > 0", "x.shape[0] > 1")
 NO_TORCH = "def double(x):\n    return 2 * x\n"
 
 
-def _git(folder: Path, *arguments: str) -> str:
-    """git in `folder`, untouched by the configuration of whoever runs the tests."""
-    environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("GIT_")},
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_SYSTEM": os.devnull,
-    }
-    identity = [
-        "-c",
-        "user.name=Tests",
-        "-c",
-        "user.email=tests@example.invalid",
-        "-c",
-        "init.defaultBranch=main",
-    ]
-    done = subprocess.run(
-        ["git", *identity, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
-
-
-def _tree(base: Path) -> tuple[Path, str]:
-    """The tree as it stands, uncommitted edits included, as a repository that pre-commit can clone; and its commit."""
-    tool = base / "tool"
-    for name in _git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"):
-        if name and (ROOT / name).is_file():
-            (tool / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, tool / name)
-    _git(tool, "init", "--quiet")
-    _git(tool, "add", "--all")
-    _git(tool, "commit", "--quiet", "--message", "the tree under test")
-    return tool, _git(tool, "rev-parse", "HEAD").strip()
-
-
 @dataclass(frozen=True)
 class Scratch:
     """A user's repository with the hook configured, and where pre-commit keeps what it installs."""
@@ -77,7 +37,7 @@ class Scratch:
 
     def commit_ready(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text, encoding="utf-8")
-        _git(self.folder, "add", name)
+        git(self.folder, "add", name)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.call(sys.executable, "-m", "pre_commit", "run", *arguments)
@@ -105,10 +65,10 @@ class Scratch:
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
     base = tmp_path_factory.mktemp("precommit")
-    tool, commit = _tree(base)
+    tool, commit = tool_tree(base)
     user = base / "user"
     user.mkdir()
-    _git(user, "init", "--quiet")
+    git(user, "init", "--quiet")
     repository = Scratch(user, base / "home")
     repository.commit_ready(
         ".pre-commit-config.yaml",
@@ -151,7 +111,7 @@ def test_the_hook_in_a_repository(scratch: Scratch) -> None:
     unreadable = scratch.run("--files", "template.py")
     assert unreadable.returncode == 1
     assert "syntax error in line 2" in unreadable.stdout
-    _git(scratch.folder, "rm", "--quiet", "--force", "template.py")
+    git(scratch.folder, "rm", "--quiet", "--force", "template.py")
     deleted = scratch.run()
     assert deleted.returncode == 0, deleted.stdout + deleted.stderr
 
@@ -199,14 +159,14 @@ def test_the_run_before_a_push(scratch: Scratch) -> None:
     assert clean.returncode == 0, clean.stdout + clean.stderr
 
     remote = scratch.folder.parent / "remote.git"
-    _git(scratch.folder.parent, "init", "--quiet", "--bare", str(remote))
+    git(scratch.folder.parent, "init", "--quiet", "--bare", str(remote))
     installed = scratch.call(sys.executable, "-m", "pre_commit", "install", "--hook-type", "pre-push")
     assert installed.returncode == 0, installed.stdout + installed.stderr
     # Only the run sees this one: the name is no tensor to whoever reads the source.
     scratch.commit_ready("net.py", MENDED.replace("x.shape[0]", "getattr(x, 'su' + 'm')()") + EXAMPLE)
-    _git(scratch.folder, "commit", "--quiet", "--no-verify", "--message", "breaks")
+    git(scratch.folder, "commit", "--quiet", "--no-verify", "--message", "breaks")
     refused = scratch.call("git", "push", "--quiet", str(remote), "HEAD:main")
     output = refused.stdout + refused.stderr
     assert refused.returncode != 0, output
     assert "net.py:6" in output
-    assert _git(remote, "branch", "--list") == ""
+    assert git(remote, "branch", "--list") == ""
