@@ -193,7 +193,7 @@ def check(
         runs.append(seen)
         warnings.extend(unlike)
         warnings.extend(w for w in _other_torch(seen, options.torch, torch_version) if w not in warnings)
-    if targets and not static.skipped and static.statistics.get("files") == 0:
+    if targets and not static.skipped and not static.warnings and static.statistics.get("files") == 0:
         warnings.append(f"no Python file in {', '.join(targets)}")
         announce(warnings[-1])
     dues = () if observations else tuple(_due(targets, inputs, run, base, static, tables))
@@ -308,6 +308,16 @@ def observe(
         "synthesise": synthesise,
     }
     return _launch(target, asked, Path(root or Path.cwd()).resolve(), progress)
+
+
+def observe_live(value: Callable[..., Any], calls: Sequence[Any], **options: Any) -> Observation:
+    """What compiling an object of this process shows, a module or a function, for `calls`; it runs in this process.
+
+    `options` are those of `tcready.dynamic.observe_live`. Raises TcreadyError where torch is missing or a call is none.
+    """
+    from tcready import dynamic
+
+    return dynamic.observe_live(value, calls, **options)
 
 
 def load(path: str | os.PathLike[str], named: str | None = None) -> Report | Observation:
@@ -751,7 +761,10 @@ def _due_in_folder(
     rest = [name for name in inside if os.path.realpath(root / name) not in spoken]
     found = [due for name in rest if (due := _by_convention(name, root, asked=True)) is not None]
     if not found and not told:
-        why = "no file here gives its inputs: define get_inputs() beside the model, or name one with --inputs"
+        why = (
+            "no file here gives its inputs: define get_inputs() beside the model, or name target and inputs in "
+            f"[{project.TABLES}.NAME] of {project.FILE} or with --inputs"
+        )
         yield _Due(folder, "", asked=True, impossible=why)
     yield from found
 

@@ -19,6 +19,7 @@ from tcready.identity import fingerprint, spelled, statement_at
 from tcready.schema import (
     BREAKING,
     FATES,
+    INTENDED,
     LEVELS,
     STAGES,
     SYNTHESISED,
@@ -73,8 +74,6 @@ _COMPILE_STAGES = frozenset({"capture", "fullgraph", "backend", "parity"})
 _FAILING = frozenset({"capture", "backend", "parity"})
 """`fullgraph` asks for more than compiling does: a model with breaks fails it."""
 _LATER_STAGES: tuple[StageName, ...] = ("fullgraph", "backend", "parity", "speed")
-INTENDED = frozenset({"GB0025", "GB0098", "GB0099"})
-"""Ids of breaks that the author asked for: `torch._dynamo.graph_break()`, `torch.compiler.disable`."""
 _HALF = 0.5
 """Share of the operations that break-free regions must hold for `ready_by_region`."""
 _CUT_SHORT = re.compile(r"no answer within|memory: |the process (died|exited)|.* cannot be started")

@@ -73,6 +73,10 @@ BREAKING: frozenset[Effect] = frozenset({"graph_break", "frame_skip", "compile_e
 """Effects that split or end a compiled region."""
 
 
+INTENDED = frozenset({"GB0025", "GB0098", "GB0099"})
+"""Ids of breaks that the author asked for: `torch._dynamo.graph_break()`, `torch.compiler.disable`."""
+
+
 class TcreadyError(Exception):
     """What the user can mend: told in one line, exit 2, never a traceback."""
 

@@ -176,7 +176,7 @@ def test_the_exit_and_the_outputs_are_of_what_is_new(
     assert "4 findings known from known.json" in " ".join(out.split())
     assert run("--baseline", "known.json", "--output-format", "markdown") == 0
     assert "4 findings known from" in capsys.readouterr().out
-    (project / "bad.py").write_text("def f(:\n")
+    (project / "bad.py").write_text("import torch\ndef f(:\n")
     assert run("--baseline", "known.json") == 2
     assert run("--write-baseline", "again.json") == 2
     assert (project / "again.json").read_bytes() == (project / "known.json").read_bytes()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from fixture_markers import ROOT
+from scratch_git import git, tool_tree
 
 pytest.importorskip("pre_commit")
 
@@ -28,32 +28,6 @@ MENDED = HIT.replace("x.sum() > 0", "x.shape[0] > 1")
 NO_TORCH = "def double(x):\n    return 2 * x\n"
 
 
-def _git(folder: Path, *arguments: str) -> str:
-    """git in `folder`, untouched by the configuration of whoever runs the tests."""
-    environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("GIT_")},
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_SYSTEM": os.devnull,
-    }
-    identity = [
-        "-c",
-        "user.name=Tests",
-        "-c",
-        "user.email=tests@example.invalid",
-        "-c",
-        "init.defaultBranch=main",
-    ]
-    done = subprocess.run(
-        ["git", *identity, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
-
-
 @dataclass(frozen=True)
 class Scratch:
     """A user's repository with the hook configured, and where pre-commit keeps what it installs."""
@@ -63,12 +37,22 @@ class Scratch:
 
     def commit_ready(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text, encoding="utf-8")
-        _git(self.folder, "add", name)
+        git(self.folder, "add", name)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PRE_COMMIT_HOME": str(self.home), "PRE_COMMIT_COLOR": "never"}
+        return self.call(sys.executable, "-m", "pre_commit", "run", *arguments)
+
+    def call(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """With the environment of these tests activated, as a user has his."""
+        environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("GIT_")},
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "PRE_COMMIT_HOME": str(self.home),
+            "PRE_COMMIT_COLOR": "never",
+            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]]),
+        }
         return subprocess.run(
-            [sys.executable, "-m", "pre_commit", "run", *arguments],
+            command,
             cwd=self.folder,
             env=environment,
             capture_output=True,
@@ -80,27 +64,21 @@ class Scratch:
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
-    """The tree as it stands, uncommitted edits included, committed to a repository that pre-commit can clone."""
     base = tmp_path_factory.mktemp("precommit")
-    tool, user = base / "tool", base / "user"
-    for name in _git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"):
-        if name and (ROOT / name).is_file():
-            (tool / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, tool / name)
-    _git(tool, "init", "--quiet")
-    _git(tool, "add", "--all")
-    _git(tool, "commit", "--quiet", "--message", "the tree under test")
+    tool, commit = tool_tree(base)
+    user = base / "user"
     user.mkdir()
-    _git(user, "init", "--quiet")
+    git(user, "init", "--quiet")
     repository = Scratch(user, base / "home")
     repository.commit_ready(
         ".pre-commit-config.yaml",
         f"""\
 repos:
   - repo: {tool.as_uri()}
-    rev: {_git(tool, "rev-parse", "HEAD").strip()}
+    rev: {commit}
     hooks:
       - id: tcready
+      - id: tcready-run
 """,
     )
     return repository
@@ -125,6 +103,18 @@ def test_the_hook_in_a_repository(scratch: Scratch) -> None:
     assert without_torch.returncode == 0, without_torch.stdout + without_torch.stderr
     assert "Passed" in without_torch.stdout
 
+    # No model, and no Python that this one reads: a template.
+    scratch.commit_ready("template.py", "{{ name }} = {% if x %}\n")
+    template = scratch.run("--files", "template.py")
+    assert template.returncode == 0, template.stdout + template.stderr
+    scratch.commit_ready("template.py", "import torch\n{% if x %}\n")
+    unreadable = scratch.run("--files", "template.py")
+    assert unreadable.returncode == 1
+    assert "syntax error in line 2" in unreadable.stdout
+    git(scratch.folder, "rm", "--quiet", "--force", "template.py")
+    deleted = scratch.run()
+    assert deleted.returncode == 0, deleted.stdout + deleted.stderr
+
     scratch.commit_ready("notes.txt", "no Python at all\n")
     empty = scratch.run("--files", "notes.txt")
     assert empty.returncode == 0
@@ -136,3 +126,47 @@ def test_the_hook_in_a_repository(scratch: Scratch) -> None:
         [str(python), "-c", probe], cwd=scratch.home, capture_output=True, text=True, check=True
     )
     assert found.stdout.split() == ["True", "None"]
+
+
+TABLE = """\
+[tool.tcready.targets.net]
+target = "net.py::Net"
+inputs = "net.py::example"
+"""
+EXAMPLE = """
+
+def example():
+    import torch
+
+    return torch.ones(4)
+"""
+
+
+def test_the_run_before_a_push(scratch: Scratch) -> None:
+    """At the manual stage and before a push, in this environment; never at a commit."""
+    pytest.importorskip("torch")
+    manual = ("--hook-stage", "manual", "tcready-run", "--all-files")
+
+    scratch.commit_ready("net.py", MENDED + EXAMPLE)
+    nothing = scratch.run(*manual)
+    assert nothing.returncode == 1
+    assert "exit code: 2" in nothing.stdout
+    assert "[tool.tcready.targets.NAME]" in " ".join(nothing.stdout.split()), "it says what to do"
+
+    scratch.commit_ready("pyproject.toml", TABLE)
+    assert "tcready (run)" not in scratch.run("--all-files").stdout
+    clean = scratch.run(*manual)
+    assert clean.returncode == 0, clean.stdout + clean.stderr
+
+    remote = scratch.folder.parent / "remote.git"
+    git(scratch.folder.parent, "init", "--quiet", "--bare", str(remote))
+    installed = scratch.call(sys.executable, "-m", "pre_commit", "install", "--hook-type", "pre-push")
+    assert installed.returncode == 0, installed.stdout + installed.stderr
+    # Only the run sees this one: the name is no tensor to whoever reads the source.
+    scratch.commit_ready("net.py", MENDED.replace("x.shape[0]", "getattr(x, 'su' + 'm')()") + EXAMPLE)
+    git(scratch.folder, "commit", "--quiet", "--no-verify", "--message", "breaks")
+    refused = scratch.call("git", "push", "--quiet", str(remote), "HEAD:main")
+    output = refused.stdout + refused.stderr
+    assert refused.returncode != 0, output
+    assert "net.py:6" in output
+    assert git(remote, "branch", "--list") == ""

@@ -51,6 +51,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "settings": frozenset({"schema", "project"}),
     "init": frozenset({"schema", "project", "files"}),
     "cli": frozenset({"schema", "api", "files", "project", "settings", "init"}),
+    "pytest_plugin": frozenset({"schema", "api"}),
     "package": frozenset({"schema", "api"}),
     "__main__": frozenset({"cli"}),
 }
@@ -78,6 +79,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "settings": frozenset({"click"}),
     "init": frozenset(),
     "cli": frozenset({"click", "rich"}),
+    "pytest_plugin": frozenset({"pytest"}),
     "package": frozenset(),
     "__main__": frozenset(),
 }

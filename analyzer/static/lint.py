@@ -199,7 +199,13 @@ def _part(
     told = sorted(findings, key=lambda key: (findings[key].path, *key[1:]))
     shown = {finding.path for finding in findings.values()}
     named = display_path(str(entries[0].module.path if entries else unit.path), str(options.root))
-    unread = {**programs[0].skipped, **skipped}
+    # A template, a file of another Python: what names no torch holds no model, and is no reason to fail.
+    left_out = [path for path in skipped if unit.name is None and not _names_torch(path, programs[0].library)]
+    unread = {path: why for path, why in {**programs[0].skipped, **skipped}.items() if path not in left_out}
+    apart = (
+        f"{display_path(str(path), str(options.root))} is left out: {skipped[path]}; it does not name torch"
+        for path in left_out
+    )
     return Part(
         findings=tuple(findings[key] for key in told),
         silenced=tuple(position for position, key in enumerate(told) if key in silenced),
@@ -210,10 +216,17 @@ def _part(
             Skipped(display_path(str(path), str(options.root)), reason)
             for path, reason in sorted(unread.items())
         ),
-        warnings=tuple(dict.fromkeys(w for run in passes for w in run.warnings)),
+        warnings=(*apart, *dict.fromkeys(w for run in passes for w in run.warnings)),
         **_reach(passes[0].interpreter, last.interpreter, options.root),
         hiding=tuple(sorted(hiding, key=lambda noqa: (noqa.path, noqa.line, noqa.code))),
     )
+
+
+def _names_torch(path: Path, library: Library) -> bool:
+    """Whether the word stands anywhere in the file; a file that cannot be opened may."""
+    if library.disk.stamp(path) is None:
+        return True
+    return b"torch" in library.disk.text(path).replace(b"\0", b"")  # UTF-16 has them in between
 
 
 def _idle(

@@ -430,8 +430,12 @@ def wrong_with(result: StaticResult, data: bytes, shown: str) -> Iterator[str]:
     if parses(data):
         if shown in reasons:
             yield f"skipped, though this Python reads it: {reasons[shown]}"
-    elif shown not in reasons:
-        yield "this Python does not read it, and it is not said to be skipped"
+    elif shown not in reasons and not any(
+        told.startswith(f"{shown} is left out: ") for told in result.warnings
+    ):
+        yield "this Python does not read it, and it is said to be neither skipped nor left out"
+    if b"torch" in data and any(told.startswith(f"{shown} is left out: ") for told in result.warnings):
+        yield "it is left out, and it names torch"
     for path, reason in reasons.items():
         if not reason.strip() or len(reason.splitlines()) != 1:
             yield f"the reason why {path} is skipped is no line: {reason!r}"

@@ -159,15 +159,25 @@ def test_what_is_not_there_is_told_in_one_line(target: str, words: Sequence[str]
 
 
 def test_a_syntax_error_leaves_the_others(tmp_path: Path) -> None:
-    _write(tmp_path, "a.py", "if:\n", head="")
+    _write(tmp_path, "a.py", "if:  # torch\n", head="")
     _write(tmp_path, "b.py", NET)
-    (tmp_path / "c.py").write_bytes(b"\xff\xfe")
+    (tmp_path / "c.py").write_bytes("# torch\n".encode("utf-16"))
     result = _lint(tmp_path, ".")
     assert _places(result) == [("b.py", 7, "TCR101")]
     assert [(skipped.path, skipped.reason.partition(":")[0]) for skipped in result.skipped] == [
         ("a.py", "syntax error in line 1"),
         ("c.py", "cannot be decoded"),
     ]
+
+
+def test_a_file_that_cannot_be_read_and_does_not_name_torch_is_left_out(tmp_path: Path) -> None:
+    _write(tmp_path, "a.py", "{{ template }}\nif:\n", head="")
+    (tmp_path / "b.py").write_bytes(b"\xff\xfe")
+    result = _lint(tmp_path, ".")
+    assert result.skipped == ()
+    told = "is left out: syntax error in line 2: invalid syntax; it does not name torch"
+    assert result.warnings[0] == f"a.py {told}"
+    assert [warning.partition(" ")[0] for warning in result.warnings] == ["a.py", "b.py"]
 
 
 def test_a_broken_import_is_skipped_and_the_file_still_analysed(tmp_path: Path) -> None:

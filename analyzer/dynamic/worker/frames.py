@@ -76,7 +76,7 @@ def is_user_file(path: str) -> bool:
     if path.startswith("<") or "torchinductor_" in path or not path.endswith((".py", ".pyw")):
         return False
     real = os.path.realpath(path)
-    if _worker_root() in (path, real) or real.startswith(_worker_root() + os.sep):
+    if is_worker_file(path):
         return False
     if not os.path.isfile(real):
         return False
@@ -90,12 +90,18 @@ def is_user_file(path: str) -> bool:
 
 
 @functools.cache
+def is_worker_file(path: str) -> bool:
+    """Whether the file is tcready's own."""
+    real = os.path.realpath(path)
+    return _worker_root() in (path, real) or real.startswith(_worker_root() + os.sep)
+
+
+@functools.cache
 def _worker_root() -> str:
-    """The bundle this runs from: `bundle/tcready/dynamic/worker/frames.py`."""
-    root = __file__
-    for _ in range(4):
-        root = os.path.dirname(root)
-    return root if os.path.isfile(root) else os.path.join(root, "tcready")
+    """The bundle this runs from (`bundle/tcready/dynamic/worker/frames.py`), or the folder of the installed package."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    bundle = os.path.dirname(package)
+    return bundle if os.path.isfile(bundle) else package
 
 
 @functools.cache

@@ -21,9 +21,12 @@ class StageFailedError(Exception):
 
 
 class Journal:
-    """Stages climb one at a time: `begin`, then `end`; facts are added by `add` at any time."""
+    """Stages climb one at a time: `begin`, then `end`; facts are added by `add` at any time.
 
-    def __init__(self, work: Work, label: str | None, state_path: str) -> None:
+    `state_path` None: it is written nowhere, and read by who made it.
+    """
+
+    def __init__(self, work: Work, label: str | None, state_path: str | None) -> None:
         self.state_path = state_path
         self.done: dict[StageName, Stage] = {}
         self.doing: StageName | None = None
@@ -69,7 +72,8 @@ class Journal:
     def write(self, note: str, detail: str = EARLIER) -> None:
         self.note = note
         self.observation = replace(self.observation, stages=stages_after(self.done, detail))
-        write_json(self.state_path, State(self.doing, note, self.observation, self.case, self.cases))
+        if self.state_path is not None:
+            write_json(self.state_path, State(self.doing, note, self.observation, self.case, self.cases))
 
 
 def counted(number: int, noun: str) -> str:

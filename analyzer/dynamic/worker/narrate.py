@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tcready.dynamic.worker.frames import Names, enclosing, is_user_file, plain_name
+from tcready.dynamic.worker.frames import Names, enclosing, is_user_file, is_worker_file, plain_name
 from tcready.dynamic.worker.ops import Owners, Site
 from tcready.dynamic.worker.private import (
     DDP_OWN,
@@ -45,8 +45,11 @@ def parse_stack(text: str) -> list[RawFrame]:
 def user_stack(stack: list[RawFrame]) -> tuple[RawFrame, list[RawFrame]] | None:
     """The innermost user frame, and the frames to keep: user frames down to it, then all below it.
 
-    Where no frame is the user's (a module of torch itself is the target) the innermost frame stands in.
+    Where no frame is the user's (a module of torch itself is the target) the innermost frame stands in. What called
+    the worker (a test) is no part of it.
     """
+    ours = [index for index, frame in enumerate(stack) if is_worker_file(frame[0])]
+    stack = stack[ours[-1] + 1 :] if ours and ours[-1] + 1 < len(stack) else stack
     if not stack:
         return None
     users = [index for index, frame in enumerate(stack) if is_user_file(frame[0])]

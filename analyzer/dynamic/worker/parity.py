@@ -18,8 +18,11 @@ class Comparison:
     difference: str | None
 
 
-def compare(expected: Any, actual: Any) -> Comparison:
-    """Compare two pytrees of outputs by the tolerances of `torch.testing.assert_close` for their dtype."""
+def compare(expected: Any, actual: Any, tolerance: tuple[float, float] | None = None) -> Comparison:
+    """Compare two pytrees of outputs by `tolerance` (relative, absolute).
+
+    None: by the tolerances of `torch.testing.assert_close` for their dtype.
+    """
     left, left_spec = flatten(expected)
     right, right_spec = flatten(actual)
     if left_spec != right_spec:
@@ -28,7 +31,7 @@ def compare(expected: Any, actual: Any) -> Comparison:
     for index, (one, other) in enumerate(zip(left, right, strict=True)):
         if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
             tensors += 1
-            difference = _tensors(one, other)
+            difference = _tensors(one, other, tolerance)
         elif isinstance(one, (bool, int, float, str)) and type(one) is type(other):
             same = one == other or (isinstance(one, float) and math.isclose(one, float(other), rel_tol=1e-5))
             difference = None if same or one != one else f"{one!r} became {other!r}"
@@ -57,9 +60,10 @@ def flatten(value: Any) -> tuple[list[Any], list[str]]:
     return flat, shape
 
 
-def _tensors(one: torch.Tensor, other: torch.Tensor) -> str | None:
+def _tensors(one: torch.Tensor, other: torch.Tensor, tolerance: tuple[float, float] | None) -> str | None:
+    rtol, atol = tolerance or (None, None)
     try:
-        torch.testing.assert_close(other, one, equal_nan=True, check_stride=False)
+        torch.testing.assert_close(other, one, rtol=rtol, atol=atol, equal_nan=True, check_stride=False)
     except AssertionError as error:
         return " ".join(line.strip() for line in str(error).splitlines() if line.strip())[:300]
     except Exception as error:  # a sparse or nested layout that assert_close does not know

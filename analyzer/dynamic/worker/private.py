@@ -389,6 +389,36 @@ def reset() -> None:
     torch._dynamo.reset()
 
 
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """For a run in somebody else's process: Dynamo starts with nothing compiled, leaves nothing behind, and compiles
+    meanwhile even where a stance says otherwise. What was compiled before is compiled again at its next call.
+    """
+    metrics = dynamo_utils._compilation_metrics
+    # Whoever listens to all loggers (pytest, from 9 on) would show thousands of lines of the structured trace.
+    trace = torch._logging._internal.trace_log
+    listeners = [handler for handler in trace.handlers if not type(handler).__module__.startswith("torch.")]
+    for handler in listeners:
+        trace.removeHandler(handler)
+    reset()
+    try:
+        with torch.compiler.set_stance("default"):
+            yield
+    finally:
+        dynamo_utils._compilation_metrics = metrics
+        for handler in listeners:
+            trace.addHandler(handler)
+        reset()
+
+
+def uncompiled(value: Any) -> Any:
+    """The module or function inside what `torch.compile` made of one, else `value` itself."""
+    if isinstance(value, torch._dynamo.OptimizedModule):
+        return value._orig_mod
+    known = decided(value)
+    return value._torchdynamo_orig_callable if known and known.kind == "compiled" else value
+
+
 def explaining(backend: Callable[..., Any]) -> Any:
     """`backend` with what `torch._dynamo.explain` collects around it: its `output()` is explain's answer.
 

@@ -9,7 +9,7 @@ import importlib.metadata
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
@@ -79,6 +79,12 @@ class Run:
     cases: tuple[Case, ...]
     foreign: Foreign = field(default_factory=Foreign)
     """Operators and functions of others that were met."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What `torch.compile` is called with besides the backend."""
+    tolerance: tuple[float, float] | None = None
+    """Of the outputs, relative and absolute; None: that of their dtype."""
+    watches_lines: bool = True
+    """Whether to note which lines run: it takes the place of whatever else watches them, a coverage tool."""
     extra_since: float | None = None
     """When the first phase of `Extra` began, by time.monotonic."""
 
@@ -117,17 +123,17 @@ def run(work: Work, convention: Convention | None, journal: Journal) -> None:
     if patched := replaced(whole):
         more = f" and {len(patched) - 3} more" if len(patched) > 3 else ""
         journal.warn(f"the code replaces {', '.join(patched[:3])}{more}: what ran is a patched torch")
-    reference = _eager(this)
+    reference = eager(this)
     _sources(this)
     foreign.tell(this)
     try:
-        outputs = _capture(this)
+        outputs = capture(this)
     except StageFailedError:
         _sources(this)
         _foreign(this)  # an operator without a fake kernel is often why
         raise
-    _fullgraph(this)
-    _parity(this, reference, outputs)
+    fullgraph(this)
+    parity(this, reference, outputs)
     training.rest(this, functools.partial(call, this))
     journal.skip("speed", NOT_ASKED)
     # The last that compile anything: they run generated and foreign code, which may end the process.
@@ -269,7 +275,7 @@ def call(
         return function(*inputs.args, **inputs.kwargs)
 
 
-def _eager(this: Run) -> list[Any]:
+def eager(this: Run) -> list[Any]:
     """The outputs of one eager call per case; lines and dispatches by module as well."""
     lines: set[tuple[str, int]] = set()
     counts = Counts()
@@ -278,10 +284,10 @@ def _eager(this: Run) -> list[Any]:
         for case in this.cases:
             model = this.build()
             with torch.compiler.set_stance("force_eager"):
-                outputs.append(call(this, model, case, executed_lines(lines)))
+                outputs.append(call(this, model, case, _watching(this, lines)))
                 try:
                     counting = counted_eager(model, counts)
-                    call(this, model, case, executed_lines(lines), counting, this.foreign.watch(case))
+                    call(this, model, case, _watching(this, lines), counting, this.foreign.watch(case))
                 except Exception as error:
                     this.journal.warn(f"operations were not counted by module: {told(error, this.work.root)}")
         this.journal.add(
@@ -293,7 +299,11 @@ def _eager(this: Run) -> list[Any]:
     return outputs
 
 
-def _capture(this: Run) -> list[Any]:
+def _watching(this: Run, lines: set[tuple[str, int]]) -> contextlib.AbstractContextManager[None]:
+    return executed_lines(lines) if this.watches_lines else contextlib.nullcontext()
+
+
+def capture(this: Run) -> list[Any]:
     """Three compiled calls, the cold one under what explain collects; the outputs of that one, per case."""
     outputs = []
     counts = Counts()
@@ -307,7 +317,9 @@ def _capture(this: Run) -> list[Any]:
             model = this.build()
             backend = CountingBackend(model, this.work.device)
             explained = private.explaining(backend)
-            compiled = compile_callable(distributed.wrapped(model, this.work), backend=explained)
+            compiled = compile_callable(
+                distributed.wrapped(model, this.work), backend=explained, **this.options
+            )
             cold = private.Record()
             for name in CALLS:
                 record = cold if name == CALLS[0] else private.Record()
@@ -323,10 +335,10 @@ def _capture(this: Run) -> list[Any]:
                         *counting,
                     )
                 except Exception as error:
-                    _add(this, record, case, name)
+                    add(this, record, case, name)
                     raise RunError(compile_error(error, name, this)) from error
                 traced |= record.traced
-                _add(this, record, case, name)
+                add(this, record, case, name)
                 if name == CALLS[0]:
                     outputs.append(result)
                     if this.journal.observation.explain is None:
@@ -403,7 +415,7 @@ def _explained(found: Any) -> Explain:
     return Explain(found.graph_count, found.graph_break_count, reasons, found.op_count)
 
 
-def _add(this: Run, record: private.Record, case: Case, phase: str) -> None:
+def add(this: Run, record: private.Record, case: Case, phase: str) -> None:
     """Join what one call showed to the observation."""
     seen = this.journal.observation
     sites: tuple[BreakSite, ...] = narrate.break_sites(record, this.names, case.name)
@@ -442,7 +454,7 @@ def _summary(this: Run) -> str:
     return ", ".join(parts)
 
 
-def _fullgraph(this: Run) -> None:
+def fullgraph(this: Run) -> None:
     """Whether one graph holds it all; where the default run broke, only if that was asked for."""
     seen = this.journal.observation
     broke = seen.break_sites or any(not frame.benign for frame in seen.skipped_frames)
@@ -453,7 +465,8 @@ def _fullgraph(this: Run) -> None:
     try:
         for case in this.cases:
             private.reset()
-            call(this, compile_callable(this.build(), backend="eager", fullgraph=True), case)
+            whole = compile_callable(this.build(), backend="eager", fullgraph=True, **this.options)
+            call(this, whole, case)
     except Exception as error:
         this.journal.end("fail", compile_error(error, CALLS[0], this))
     else:
@@ -462,15 +475,15 @@ def _fullgraph(this: Run) -> None:
         private.reset()
 
 
-def _parity(this: Run, reference: list[Any], outputs: list[Any]) -> None:
+def parity(this: Run, reference: list[Any], outputs: list[Any]) -> None:
     """Eager against compiled outputs of the same seeds and inputs."""
     this.journal.begin("parity")
     compared = 0
     told_of: list[str] = []
     for case, expected, actual in zip(this.cases, reference, outputs, strict=True):
-        result = compare(expected, actual)
+        result = compare(expected, actual, this.tolerance)
         compared += result.tensors
-        if result.difference and compare(expected, _again(this, case)).difference:
+        if result.difference and compare(expected, _again(this, case), this.tolerance).difference:
             this.journal.end("not_run", f"eager differs from eager under the same seeds{case.label}")
             return
         if result.difference:

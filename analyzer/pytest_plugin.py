@@ -1,0 +1,265 @@
+"""The pytest plugin: the fixture and the marker `compile_ready`.
+
+    def test_net_compiles(compile_ready):
+        compile_ready(Net(), torch.randn(2, 8))
+
+    @pytest.mark.compile_ready(mode="train", min_coverage=0.9)
+    def test_more(compile_ready):
+        seen = compile_ready(Net(), torch.randn(2, 8), also=[torch.randn(3, 8)], dynamic=True)
+        assert len(seen.graphs) == 2
+
+pytest loads this file wherever tcready is installed: nothing but pytest is imported before the fixture is called.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+if TYPE_CHECKING:
+    from tcready.schema import BreakSite, Observation, Origin
+
+NAME = "compile_ready"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the fixture and the marker take, as keywords."""
+
+    mode: Literal["infer", "train"] = "infer"
+    """`infer`: eval() and no gradients. `train`: train() with gradients, which parity compares as well."""
+    also: Sequence[Any] = ()
+    """Further calls: each one argument, a tuple of arguments, a dict of keyword arguments, or `(args, kwargs)`. Each
+    is compiled by itself, and all in turn by one compiled callable, where what recompiles shows."""
+    dynamic: bool | None = None
+    """`torch.compile(dynamic=...)`."""
+    max_recompiles: int = 0
+    """Functions that may be compiled again, counted once for each call in which they are."""
+    allow: str | Sequence[str] = ()
+    """Breaks that do not fail: `GB0059`; `TCR301`, for all ids that the rule predicts; a glob of `file:line` or
+    `file`, as `src/net.py:*`; or a part of the reason."""
+    min_coverage: float | None = None
+    """The least share of operations in graphs, 0 to 1."""
+    fullgraph: bool = False
+    """`fullgraph=True` must compile as well: it then takes no break at all, whoever's."""
+    parity: bool = True
+    """The outputs must be those of eager code."""
+    rtol: float | None = None
+    atol: float | None = None
+    """Tolerances of parity; by default those of `torch.testing.assert_close` for the dtype."""
+    third_party: bool = False
+    """Count what happens in installed packages too."""
+    own: str | Sequence[str] = ()
+    """Installed packages that count as own code; that of the module's class does anyway."""
+
+
+OPTIONS = {field.name: field for field in dataclasses.fields(Options)}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", f"{NAME}({', '.join(f'{name}=' for name in OPTIONS)}): defaults of the fixture {NAME}."
+    )
+
+
+@pytest.fixture(name=NAME)
+def _compile_ready(request: pytest.FixtureRequest) -> Callable[..., Observation]:
+    """compile_ready(module, *args, **kwargs): fails where torch.compile breaks your own code; gives what was seen."""
+    __tracebackhide__ = True
+    marked: dict[str, Any] = {}
+    for mark in reversed(list(request.node.iter_markers(NAME))):  # the closest comes last
+        if mark.args or not mark.kwargs.keys() <= OPTIONS.keys():
+            wrong = ", ".join([*map(repr, mark.args), *(set(mark.kwargs) - set(OPTIONS))])
+            _fail(f"the marker takes no {wrong}: its options are {', '.join(OPTIONS)}")
+        marked |= mark.kwargs
+    root = str(request.config.rootpath)
+
+    def compile_ready(module: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Observation:
+        """Compile a copy of `module` for the call `module(*args, **kwargs)`, and fail with what breaks.
+
+        `kwargs` may hold the fields of `Options` too. Gives the Observation.
+        """
+        __tracebackhide__ = True
+        given = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
+        _refuse_ambiguous(module, given)
+        options = _checked({**marked, **given})
+        calls = list(options.also)
+        if args or kwargs or not calls:
+            calls.insert(0, (args, kwargs))
+        return _judged(module, calls, options, root)
+
+    return compile_ready
+
+
+def _fail(text: str) -> None:
+    pytest.fail(f"{NAME}: {text}", pytrace=False)
+
+
+def _refuse_ambiguous(module: Any, given: Iterable[str]) -> None:
+    """A keyword that both the module and the fixture take must not silently go to one of them."""
+    try:
+        parameters = inspect.signature(getattr(module, "forward", module)).parameters
+    except (TypeError, ValueError):
+        return
+    for name in given:
+        if name in parameters:
+            _fail(
+                f"`{name}` is an option here and a parameter of what is called: give the option by the marker, "
+                f"and the argument by also=[(args, kwargs)]"
+            )
+
+
+def _checked(given: dict[str, Any]) -> Options:
+    options = Options(**given)
+    if options.mode not in ("infer", "train"):
+        _fail(f"mode={options.mode!r}: expected 'infer' or 'train'")
+    if not isinstance(options.also, (list, tuple)):
+        _fail(f"also is a {type(options.also).__name__}: expected a list of calls")
+    if options.min_coverage is not None and not 0 <= options.min_coverage <= 1:
+        _fail(f"min_coverage={options.min_coverage!r}: expected a share from 0 to 1")
+    return options
+
+
+def _judged(module: Callable[..., Any], calls: Sequence[Any], options: Options, root: str) -> Observation:
+    from tcready import api
+    from tcready.schema import TcreadyError
+
+    __tracebackhide__ = True
+    tolerance = None
+    if options.rtol is not None or options.atol is not None:
+        tolerance = (options.rtol or 0.0, options.atol or 0.0)
+    wrong = ""
+    try:
+        allowed = _Allowed(_several(options.allow))
+        seen = api.observe_live(
+            module,
+            calls,
+            mode=options.mode,
+            dynamic=options.dynamic,
+            fullgraph=options.fullgraph,
+            parity=options.parity,
+            tolerance=tolerance,
+            own_packages=_several(options.own),
+            root=root,
+        )
+    except TcreadyError as error:
+        wrong = str(error)
+    if wrong:  # not where it was caught: the report would tell of both exceptions
+        _fail(wrong)
+    found = list(_problems(seen, options, allowed))
+    if found:
+        more = _uncounted(seen, options)
+        _fail("\n  ".join([f"{seen.target} is not ready for torch.compile", *found, *more]))
+    return seen
+
+
+def _several(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+class _Allowed:
+    """Which breaks are allowed. Raises TcreadyError for a rule that does not exist."""
+
+    def __init__(self, patterns: tuple[str, ...]) -> None:
+        from tcready import api
+        from tcready.schema import TcreadyError
+
+        self.patterns = patterns
+        codes = {pattern for pattern in patterns if re.fullmatch(r"TCR\d+", pattern)}
+        rules = {rule.code: rule.gb_ids for rule in api.load_rules()} if codes else {}
+        if unknown := sorted(codes - rules.keys()):
+            raise TcreadyError(
+                f"allow names {unknown[0]}, and there is no such rule: `tcready rules` lists them"
+            )
+        self.ids = {*patterns, *(gb_id for code in codes for gb_id in rules[code])}
+
+    def __call__(self, site: BreakSite) -> bool:
+        places = f"{site.path}:{site.line}", site.path
+        return bool(self.ids.intersection(_ids(site))) or any(
+            pattern in site.reason or any(fnmatch.fnmatchcase(place, pattern) for place in places)
+            for pattern in self.patterns
+        )
+
+
+def _ids(site: BreakSite) -> tuple[str, ...]:
+    return site.gb_ids or ((site.gb_id,) if site.gb_id else ())
+
+
+def _problems(seen: Observation, options: Options, allowed: _Allowed) -> Iterator[str]:
+    """Why the test fails, a line each: the breaks first."""
+    counted = [site for site in _breaks(seen, options) if not allowed(site)]
+    places: dict[tuple[str, int], list[BreakSite]] = {}
+    for site in counted:
+        places.setdefault((site.path, site.line), []).append(site)
+    for (path, line), sites in places.items():
+        site = sites[0]
+        told = ", ".join([*_ids(site)[:1], f"in {site.symbol}", *(s.case for s in sites if s.case)])
+        whole = "" if site.action == "resume" else "; the rest of the function runs eagerly"
+        yield f"{path}:{line}: {site.reason}{whole} ({told})"
+    stages = {stage.stage: stage for stage in seen.stages}
+    failed = next(
+        (stages[name] for name in ("build", "eager", "capture") if stages[name].state != "pass"), None
+    )
+    if failed is not None:
+        yield f"{_STAGES[failed.stage]}: {failed.detail}"
+        return
+    recompiles = [event for event in seen.recompiles if _counts(event.origin, options)]
+    if len(recompiles) > options.max_recompiles:
+        noun = "recompilation" if len(recompiles) == 1 else "recompilations"
+        yield f"{len(recompiles)} {noun}, max_recompiles={options.max_recompiles}:"
+        for event in recompiles:
+            when = ", ".join(
+                filter(None, [event.case, "an identical call" if event.identical_call else None])
+            )
+            yield f"{event.path}:{event.line}: recompiled {event.symbol}{f' ({when})' if when else ''}: " + (
+                "; ".join(event.reasons) or "no reason was logged"
+            )
+    share = seen.coverage.share if seen.coverage else 0.0
+    if not seen.graphs and not counted and not seen.break_sites:
+        yield "nothing was compiled: no operation of torch ran, or compilation is switched off"
+    if options.min_coverage is not None and share < options.min_coverage:
+        yield f"{share:.0%} of operations in graphs, below min_coverage={options.min_coverage:g}"
+    if options.fullgraph and stages["fullgraph"].state != "pass":
+        yield f"fullgraph=True: {stages['fullgraph'].detail}"
+    if options.parity and stages["parity"].state != "pass":
+        state = (
+            "parity"
+            if stages["parity"].state == "fail"
+            else "parity could not be shown (parity=False asks not)"
+        )
+        yield f"{state}: {stages['parity'].detail}"
+
+
+_STAGES = {
+    "build": "could not be run",
+    "eager": "eager code raised",
+    "capture": "compiled code raised",
+}
+
+
+def _counts(origin: Origin, options: Options) -> bool:
+    return options.third_party or origin == "own"
+
+
+def _breaks(seen: Observation, options: Options) -> Iterator[BreakSite]:
+    """The breaks that count; what the author asked for himself (`torch.compiler.disable`) does not."""
+    from tcready.schema import INTENDED
+
+    for site in seen.break_sites:
+        intended = _ids(site) and INTENDED.issuperset(_ids(site))
+        if _counts(site.origin, options) and not intended:
+            yield site
+
+
+def _uncounted(seen: Observation, options: Options) -> Iterator[str]:
+    others = {(site.path, site.line) for site in seen.break_sites if not _counts(site.origin, options)}
+    if others:
+        number = f"{len(others)} break{'' if len(others) == 1 else 's'}"
+        yield f"({number} in installed packages not counted; third_party=True counts them)"
