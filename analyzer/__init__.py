@@ -1,8 +1,22 @@
 """Is a PyTorch model ready for torch.compile?
 
 `check` lints targets, runs those that give their inputs, and returns the `Report` that every output is
-rendered from; `observe` runs one target and returns the `Observation`. Importing this package loads no
-dependency: they come with the first call.
+rendered from; `observe` runs one target and returns the `Observation`. `load` reads back what was written,
+`combine` puts several such files together, `compare` holds two reports against each other. The values are those of
+the JSON report, field by field; a sequence is a tuple, and everything is frozen. What the caller can mend is raised
+as `TcreadyError`.
+
+    from tcready import check, exit_code, render
+
+    report = check(["src/model.py"], run=False)
+    for finding in report.findings:
+        if finding.level == "error" and finding.origin == "own":
+            print(f"{finding.path}:{finding.line}: {finding.rule} {finding.message}")
+    with open("report.html", "w", encoding="utf-8") as page:
+        page.write(render(report, "html"))
+    print(exit_code(report, fail_on="error"))
+
+Importing this package loads no dependency: they come with the first call.
 """
 
 from __future__ import annotations
@@ -11,24 +25,50 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tcready.api import check, observe
-    from tcready.schema import Observation, Report, TcreadyError
+    from tcready.api import check, combine, compare, exit_code, load, observe, render
+    from tcready.schema import (
+        BreakSite,
+        Comparison,
+        Coverage,
+        Finding,
+        Fix,
+        Observation,
+        Recompile,
+        Region,
+        Report,
+        Stage,
+        TargetReport,
+        TcreadyError,
+    )
 
-__all__ = ["Observation", "Report", "TcreadyError", "check", "observe"]
-
-_HOME = {
-    "Observation": "tcready.schema",
-    "Report": "tcready.schema",
-    "TcreadyError": "tcready.schema",
-    "check": "tcready.api",
-    "observe": "tcready.api",
-}
+__all__ = [
+    "BreakSite",
+    "Comparison",
+    "Coverage",
+    "Finding",
+    "Fix",
+    "Observation",
+    "Recompile",
+    "Region",
+    "Report",
+    "Stage",
+    "TargetReport",
+    "TcreadyError",
+    "check",
+    "combine",
+    "compare",
+    "exit_code",
+    "load",
+    "observe",
+    "render",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    home = "tcready.schema" if name[0].isupper() else "tcready.api"
+    return getattr(importlib.import_module(home), name)
 
 
 def __dir__() -> list[str]:

@@ -16,11 +16,13 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tcready import project
 from tcready.reports import FORMATS as FORMATS  # the command line offers them
 from tcready.schema import (
+    Comparison,
     Level,
     Mode,
     ModeAsked,
@@ -32,9 +34,11 @@ from tcready.schema import (
     StaticResult,
     TcreadyError,
     Tool,
+    display_path,
 )
 
 if TYPE_CHECKING:
+    from tcready.narrow import Entry
     from tcready.static.cache import Cache
     from tcready.static.concrete import Located
     from tcready.static.parts import Part
@@ -60,7 +64,7 @@ TIMEOUT = 600.0
 
 
 def check(
-    targets: Sequence[str],
+    targets: str | Sequence[str],
     *,
     inputs: str | None = None,
     run: bool | None = None,
@@ -81,12 +85,21 @@ def check(
     budget: float | None = None,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    per_file_ignores: Mapping[str, Sequence[str]] | None = None,
+    exclude: Sequence[str] = (),
+    force_exclude: bool = False,
     low: bool = False,
     plain_call: bool = False,
     torch_version: str | None = None,
     cache: bool = False,
     jobs: int | None = 1,
+    checkout: bool = True,
+    baseline: str | None = None,
+    write_baseline: str | None = None,
+    diff_base: str | None = None,
     root: str | os.PathLike[str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    isolated: bool = False,
     announce: Tell = _say_nothing,
     progress: Tell = _say_nothing,
 ) -> Report:
@@ -104,7 +117,9 @@ def check(
     dtype of `torch.autocast` around each call. `fullgraph`, `shapes` and `backend` ask for the phases that cost more:
     `fullgraph=True` though there are breaks, other sizes of the inputs, and Inductor; `budget` is in seconds, for
     all of them together. `select`
-    and `ignore` hold rule codes or prefixes of them; `low` keeps what is found with low confidence. A model that
+    and `ignore` hold rule codes or prefixes of them; `per_file_ignores` maps globs of files to such; `exclude` holds
+    globs of files and folders that are passed by in folders, and with `force_exclude` where they are named too
+    (what another file reaches in them is told all the same). `low` keeps what is found with low confidence. A model that
     takes its targets (`labels`) is read as called with them and all else it takes, unless `plain_call`. What the
     sources are judged by is the Dynamo of
     `torch_version` (`2.11`), by default of the torch that is installed here, else of the newest known. With
@@ -112,27 +127,46 @@ def check(
     depends on has changed. `jobs` processes read the sources, None for as many as pay; more than one needs a main
     module that may be imported. Paths are told relative to `root` (the working folder).
     `mode` is `infer`, `train` or `both`: the sources are read in each and a target is run in each, and what is found
-    in one alone says so. `announce` is told what is about to be executed, or why it is not; `progress` how it goes.
+    in one alone says so. With `checkout`, git is asked at which commit the sources stand, for links to their lines.
+    `announce` is told what is about to be executed, or why it is not; `progress` how it goes.
+
+    `defaults` gives `mode`, `device`, `dtype`, `autocast`, `python`, `timeout` and `memory_gb` where neither an argument
+    nor the target's table does; `isolated` reads no pyproject.toml. No other option is ever taken from there.
+
+    With `baseline`, a file that an earlier `write_baseline` wrote, only findings that it does not hold are told; with
+    `diff_base`, a git revision, only those on lines that differ from where HEAD parted from it. Verdicts, break sites
+    and regions are those of all that was found, and `narrowed` says what was left out. `write_baseline` writes all
+    that was found; together with `baseline`, entries of it that this check does not speak of are kept.
 
     A run that fails is part of the report. Raises TcreadyError for what the caller can mend: a file or a
     class that does not exist, options that contradict each other.
     """
     from tcready.merge import merge
-    from tcready.static.targets import LintOptions
+    from tcready.static.targets import LintOptions, is_wanted
 
+    targets = (targets,) if isinstance(targets, str) else targets
     base = Path(root or Path.cwd()).resolve()
+    first = write_baseline is not None and baseline is not None and not (base / baseline).exists()
+    known_before = _baseline(baseline, base) if baseline is not None and not first else ()
+    changed = _changed_lines(base, diff_base) if diff_base is not None else None
     _refuse_contradictions(targets, inputs, run, observations)
+    fallback = dict(defaults or {})
     _refuse_missing_python(python)
-    _refuse_autocast(autocast)
+    _refuse_autocast(autocast or fallback.get("autocast"))
     before = _launcher(launcher)
-    tables = () if run is False or observations else project.configured(base)
-    modes = {table.mode or "infer" for target in targets for table in project.matching(target, tables, base)}
-    said: ModeAsked = mode or ("both" if len(modes) > 1 else modes.pop() if modes else "infer")
+    if force_exclude:
+        targets = [target for target in targets if is_wanted(target, base, exclude)]
+    tables = () if run is False or observations or isolated else project.configured(base)
+    usual: ModeAsked = fallback.pop("mode", None) or "infer"
+    modes = {table.mode or usual for target in targets for table in project.matching(target, tables, base)}
+    said: ModeAsked = mode or ("both" if len(modes) > 1 else modes.pop() if modes else usual)
     options = LintOptions(
         root=base,
         mode=said,
         select=tuple(select),
         ignore=tuple(ignore),
+        per_file_ignores=tuple((glob, tuple(held)) for glob, held in (per_file_ignores or {}).items()),
+        exclude=tuple(exclude),
         low=low,
         plain_call=plain_call,
         torch=_torch_version(torch_version, base),
@@ -159,23 +193,28 @@ def check(
         runs.append(seen)
         warnings.extend(unlike)
         warnings.extend(w for w in _other_torch(seen, options.torch, torch_version) if w not in warnings)
-    if not static.skipped and static.statistics.get("files") == 0:
+    if targets and not static.skipped and static.statistics.get("files") == 0:
         warnings.append(f"no Python file in {', '.join(targets)}")
         announce(warnings[-1])
-    for due in () if observations else _due(targets, inputs, run, base, static, tables):
+    dues = () if observations else tuple(_due(targets, inputs, run, base, static, tables))
+    if dues and python is None:
+        asked["python"] = python = fallback.get("python")
+        _refuse_missing_python(python)
+    for due in dues:
         if due.impossible:
-            runs.append(_not_established(due, "train" if mode == "train" else "infer"))
+            runs.append(_not_established(due, "train" if said == "train" else "infer"))
             continue
         if not due.asked and python is None and importlib.util.find_spec("torch") is None:
             warnings.append(f"not run: torch is not installed, so {due.target} was read and not executed")
             announce(warnings[-1])
             continue
-        for run_mode in due.modes(mode):
+        in_modes = due.modes(mode, usual)
+        for run_mode in in_modes:
             announce(
                 f"running {due.target} with {due.label}"
-                + (f" in {MODE_WORDS[run_mode]}" if mode == "both" else "")
+                + (f" in {MODE_WORDS[run_mode]}" if len(in_modes) > 1 else "")
             )
-            seen = _launch(due.target, due.settings(asked | {"mode": run_mode}), base, progress)
+            seen = _launch(due.target, due.settings(asked | {"mode": run_mode}, fallback), base, progress)
             if due.table is not None and due.table.inputs and inputs is None:
                 seen = dataclasses.replace(seen, convention=f"[{project.TABLES}.{due.table.name}]")
             if not _lacks_torch(seen):
@@ -194,10 +233,33 @@ def check(
                 break
     static = dataclasses.replace(
         static,
-        sources=(*static.sources, *_sources_of(runs, static)),
+        sources=(*static.sources, *_sources_of(runs, (text.path for text in static.sources))),
         warnings=(*static.warnings, *warnings),
     )
-    return merge(static, runs, known, tool)
+    report = merge(static, runs, known, tool)
+    if write_baseline is not None or baseline is not None:
+        from tcready import files, narrow
+
+        asked_again = _asking(report, targets, options)
+        if write_baseline is not None:
+            found = narrow.entries(report)
+            kept = [entry for entry in known_before if not asked_again(entry)]
+            files.write(str(base / write_baseline), narrow.written((*found, *kept)))
+            announce(f"{write_baseline} is written; entries: {len({*found, *kept})}")
+        if baseline is not None:
+            report = narrow.without_known(report, known_before, baseline, asked_again)
+    if changed is not None and diff_base is not None:
+        from tcready import narrow
+
+        commit, lines = changed
+        report = narrow.on_changed_lines(report, lines, diff_base, commit)
+    return _at_its_commit(report, base) if checkout else report
+
+
+def _at_its_commit(report: Report, root: Path) -> Report:
+    from tcready import git
+
+    return dataclasses.replace(report, checkout=git.checkout(root, [s.path for s in report.sources]))
 
 
 def observe(
@@ -248,6 +310,80 @@ def observe(
     return _launch(target, asked, Path(root or Path.cwd()).resolve(), progress)
 
 
+def load(path: str | os.PathLike[str], named: str | None = None) -> Report | Observation:
+    """What a file holds: a JSON report, an HTML page of one, or what the travelling worker wrote.
+
+    Raises TcreadyError, with the file's name or `named`, where it is none of these, is cut short or is of a newer
+    tcready.
+    """
+    from tcready import stored
+
+    shown = named or str(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise TcreadyError(f"{shown}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise TcreadyError(f"{shown} is neither a report of tcready nor what its worker wrote") from None
+    return stored.parsed(text, shown)
+
+
+def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None) -> Report:
+    """One report of several files that `load` reads: reports of different targets, or a report and runs of what it
+    tells of that were made elsewhere. What several tell is judged as if all had been made at once.
+
+    Sources that only a run knows of are read below `root` (the working folder) and where packages are installed, where
+    they are there. Raises TcreadyError for a file that cannot be read.
+    """
+    from tcready import stored
+
+    base = Path(root or Path.cwd()).resolve()
+    held = [(file, load(base / file, file)) for file in files]
+    reports = [(file, report) for file, report in held if isinstance(report, Report)]
+    known = {source.path: source.sha256 for _, report in reports for source in report.sources}
+    runs: list[Observation] = []
+    warnings: list[str] = []
+    for file, seen in held:
+        if isinstance(seen, Observation):
+            placed, unlike = _placed(seen, file, base, known)
+            runs.append(placed)
+            warnings += unlike
+    if runs:
+        texts = tuple(_sources_of(runs, known))
+        more = Report(_tool(), (), (), (), texts, (), tuple(warnings), {})
+        reports.append(("", more))
+    return stored.together(reports, runs)
+
+
+def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
+    """What is fixed, new, moved and unchanged in `after`, and per target how verdict, coverage and break sites changed.
+
+    `names` is how the two are called. Raises TcreadyError where `before` leaves findings out (a baseline): what is new
+    cannot be told then.
+    """
+    from tcready import comparison as comparing
+
+    if before.narrowed is not None:
+        raise TcreadyError(f"{names[0]} was made with a baseline or --diff-base: what is new cannot be told")
+    return comparing.compare(before, after, names)
+
+
+def render_comparison(comparison: Comparison, format: str = "text") -> str:  # noqa: A002 - the flag's own name
+    """A comparison as `text`, `json` or `markdown`."""
+    from tcready import reports
+
+    return reports.render_comparison(comparison, format)
+
+
+def comparison_exit_code(
+    comparison: Comparison, *, fail_on: Level = "warning", third_party: bool = False
+) -> int:
+    """1 where a finding at or above `fail_on` is new or a target fails to compile that did not before, else 0."""
+    from tcready import comparison as comparing
+
+    return comparing.exit_code(comparison, fail_on=fail_on, third_party=third_party)
+
+
 def write_worker(path: str | os.PathLike[str]) -> None:
     """Writes the travelling worker, one file for any Python that has torch. Raises TcreadyError where it cannot."""
     from tcready.dynamic import build_bundle
@@ -292,6 +428,10 @@ def version() -> str:
     return installed("tcready")
 
 
+def _tool() -> Tool:
+    return Tool("tcready", version())
+
+
 # The static half: units that the cache does not know are read, here or by several processes
 
 
@@ -308,25 +448,26 @@ def _read(
     targets: Sequence[str], options: LintOptions, *, cache: bool, jobs: int | None
 ) -> tuple[StaticResult, tuple[RuleText, ...], Tool]:
     """What the sources say, the rules that were asked, and who asked."""
-    from tcready.static.parts import codes, combine
+    from tcready.static.parts import codes, combine, ignoring
     from tcready.static.targets import units
 
     asked = _asked(options) if cache else None
     kept = _open_cache(options, asked)
     known = kept.about() if kept is not None else None
     if known is None:
-        known = tuple(rule.text() for rule in load_rules()), Tool("tcready", version())
+        known = tuple(rule.text() for rule in load_rules()), _tool()
         if kept is not None:
             kept.keep_about(*known)
     rules, tool = known
-    select, ignore = (
-        codes(asked_for, [r.code for r in rules]) for asked_for in (options.select, options.ignore)
-    )
-    wanted = units(targets, options.root)
+    there = [rule.code for rule in rules]
+    select, ignore = (codes(asked_for, there) for asked_for in (options.select, options.ignore))
+    ignored = ignoring(options, there)
+    wanted = units(targets, options.root, options.exclude)
     found = {unit: kept.part(unit) if kept is not None else None for unit in wanted}
     missing = [unit for unit, part in found.items() if part is None]
     parts: dict[Unit, Part | None] = {**found, **dict(_examined(missing, options, asked, jobs))}
-    return combine([part for part in parts.values() if part is not None], select, ignore), rules, tool
+    read = [part for part in parts.values() if part is not None]
+    return combine(read, select, ignore, there, ignored), rules, tool
 
 
 def _asked(options: LintOptions) -> str:
@@ -463,22 +604,22 @@ class _Due:
     synthesise: bool = False
     """Whether its inputs are to be made up."""
 
-    def modes(self, asked: ModeAsked | None) -> tuple[Mode, ...]:
+    def modes(self, asked: ModeAsked | None, usual: ModeAsked) -> tuple[Mode, ...]:
         """The modes to run it in, one after the other."""
-        if asked == "both":
-            return "infer", "train"
-        return (asked or (self.table.mode if self.table else None) or "infer",)
+        mode = asked or (self.table.mode if self.table else None) or usual
+        return ("infer", "train") if mode == "both" else (mode,)
 
-    def settings(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of RunRequest: what was asked for, else what the project says, else the default."""
+    def settings(self, asked: Mapping[str, Any], fallback: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of RunRequest: what was asked for, else what the project says of it, else `fallback`."""
         said = self.table
-        known: dict[str, Any] = {"device": "cpu", "timeout": TIMEOUT}
+        known: dict[str, Any] = {"device": "cpu", "timeout": TIMEOUT, **fallback}
         if said is not None:
             told = {
                 name: getattr(said, name) for name in ("inputs", "device", "dtype", "autocast", "timeout")
             }
+            told |= {"memory_gb": said.memory}
             known |= {name: value for name, value in told.items() if value is not None}
-            known |= {"memory_gb": said.memory, "weights": said.weights}
+            known |= {"weights": said.weights}
         known |= {name: value for name, value in asked.items() if value is not None}
         return {**known, "synthesise": self.synthesise}
 
@@ -672,35 +813,32 @@ def _brought(file: str, root: Path) -> tuple[Observation, list[str]]:
 
     Raises TcreadyError where the file is none, or newer than this.
     """
-    import json
+    seen = load(root / file, f"--observation {file}")
+    if not isinstance(seen, Observation):
+        raise TcreadyError(f"--observation {file} is a report: `tcready report` puts reports together")
+    return _placed(seen, file, root)
 
-    from tcready.schema import SCHEMA_VERSION, from_json
+
+def _placed(
+    seen: Observation, file: str, root: Path, known: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Observation, list[str]]:
+    """An observation with its sources where they stand here, and what to say of those that are not what was run.
+    `known` are the digests of files whose text is there already.
+    """
     from tcready.static import locate
 
-    try:
-        data = json.loads((root / file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TcreadyError(f"--observation {file}: {error.strerror}") from None
-    except ValueError as error:
-        raise TcreadyError(f"--observation {file} is no JSON: {error}") from None
-    try:
-        seen = from_json(Observation, data)
-    except TcreadyError as error:
-        raise TcreadyError(f"--observation {file}: {error}") from None
-    if seen.schema_version > SCHEMA_VERSION:
-        raise TcreadyError(
-            f"--observation {file} is of a newer tcready (schema {seen.schema_version}): update this one"
-        )
     search = locate.default_search_path(root)
     here = {
         shown: path
         for shown, _ in seen.sources
         if (path := next((p / shown for p in search if (p / shown).is_file()), None)) is not None
     }
+    there = {s: hashlib.sha256(path.read_bytes()).hexdigest() for s, path in here.items() if s not in known}
+    there |= known
     unlike = [
         f"{shown} is not what was run in {file}: its lines may have moved"
         for shown, digest in seen.digests
-        if shown in here and hashlib.sha256(here[shown].read_bytes()).hexdigest() != digest
+        if there.get(shown, digest) != digest
     ]
     return dataclasses.replace(seen, sources=tuple((k, str(v)) for k, v in here.items())), unlike
 
@@ -713,14 +851,70 @@ def _where(seen: Observation) -> str:
     return " ".join([*words, f"on {device}"] if device else words)
 
 
+# What is known already
+
+
+def _baseline(file: str, root: Path) -> tuple[Entry, ...]:
+    """The entries of a baseline. Raises TcreadyError where it cannot be read."""
+    from tcready import narrow
+
+    try:
+        text = (root / file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise TcreadyError(f"--baseline {file}: no such file; --write-baseline {file} makes it") from None
+    except OSError as error:
+        raise TcreadyError(f"--baseline {file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise TcreadyError(f"--baseline {file} is no baseline: {error}") from None
+    return narrow.parsed(text, file)
+
+
+def _changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[int, int]]]]:
+    from tcready import git
+
+    return git.changed_lines(root, revision)
+
+
+def _asking(report: Report, targets: Sequence[str], options: LintOptions) -> Callable[[Entry], bool]:
+    """Whether a check would have told of a baseline's entry, were it still there: its rule was asked for, its file
+    was read as a whole (or is there no more), and ran if only a run shows it.
+    """
+    from tcready.static.patterns import ignored_in
+
+    root = options.root
+    skipped = {item.path for item in report.skipped}
+    read = {source.path for source in report.sources}
+    ran = {lines.path for target in report.targets for lines in target.executed}
+    named = {display_path(str(root / target), str(root)) for target in targets if "::" not in target}
+    folders = ("",) if "." in named else tuple(f"{name}/" for name in named)
+    selected, ignored = _upper(options.select), _upper(options.ignore)
+
+    def asked(entry: Entry) -> bool:
+        path, rule = entry.path, entry.rule
+        if path in skipped or not (path in named or path.startswith(folders)):
+            return False
+        hidden = (*ignored, *_upper(ignored_in(path, options.per_file_ignores, root)))
+        if rule and (rule.startswith(hidden) or (selected and not rule.startswith(selected))):
+            return False
+        if not rule and path not in ran:
+            return False
+        return path in read or (entry.origin == "own" and not (root / path).exists())
+
+    return asked
+
+
+def _upper(prefixes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(prefix.strip().upper() for prefix in prefixes)
+
+
 # Sources that only a run knows of
 
 
-def _sources_of(observations: Iterable[Observation], static: StaticResult) -> Iterator[SourceText]:
-    """The sources, where readable here, of files that a run points at and the static half did not read."""
+def _sources_of(observations: Iterable[Observation], known: Iterable[str]) -> Iterator[SourceText]:
+    """The sources, where readable here, of files that a run points at and that are not `known` already."""
     from tcready.static import source
 
-    have = {text.path for text in static.sources}
+    have = set(known)
     for seen in observations:
         files: Mapping[str, str] = dict(seen.sources)
         for shown in _pointed_at(seen):

@@ -12,20 +12,22 @@ import gc
 import math
 import operator
 import os
+import re
 import shutil
 import signal
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import click
-from tcready import api
+from tcready import api, project
+from tcready.files import write as _write
 from tcready.schema import LEVELS, Level, ModeAsked, Report, TcreadyError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
     from tcready.static.rule import Rule
 
 INTERRUPTED = 130
@@ -101,7 +103,60 @@ def app(context: click.Context) -> None:
 
 
 def _codes(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(code.strip() for value in values for code in value.split(",") if code.strip())
+    return tuple(code.strip() for value in values for code in _split(value) if code.strip())
+
+
+def _split(value: str) -> list[str]:
+    """Parted at the commas that stand in no braces."""
+    return re.split(r",(?![^{}]*\})", value)
+
+
+def _per_file(
+    context: click.Context, parameter: click.Parameter, values: tuple[Any, ...]
+) -> dict[str, tuple[str, ...]]:
+    """Globs and their codes: from the command line as `GLOB:CODE,CODE`, from pyproject.toml in pairs."""
+    found: dict[str, tuple[str, ...]] = {}
+    for value in values:
+        if not isinstance(value, str):
+            found[value[0]] = value[1]
+            continue
+        glob = ""
+        for piece in filter(None, map(str.strip, _split(value))):
+            said, colon, code = piece.rpartition(":")
+            glob = said if colon else glob
+            if not glob or not code:
+                why = f"{value}: write GLOB:CODES, as in tests/*:TCR3,TCR6"
+                raise click.BadParameter(why, context, parameter)
+            found[glob] = (*found.get(glob, ()), code)
+    return found
+
+
+def _configured(context: click.Context, _parameter: click.Parameter, isolated: bool) -> bool:
+    """Before the other options are read: what the project says becomes their defaults."""
+    if not isolated and not context.resilient_parsing and project.options(Path.cwd()):
+        from tcready import settings
+
+        context.default_map = settings.defaults(context.command, Path.cwd())
+    return isolated
+
+
+def _rule_codes(_context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The codes that go on what is typed; of a list that of its last."""
+    from click.shell_completion import CompletionItem
+
+    head, comma, last = incomplete.rpartition(",") if parameter.name != "code" else ("", "", incomplete)
+    return [
+        CompletionItem(f"{head}{comma}{rule.code}", help=rule.summary)
+        for rule in api.load_rules()
+        if rule.code.startswith(last.upper())
+    ]
+
+
+def _files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Files: the shell finds them itself."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 def _writable(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -119,10 +174,21 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
 
 
 @app.command()
-@click.argument("targets", nargs=-1)
+@click.argument("targets", nargs=-1, shell_complete=_files)
+@click.option(
+    "--isolated",
+    is_flag=True,
+    is_eager=True,
+    callback=_configured,
+    help="Take nothing from pyproject.toml.",
+)
+@click.option(
+    "--show-settings", is_flag=True, help="Show each option, its value and who said so; check nothing."
+)
 @click.option(
     "--inputs",
     metavar="PATH::NAME",
+    shell_complete=_files,
     help="What the target is called with: a value, or a callable that gives it.",
 )
 @click.option(
@@ -146,21 +212,22 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
     "observations",
     multiple=True,
     metavar="FILE",
+    shell_complete=_files,
     help="What the travelling worker (`tcready worker`) saw elsewhere, instead of a run here.",
 )
 @click.option("--device", show_default="cpu", help="Where to run, as torch calls it, or auto.")
 @click.option("--dtype", help="Cast the model and its floating inputs (float16, bfloat16, ...).")
 @click.option("--autocast", metavar="DTYPE", help="Run under torch.autocast with this dtype (bfloat16).")
-@click.option("--fullgraph", is_flag=True, help="Try fullgraph=True though the default run has breaks.")
-@click.option("--shapes", is_flag=True, help="Vary the sizes of the inputs: what recompiles, and what to do.")
-@click.option("--backend", is_flag=True, help="Compile with Inductor as well.")
+@click.option("--fullgraph/--no-fullgraph", help="Try fullgraph=True though the default run has breaks.")
+@click.option("--shapes/--no-shapes", help="Vary the sizes of the inputs: what recompiles, and what to do.")
+@click.option("--backend/--no-backend", help="Compile with Inductor as well.")
 @click.option(
     "--budget",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
     help="For --fullgraph, --shapes and --backend together; what it cuts is told.",
 )
-@click.option("--python", metavar="EXE", help="The interpreter to run the model in.")
+@click.option("--python", metavar="EXE", shell_complete=_files, help="The interpreter to run the model in.")
 @click.option("--launcher", metavar="COMMAND", help='What starts the interpreter: "srun -n1".')
 @click.option(
     "--nproc-per-node",
@@ -178,6 +245,7 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
 )
 @click.option(
     "--memory",
+    "memory_gb",
     type=click.FloatRange(min=0, min_open=True),
     metavar="GB",
     help="Stop the run above this much resident memory.",
@@ -188,25 +256,41 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
     multiple=True,
     metavar="CODES",
     callback=_codes,
+    shell_complete=_rule_codes,
     help="Only these rules; prefixes count (TCR1).",
 )
 @click.option(
-    "--ignore", multiple=True, metavar="CODES", callback=_codes, help="Not these rules; prefixes count."
+    "--ignore",
+    multiple=True,
+    metavar="CODES",
+    callback=_codes,
+    shell_complete=_rule_codes,
+    help="Not these rules; prefixes count.",
 )
-@click.option("--low", is_flag=True, help="Keep findings of low confidence, as notes.")
 @click.option(
-    "--plain-call",
-    is_flag=True,
+    "--per-file-ignores",
+    type=click.UNPROCESSED,
+    multiple=True,
+    metavar="GLOB:CODES",
+    callback=_per_file,
+    help="Not these rules in files that match.",
+)
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="GLOBS",
+    callback=_codes,
+    help="Files and folders to pass by where a folder is read.",
+)
+@click.option(
+    "--force-exclude/--no-force-exclude", help="Pass by what --exclude matches where it is named, too."
+)
+@click.option("--low/--no-low", help="Keep findings of low confidence, as notes.")
+@click.option(
+    "--plain-call/--no-plain-call",
     help="Read a model that takes its targets (labels) as called without them and other optional inputs.",
 )
-@click.option(
-    "--no-cache",
-    "cache",
-    is_flag=True,
-    flag_value=False,
-    default=True,
-    help="Neither use nor write .tcready_cache.",
-)
+@click.option("--cache/--no-cache", default=True, help="Use and write .tcready_cache, or neither.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -221,9 +305,20 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
     help="How the report is told.",
 )
 @click.option(
-    "-o", "--output", metavar="FILE", callback=_writable, help="Write the report there instead of stdout."
+    "-o",
+    "--output",
+    metavar="FILE",
+    callback=_writable,
+    shell_complete=_files,
+    help="Write the report there instead of stdout.",
 )
-@click.option("--html", metavar="FILE", callback=_writable, help="Write the HTML page there as well.")
+@click.option(
+    "--html",
+    metavar="FILE",
+    callback=_writable,
+    shell_complete=_files,
+    help="Write the HTML page there as well.",
+)
 @click.option(
     "--fail-on",
     type=click.Choice(LEVELS[::-1]),
@@ -231,9 +326,16 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
     show_default=True,
     help="Exit 1 at this level and above.",
 )
+@click.option("--baseline", metavar="FILE", help="Tell only findings that this file does not hold.")
 @click.option(
-    "--third-party",
-    is_flag=True,
+    "--write-baseline",
+    metavar="FILE",
+    callback=_writable,
+    help="Write what is found there, to be passed to --baseline later; what is found does not fail then.",
+)
+@click.option("--diff-base", metavar="REV", help="Tell only findings on lines changed since REV (git).")
+@click.option(
+    "--third-party/--no-third-party",
     help="Show findings in installed packages one by one, and fail on them too.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 though there are findings (2 stays 2).")
@@ -241,7 +343,6 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
 def check(
     targets: tuple[str, ...],
-    memory: float | None,
     output_format: str,
     output: str | None,
     html: str | None,
@@ -250,6 +351,7 @@ def check(
     exit_zero: bool,
     statistics: bool,
     quiet: bool,
+    show_settings: bool,
     **options: Any,
 ) -> int:
     """Lint TARGETS, run what gives its inputs, report.
@@ -258,19 +360,52 @@ def check(
     """
     for name, number in (
         ("--timeout", options["timeout"]),
-        ("--memory", memory),
+        ("--memory", options["memory_gb"]),
         ("--budget", options["budget"]),
     ):
         if number is not None and not math.isfinite(number):
             raise TcreadyError(f"{name} {number}: name a finite number")
-    if output and html and Path(output).absolute() == Path(html).absolute():
-        raise TcreadyError(f"--output and --html both name {output}: give them different files")
+    _refuse_one_file_twice(
+        {"--output": output, "--html": html, "--write-baseline": options["write_baseline"]}
+    )
+    context = click.get_current_context()
+    if show_settings:
+        from tcready import settings
+
+        _print(settings.shown(context, Path.cwd(), isolated=options["isolated"]))
+        return 0
+    if context.default_map:
+        from tcready import settings
+
+        usual = settings.below_targets(context)
+        options |= {**dict.fromkeys(usual), "defaults": usual}
     with _telling(quiet) as (announce, progress):
         report = api.check(
-            targets or (".",), memory_gb=memory, announce=announce, progress=progress, **options
+            targets or (".",),
+            checkout=html is not None or output_format in ("html", "json"),
+            announce=announce,
+            progress=progress,
+            **options,
         )
-    if statistics and output_format == "text":
-        text = _statistics(report)
+    counts = _statistics(report) if statistics and output_format == "text" else None
+    _show(report, output_format, output, html, third_party=third_party, quiet=quiet, text=counts)
+    code = api.exit_code(report, fail_on=fail_on, third_party=third_party)
+    return 0 if code == 1 and (exit_zero or options["write_baseline"]) else code
+
+
+def _show(
+    report: Report,
+    output_format: str,
+    output: str | None,
+    html: str | None,
+    *,
+    third_party: bool,
+    quiet: bool,
+    text: str | None = None,
+) -> None:
+    """Renders the report (`text` instead, where it is given) and puts it where it was asked for."""
+    if text is not None:
+        pass
     elif output_format == "text":
         width = shutil.get_terminal_size((100, 24)).columns
         text = api.render(
@@ -286,12 +421,69 @@ def check(
         _write(html, api.render(report, "html"))
         if not quiet:
             click.echo(f"the page is in {html}", err=True)
+    _put(output, text)
+
+
+def _put(output: str | None, text: str) -> None:
     if output and output != "-":
         _write(output, text)
     else:
         _print(text)
-    code = api.exit_code(report, fail_on=fail_on, third_party=third_party)
-    return 0 if code == 1 and exit_zero else code
+
+
+@app.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option("--compare", is_flag=True, help="Tell what changed from the first of two files to the second.")
+@click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
+@click.option(
+    "-o", "--output", metavar="FILE", callback=_writable, help="Write the report there instead of stdout."
+)
+@click.option("--html", metavar="FILE", callback=_writable, help="Write the HTML page there as well.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(LEVELS[::-1]),
+    help="Exit 1 at this level and above; by default `warning` with --compare, never without.",
+)
+@click.option(
+    "--third-party", is_flag=True, help="Count findings in installed packages, and show them one by one."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+def report(
+    files: tuple[str, ...],
+    compare: bool,
+    output_format: str,
+    output: str | None,
+    html: str | None,
+    fail_on: Level | None,
+    third_party: bool,
+    quiet: bool,
+) -> int:
+    """Render FILES again, put several together, or compare two.
+
+    A file is a JSON report, an HTML page, or what the travelling worker wrote. A report made here and a run made on
+    another machine give the report that `check --observation` would.
+    """
+    _refuse_one_file_twice({"--output": output, "--html": html})
+    if not compare:
+        told = api.combine(files)
+        _show(told, output_format, output, html, third_party=third_party, quiet=quiet)
+        return api.exit_code(told, fail_on=fail_on, third_party=third_party) if fail_on else 0
+    if len(files) != 2 or html:
+        raise TcreadyError("--compare takes two files, BEFORE and AFTER, and gives no HTML page")
+    before, after = (api.combine([file]) for file in files)
+    compared = api.compare(before, after, (files[0], files[1]))
+    _put(output, api.render_comparison(compared, output_format))
+    if api.exit_code(after) == 2:
+        return 2
+    return api.comparison_exit_code(compared, fail_on=fail_on or "warning", third_party=third_party)
+
+
+def _refuse_one_file_twice(written: Mapping[str, str | None]) -> None:
+    """Raises TcreadyError where two options name one file to write."""
+    held: dict[Path, str] = {}
+    for option, name in written.items():
+        if name and (other := held.setdefault(Path(name).absolute(), option)) != option:
+            raise TcreadyError(f"{other} and {option} both name {name}: give them different files")
 
 
 @app.command()
@@ -315,7 +507,54 @@ def worker(output: str) -> None:
 
 
 @app.command()
-@click.argument("code")
+@click.option("--yes", is_flag=True, help="Write without asking.")
+@click.option("--diff", "only_show", is_flag=True, help="Show what would be added, and write nothing.")
+def init(yes: bool, only_show: bool) -> None:
+    """Add a [tool.tcready] table to pyproject.toml and the hook to .pre-commit-config.yaml.
+
+    What is to be added is shown first; nothing that stands there is changed. Without a terminal to ask on, --yes
+    writes.
+    """
+    from tcready import init as adding
+
+    if yes and only_show:
+        raise TcreadyError("--diff writes nothing and --yes writes: leave one of them out")
+    plan = adding.plan(Path.cwd().resolve())
+    for addition in plan.additions:
+        _print(addition.diff())
+    for note in plan.notes:
+        click.echo(note, err=True)
+    names = " and ".join(addition.path.name for addition in plan.additions)
+    if not names or only_show:
+        return
+    if not yes and not (sys.stdin and sys.stdin.isatty()):
+        click.echo("nothing was written: there is no terminal to ask on; --yes writes", err=True)
+    elif yes or click.confirm(f"Write {names}?", default=True, err=True):
+        adding.write(plan.additions)
+        click.echo(f"written: {names}", err=True)
+    else:
+        click.echo("nothing was written", err=True)
+
+
+@app.command()
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+def completion(shell: str) -> None:
+    """Print the script that makes a shell complete commands, options, rule codes and files.
+
+    bash: eval "$(tcready completion bash)" in ~/.bashrc; zsh the same in ~/.zshrc; fish: tcready completion fish >
+    ~/.config/fish/completions/tcready.fish
+    """
+    from click.shell_completion import ShellComplete, get_completion_class
+
+    found = get_completion_class(shell)
+    if found is None:
+        raise TcreadyError(f"this click completes nothing in {shell}")
+    # bash's own `source` starts bash to ask for its version; the script is the same
+    _print(ShellComplete.source(found(app, {}, "tcready", "_TCREADY_COMPLETE")) + "\n")
+
+
+@app.command()
+@click.argument("code", shell_complete=_rule_codes)
 def rule(code: str) -> None:
     """Show the page of one rule: what it finds, why it hurts, what to write instead."""
     _print(_rule(code).document)
@@ -414,43 +653,3 @@ def _print(text: str) -> None:
     except OSError as error:
         sys.stdout = None  # what is left in its buffer cannot be written either
         raise TcreadyError(f"stdout cannot be written to: {error.strerror or error}") from None
-
-
-def _write(path: str, text: str) -> None:
-    """The file as a whole or not at all; a device or a pipe is written to and never replaced."""
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        _write_through(path, text)
-        return
-    try:
-        handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
-        os.chmod(partial, _mode(target))
-        os.replace(partial, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-        if isinstance(error, OSError):
-            raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
-        raise
-
-
-def _write_through(path: str, text: str) -> None:
-    try:
-        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
-    except OSError as error:
-        raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
-
-
-def _mode(target: Path) -> int:
-    """The permissions the file has, or those a new file would get."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

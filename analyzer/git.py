@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from tcready.schema import Checkout
+from tcready.schema import Checkout, TcreadyError, display_path
 
 SECONDS = 20
 """After which a git that does not answer counts as none."""
 _REMOTE = re.compile(
     r"(?:(?:https?|ssh|git)://)?(?:[^@/\s]+@)?(?P<host>[\w.-]+)(?::\d+/|[:/])/*(?P<path>[^\s?#]+)"
 )
+_HUNK = re.compile(r"@@ -\d+(?:,(?P<old>\d+))? \+(?P<at>\d+)(?:,(?P<new>\d+))? @@")
+_ESCAPE = re.compile(r"\\([0-7]{3}|.)")
+_SPELLED = {"a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r"}
+_PATCH = (
+    "diff --unified=0 --inter-hunk-context=0 --find-renames --src-prefix=a/ --dst-prefix=b/ --submodule=short "
+    "--no-color --no-ext-diff --no-textconv --no-relative"
+)
+"""Whatever the user's configuration says of diffs."""
 _LINES = {"github": "blob/{}/", "gitlab": "-/blob/{}/"}
 """A word of a host's name -> how its pages of a file at a commit begin (docs.github.com, docs.gitlab.com)."""
 
@@ -30,21 +40,20 @@ def ask(root: Path, *arguments: str) -> str | None:
 
 
 def checkout(root: Path, paths: Iterable[str]) -> Checkout | None:
-    """The commit that `root` is a checkout of, and which of `paths` (relative to it) are not as committed there."""
+    """The commit that `root` is a checkout of, and which of `paths` (relative to it) are as committed."""
     told = ask(root, "rev-parse", "HEAD", "--show-prefix")
     if told is None:
         return None
-    commit, prefix = (told.split("\n") + [""])[:2]
-    within = sorted({path for path in paths if (root / path).is_file()})
-    unlike = (
-        ask(root, "status", "--porcelain", "-z", "--ignored", "--untracked-files=all", "--", *within) or ""
-    )
-    changed = {entry[3:].removeprefix(prefix) for entry in unlike.split("\0") if entry[2:3] == " "}
+    commit, prefix, *_ = (*told.split("\n"), "")
+    within = sorted({path for path in paths if not os.path.isabs(path) and (root / path).is_file()})
+    listed = ask(root, "ls-tree", "-z", "--name-only", commit, "--", *within) if within else ""
+    unlike = ask(root, "diff", "-z", "--name-only", "--relative", commit, "--", *within) if within else ""
+    same = {*(listed or "").split("\0")} - {*(unlike or "").split("\0")}
     remote = ask(root, "remote", "get-url", "origin")
     return Checkout(
         commit=commit,
         link=_link((remote or "").strip(), commit, prefix),
-        changed=tuple(path for path in within if path in changed),
+        files=tuple(path for path in within if path in same) if unlike is not None else (),
     )
 
 
@@ -59,3 +68,64 @@ def _link(remote: str, commit: str, prefix: str) -> str | None:
         return None
     there = quote(prefix).replace("{", "%7B").replace("}", "%7D")
     return f"https://{host}/{quote(path)}/{begins.format(commit)}{there}{{path}}#L{{line}}"
+
+
+def changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[int, int]]]]:
+    """The commit where HEAD and `revision` parted, and by display path the lines of the working tree that differ.
+
+    Lines are inclusive (first, last), and (n + 1, n) where lines after line n are gone. As in `git diff
+    REVISION...`, what others did on `revision` since does not count; what is not committed yet does, and so do files
+    that git does not know and does not ignore. A renamed file counts where its lines changed.
+
+    Raises TcreadyError outside of a git checkout, and for a revision that is not there.
+    """
+    asked = f"--diff-base {revision}"
+    top = ask(root, "rev-parse", "--show-toplevel")
+    if top is None:
+        raise TcreadyError(f"{asked}: {root} is in no git checkout, or there is no git")
+    if revision.startswith("-") or ask(root, "rev-parse", "--verify", "-q", f"{revision}^{{commit}}") is None:
+        raise TcreadyError(f"{asked}: there is no such commit in this checkout (is it fetched?)")
+    parted = ask(root, "merge-base", revision, "HEAD")
+    if parted is None:
+        raise TcreadyError(f"{asked}: it has no commit in common with HEAD (is the checkout a shallow one?)")
+    commit, folder = parted.strip(), top.removesuffix("\n")
+    patch = ask(root, *_PATCH.split(), commit, "--")
+    unknown = ask(Path(folder), "ls-files", "--others", "--exclude-standard", "-z")
+    if patch is None or unknown is None:
+        raise TcreadyError(f"{asked}: git did not tell what changed")
+    found: dict[str, list[tuple[int, int]]] = {}
+    whole = ((name, (1, sys.maxsize)) for name in unknown.split("\0") if name)
+    for name, lines in (*_hunks(patch), *whole):
+        found.setdefault(display_path(os.path.join(folder, name), str(root)), []).append(lines)
+    return commit, found
+
+
+def _hunks(patch: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Each run of changed lines in a patch, with its file as named below the top of the checkout."""
+    name = ""
+    old = new = at = 0
+    for line in patch.split("\n"):  # a carriage return belongs to the line's text
+        if old or new:  # inside of a hunk
+            if line.startswith("+"):
+                yield name, (at, at)
+                at, new = at + 1, new - 1
+            elif line.startswith("-"):
+                yield name, (at, at - 1)
+                old -= 1
+            elif not line.startswith("\\"):
+                at, old, new = at + 1, old - 1, new - 1
+        elif line.startswith("+++ "):
+            name = _unquoted(line.removeprefix("+++ ").removesuffix("\t")).removeprefix("b/")
+        elif found := _HUNK.match(line):
+            old, new = (int(found[side] or 1) for side in ("old", "new"))
+            at = int(found["at"]) + (new == 0)  # a hunk without new lines is named by the line before it
+
+
+def _unquoted(name: str) -> str:
+    """A file's name without the quotes and escapes that git puts around control characters, quotes and backslashes."""
+    if not name.startswith('"'):
+        return name
+    return _ESCAPE.sub(
+        lambda found: chr(int(found[1], 8)) if found[1].isdigit() else _SPELLED.get(found[1], found[1]),
+        name[1:-1],
+    )

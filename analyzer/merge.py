@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import hashlib
 import re
 import sys
 from collections import Counter, defaultdict
@@ -16,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tcready import regions
+from tcready.identity import fingerprint, spelled, statement_at
 from tcready.schema import (
     BREAKING,
     FATES,
@@ -35,6 +35,7 @@ from tcready.schema import (
     LineSet,
     Mode,
     ModuleShare,
+    Noqa,
     Observation,
     Origin,
     Recompile,
@@ -107,7 +108,8 @@ def merge(
     runs = tuple(
         _Run(seen, code, seen.mode if len(modes[seen.target]) > 1 else None) for seen in observations
     )
-    predictions = _distinct(static.findings)
+    predictions = _distinct((*static.findings, *static.hidden))
+    hidden = {_key(finding) for finding in static.hidden} - {_key(finding) for finding in static.findings}
     proofs: dict[Key, list[_Proof]] = defaultdict(list)
     unpredicted: dict[Key, list[_Event]] = defaultdict(list)
     for run in runs:
@@ -121,18 +123,31 @@ def merge(
         for finding in predictions
     ]
     seen = [_runtime_finding(events, code, _only_mode(events, runs)) for events in unpredicted.values()]
-    findings = tuple(sorted(_numbered([*judged, *seen]), key=_order))
+    static = dataclasses.replace(static, warnings=(*static.warnings, *_unused(static.unused, seen, rules)))
+    known = tuple(sorted(_numbered([*judged, *seen]), key=_order))
+    findings = tuple(finding for finding in known if _key(finding) not in hidden)
     named = {finding.rule for finding in findings}
     return Report(
         tool=tool,
         findings=findings,
-        targets=_targets(static.targets, runs, findings, code),
+        targets=_targets(static.targets, runs, known, code),
         rules=tuple(rule for rule in rules if rule.code in named),
         sources=static.sources,
         skipped=static.skipped,
         warnings=(*static.warnings, *(f"{_named(r)}: {w}" for r in runs for w in r.observation.warnings)),
         statistics=static.statistics,
+        predicted=static.targets,
     )
+
+
+def _unused(unused: Iterable[Noqa], seen: Iterable[Finding], rules: Sequence[RuleText]) -> Iterator[str]:
+    """What to say of each `# noqa` that hides nothing; not where a run saw what no rule predicts."""
+    surprising = {(f.path, line) for f in seen for line in range(f.line, f.end_line + 1)}
+    for noqa in unused:
+        if (noqa.path, noqa.line) not in surprising:
+            known = any(rule.code.startswith(noqa.code) for rule in rules)
+            why = "" if known else ": there is no such rule"
+            yield f"{noqa.path}:{noqa.line}: unused noqa {noqa.code}{why}"
 
 
 def _named(run: _Run) -> str:
@@ -170,6 +185,7 @@ class _Code:
         self._lines: dict[str, list[str]] = {}
         self._texts = texts
         self._functions: dict[str, tuple[_Function, ...]] = {}
+        self._trees: dict[str, ast.Module] = {}
 
     def line(self, path: str, line: int) -> str:
         """The text of one line; empty where the source is not there."""
@@ -182,8 +198,21 @@ class _Code:
     def function(self, path: str, line: int) -> _Function | None:
         """The function whose code begins at `line`, be it told by its `def` or by its first decorator."""
         if path not in self._functions:
-            self._functions[path] = tuple(_functions(self._texts.get(path, "")))
+            self._functions[path] = tuple(_functions(self._tree(path)))
         return next((f for f in self._functions[path] if line in (f.first, f.line)), None)
+
+    def statement(self, path: str, line: int) -> str | None:
+        """What is written on a line, however it is laid out; None where the source is not there."""
+        found = statement_at(self._tree(path), line)
+        return spelled(found) if found is not None else None
+
+    def _tree(self, path: str) -> ast.Module:
+        if path not in self._trees:
+            try:
+                self._trees[path] = ast.parse(self._texts.get(path, ""))
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                self._trees[path] = ast.Module([], [])
+        return self._trees[path]
 
     def place(self, path: str | None, line: int | None) -> regions.Place | None:
         """Where a function's code begins, as Python counts it: at its first decorator."""
@@ -204,11 +233,7 @@ class _Function:
     last: int
 
 
-def _functions(text: str) -> Iterator[_Function]:
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
+def _functions(tree: ast.Module) -> Iterator[_Function]:
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
@@ -338,12 +363,20 @@ def _order(finding: Finding) -> tuple[str, int, int, str, str]:
 
 
 def _distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """One finding for each (path, line, rule): the surest, then the leftmost."""
+    """One finding for each (path, line, rule): the surest, then the leftmost, told for the others too."""
     sure = ("high", "medium", "low")
-    best: dict[Key, Finding] = {}
+    alike: dict[Key, list[Finding]] = defaultdict(list)
     for finding in sorted(findings, key=lambda f: (sure.index(f.confidence), f.column, f.fingerprint)):
-        best.setdefault(_key(finding), finding)
-    return tuple(best.values())
+        alike[_key(finding)].append(finding)
+    return tuple(
+        best if not others else dataclasses.replace(best, also=_others(best, others))
+        for best, *others in alike.values()
+    )
+
+
+def _others(best: Finding, others: Iterable[Finding]) -> tuple[str, ...]:
+    prints = (print_ for each in (best, *others) for print_ in (each.fingerprint, *each.also))
+    return tuple(sorted({*prints} - {best.fingerprint}))
 
 
 # What the runs say of the findings
@@ -710,7 +743,8 @@ def _runtime_finding(events: Sequence[_Event], code: _Code, only: Mode | None) -
     text = code.line(first.path, first.line)
     stripped = text.strip()
     column = len(text) - len(text.lstrip()) + 1 if stripped else 1
-    identity = "\0".join((first.path, first.symbol, first.effect, first.name, stripped))
+    same = code.statement(first.path, first.line) or stripped
+    prints = [fingerprint(e.path, e.symbol, e.effect, e.name, same) for e in (first, *events)]
     return Finding(
         rule=None,
         name=first.name,
@@ -728,10 +762,11 @@ def _runtime_finding(events: Sequence[_Event], code: _Code, only: Mode | None) -
         status="runtime_only",
         gb_ids=tuple(dict.fromkeys(i for event in events for i in event.gb_ids)),
         targets=tuple(dict.fromkeys(FindingTarget(e.target, e.case, "runtime_only", e.mode) for e in events)),
-        fingerprint=hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        fingerprint=prints[0],
         evidence=tuple(dict.fromkeys(event.evidence + _MODE_ONLY.get(only, "") for event in events)),
         cost=_cost(events),
         modes=(only,) if only else (),
+        also=tuple(dict.fromkeys(print_ for print_ in prints if print_ != prints[0])),
     )
 
 
@@ -876,6 +911,8 @@ def _observed_target(
         backend=seen.backend,
         custom_ops=seen.custom_ops,
         executed=seen.executed,
+        traced=seen.traced,
+        digests=seen.digests,
         intents=seen.intents,
         training=seen.training,
         ddp=seen.ddp,
@@ -935,15 +972,17 @@ def _breaking(
     comment or by the choice of rules, is a break all the same.
     """
     spared = {
-        finding.fingerprint
+        print_
         for finding in findings
+        for print_ in (finding.fingerprint, *finding.also)
         for entry in finding.targets
         if entry.target == target
         and entry.mode in (None, mode)
         and entry.status in ("not_observed", "not_reached")
     } | {
-        finding.fingerprint
+        print_
         for finding in findings
+        for print_ in (finding.fingerprint, *finding.also)
         if mode is not None and finding.status != "confirmed" and not _in_mode(finding, mode)
     }
     return frozenset(fingerprint for some in told for fingerprint in some if fingerprint not in spared)

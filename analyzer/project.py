@@ -1,11 +1,14 @@
-"""What a project says of itself: `[tool.tcready.targets]` of the pyproject.toml in the working folder."""
+"""What a project says of itself: `[tool.tcready]` of the pyproject.toml in the working folder.
+
+Its targets hold for whoever checks the project; the other keys are options of the command line, and read there.
+"""
 
 from __future__ import annotations
 
 import difflib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -13,7 +16,9 @@ from typing import Any, get_args
 from tcready.schema import Mode, TcreadyError
 
 FILE = "pyproject.toml"
-TABLES = "tool.tcready.targets"
+TABLE = "tool.tcready"
+TARGETS = "targets"
+TABLES = f"{TABLE}.{TARGETS}"
 
 
 @dataclass(frozen=True)
@@ -41,15 +46,36 @@ def configured(root: Path) -> tuple[Configured, ...]:
 
     Raises TcreadyError where the file is no TOML, or a table says what it cannot say.
     """
-    try:
-        data = (root / FILE).read_bytes()
-    except OSError:
-        return ()
-    if b"tcready" not in data:  # spares the parser for every project that says nothing here
-        return ()
-    tool = _table(_parsed(data).get("tool"), "tool").get("tcready")
-    tables = _table(_table(tool, "tool.tcready").get("targets"), TABLES)
+    tables = _table(_said(root).get(TARGETS), TABLES)
     return tuple(_configured(name, value) for name, value in tables.items())
+
+
+def options(root: Path) -> dict[str, Any]:
+    """The keys of `[tool.tcready]` at `root` but for the targets, as they stand there; nothing where there is none.
+
+    Raises TcreadyError where the file is no TOML.
+    """
+    return {key: value for key, value in _said(root).items() if key != TARGETS}
+
+
+def parsed(data: bytes) -> Mapping[str, Any]:
+    """What a pyproject.toml says. Raises TcreadyError where it is no TOML."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return dict(tomllib.loads(data.decode("utf-8")))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise TcreadyError(f"{FILE} cannot be read: {error}") from None
+
+
+def unknown_key(key: str, known: Iterable[str], where: str) -> TcreadyError:
+    """What to say of a key that a table does not take: the nearest that it does."""
+    keys = tuple(known)
+    near = difflib.get_close_matches(key.replace("_", "-"), keys, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(keys)}"
+    return TcreadyError(f"{FILE}: [{where}] has no key {key}: {hint}")
 
 
 def matching(told: str, tables: tuple[Configured, ...], root: Path) -> tuple[Configured, ...]:
@@ -74,15 +100,15 @@ def _speaks_of(target: str, told: str, root: Path) -> bool:
     return head == told_head
 
 
-def _parsed(data: bytes) -> Mapping[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+def _said(root: Path) -> Mapping[str, Any]:
+    """The table of the project at `root`; empty where there is none."""
     try:
-        return dict(tomllib.loads(data.decode("utf-8")))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TcreadyError(f"{FILE} cannot be read: {error}") from None
+        data = (root / FILE).read_bytes()
+    except OSError:
+        return {}
+    if b"tcready" not in data:  # spares the parser for every project that says nothing here
+        return {}
+    return _table(_table(parsed(data).get("tool"), "tool").get("tcready"), TABLE)
 
 
 def _table(value: Any, where: str) -> Mapping[str, Any]:
@@ -132,9 +158,7 @@ def _configured(name: str, value: Any) -> Configured:
     found: dict[str, Any] = {}
     for key, given in _table(value, where).items():
         if key not in KEYS:
-            near = difflib.get_close_matches(key, KEYS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(KEYS)}"
-            raise TcreadyError(f"{FILE}: [{where}] has no key {key}: {hint}")
+            raise unknown_key(key, KEYS, where)
         read, takes = KEYS[key]
         found[key] = read(given)
         if found[key] is None:

@@ -45,6 +45,9 @@ Fate = Literal["split", "whole_frame", "not_compiled"]
 Action = Literal["resume", "skip_frame", "skip_rest", "skip_frame_unlogged"]
 RegionState = Literal["predicted", "proved", "refuted"]
 
+FindingKind = Literal["new", "moved", "unchanged", "fixed", "not_compared"]
+"""`not_compared`: the later report cannot tell, as it did not read that file or run that target."""
+
 SYNTHESISED = "synthesised: "
 """How an Observation's `convention` begins where nobody gave the inputs; what they are follows."""
 ShapeSetting = Literal["default", "dynamic=True", "dynamic=False", "mark_dynamic"]
@@ -206,6 +209,8 @@ class Finding:
     """What the break does to the functions around it; None for what is no break."""
     modes: tuple[Mode, ...] = ()
     """The modes in which the static pass finds it, where it was asked about both; empty where about one."""
+    also: tuple[str, ...] = ()
+    """Fingerprints of what else is found of the same kind on this line: this finding is told for them too."""
 
 
 @dataclass(frozen=True)
@@ -750,6 +755,16 @@ class Skipped:
 
 
 @dataclass(frozen=True)
+class Noqa:
+    """One code that a `# noqa` names."""
+
+    path: str
+    line: int
+    code: str
+    """As written, upper-case; it may be a prefix."""
+
+
+@dataclass(frozen=True)
 class StaticResult:
     """What the static half hands to merge."""
 
@@ -759,6 +774,10 @@ class StaticResult:
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
     statistics: Mapping[str, Any]
+    unused: tuple[Noqa, ...] = ()
+    """What hides nothing, as far as the source tells."""
+    hidden: tuple[Finding, ...] = ()
+    """What a comment or the choice of rules hides: a run that shows one of these shows nothing new."""
 
 
 @dataclass(frozen=True)
@@ -794,6 +813,9 @@ class TargetReport:
     ddp: Ddp | None = None
     backend: tuple[Backend, ...] = ()
     custom_ops: tuple[CustomOp, ...] = ()
+    traced: tuple[LineSet, ...] = ()
+    digests: tuple[tuple[str, str], ...] = ()
+    """(display path, SHA-256 of the bytes) of the files that were run, as the run saw them."""
 
 
 @dataclass(frozen=True)
@@ -810,8 +832,26 @@ class Checkout:
     link: str | None = None
     """The page of a line at that commit, with `{path}` (relative to the working folder, percent-encoded) and
     `{line}` to be put in; None where the remote is none that has such pages."""
-    changed: tuple[str, ...] = ()
-    """Files with findings whose text is not the commit's: no link leads to their lines."""
+    files: tuple[str, ...] = ()
+    """The report's files that are as committed: only to their lines a link leads."""
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """Why a report tells fewer findings than were found. Verdicts, break sites and regions are those of all."""
+
+    baseline: str | None = None
+    """The baseline's file as it was named; None where none was."""
+    known: int = 0
+    """Findings that the baseline holds, and that are not told."""
+    gone: int = 0
+    """Entries of the baseline, of what was read or run here, that nothing was found for any more."""
+    diff_base: str | None = None
+    """The revision as it was named; None where none was."""
+    commit: str | None = None
+    """The commit that the lines were compared with: where the checkout and the revision parted."""
+    unchanged: int = 0
+    """Findings on lines that are as they were there, and that are not told."""
 
 
 @dataclass(frozen=True)
@@ -832,6 +872,80 @@ class Report:
     """How much was read: `files`, `functions`, `calls`, how many of these were resolved."""
     checkout: Checkout | None = None
     """None outside of a git checkout."""
+    narrowed: Narrowed | None = None
+    """None where all that was found is told."""
+    predicted: tuple[StaticTarget, ...] = ()
+    """What the source alone says of each target: what a run that is merged later is held against."""
+    schema_version: int = SCHEMA_VERSION
+
+
+# Two reports held against each other
+
+
+@dataclass(frozen=True)
+class FindingChange:
+    """One finding in two reports; it is the same one where the fingerprint is."""
+
+    kind: FindingKind
+    finding: Finding
+    """As the later report tells it; as the earlier one does where the later does not."""
+    before_line: int | None = None
+    """None where the earlier report does not tell it."""
+    before_status: Status | None = None
+    because: tuple[str, ...] = ()
+    """What differs between the reports and may be why it is new; why it was not compared."""
+
+
+@dataclass(frozen=True)
+class SiteChange:
+    """A break site that only one of two runs of a target showed. It is the same one where file, function and reason
+    are, the n-th such in both."""
+
+    kind: Literal["fixed", "new"]
+    site: BreakSite
+    because: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a run says of where it was made, in two reports: `torch`, `packages.transformers`, `device`."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class TargetChange:
+    """One target in two reports; verdict and share of operations in graphs are None where it is in one alone."""
+
+    target: str
+    mode: Mode
+    before: Verdict | None
+    after: Verdict | None
+    coverage_before: float | None = None
+    coverage_after: float | None = None
+    ran: bool = False
+    """Whether it was run in both: its break sites were compared."""
+    failed: tuple[StageName, ...] = ()
+    """Stages that fail now and did not before."""
+    sites: tuple[SiteChange, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    before: str
+    """How the two reports are called."""
+    after: str
+    findings: tuple[FindingChange, ...]
+    targets: tuple[TargetChange, ...]
+    own_files: tuple[str, ...] = ()
+    """The user's files whose text differs, or that only one of the reports holds."""
+    other_files: tuple[str, ...] = ()
+    """The same of installed packages."""
+    differences: tuple[Difference, ...] = ()
+    """Of tcready itself."""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -904,7 +1018,8 @@ def _read(hint: Any, data: Any, where: str) -> Any:
     if origin is Mapping or hint is Mapping:
         if not isinstance(data, Mapping):
             raise TcreadyError(f"{where}: expected an object, found {type(data).__name__}")
-        return dict(data)
+        inner = (*typing.get_args(hint), Any, Any)[1]
+        return {key: _read(inner, value, f"{where}.{key}") for key, value in data.items()}
     if hint is float:
         if isinstance(data, bool) or not isinstance(data, (int, float)):
             raise TcreadyError(f"{where}: expected a number, found {type(data).__name__}")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from tcready.schema import Report, TcreadyError
+from tcready.schema import Comparison, Report, TcreadyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,20 @@ FORMATS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Name of a format -> the module of this package that renders it."""
+COMPARED: Mapping[str, str] = MappingProxyType(
+    {"text": "compared_text", "json": "json_", "markdown": "compared_markdown"}
+)
+"""The same for two reports held against each other."""
+
+
+def render_comparison(comparison: Comparison, format: str) -> str:  # noqa: A002 - the flag's own name
+    """`comparison` in one of `COMPARED`. Raises TcreadyError for a format that does not exist."""
+    if format not in COMPARED:
+        raise TcreadyError(
+            f"a comparison is not told as {format!r}: use one of {', '.join(sorted(COMPARED))}"
+        )
+    module = importlib.import_module(f"{__name__}.{COMPARED[format]}")
+    return cast("Callable[..., str]", module.render)(comparison)
 
 
 def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name

@@ -12,7 +12,8 @@ COMMAND: dict[Level, str] = {"error": "error", "warning": "warning", "note": "no
 def render(report: Report, *, third_party: bool = False) -> str:
     """Files that could not be read, runs that failed, then the findings, the heaviest first; GitHub shows ten a kind.
 
-    Findings in installed packages are left out unless `third_party`: their files are in no diff.
+    Findings in installed packages are left out unless `third_party`; then they are told without a place: their
+    files are in no diff.
     """
     shown = without_absolute_paths(report)
     lines = [f"::error file={_property(item.path)}::{_data(item.reason)}" for item in shown.skipped]
@@ -27,6 +28,10 @@ def render(report: Report, *, third_party: bool = False) -> str:
 
 
 def _command(finding: Finding) -> str:
+    said = f"{_data(finding.message)} ({finding.status.replace('_', ' ')})"
+    if finding.origin == "third_party":
+        title = _property(f"{code_of(finding)} {finding.name}")
+        return f"::{COMMAND[finding.level]} title={title}::{_data(finding.path)}:{finding.line}: {said}"
     place = {
         "file": finding.path,
         "line": str(finding.line),
@@ -38,7 +43,7 @@ def _command(finding: Finding) -> str:
     if finding.line != finding.end_line:  # columns say something of one line alone
         del place["col"], place["endColumn"]
     properties = ",".join(f"{key}={_property(value)}" for key, value in place.items())
-    return f"::{COMMAND[finding.level]} {properties}::{_data(finding.message)} ({finding.status.replace('_', ' ')})"
+    return f"::{COMMAND[finding.level]} {properties}::{said}"
 
 
 def _data(text: str) -> str:

@@ -7,11 +7,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tcready.schema import Report, as_json
+from tcready.schema import Comparison, Report, as_json
 
 
-def render(report: Report) -> str:
-    """Indented JSON with sorted keys and a trailing newline; `from_json(Report, ...)` reads it back.
+def render(report: Report | Comparison) -> str:
+    """Indented JSON with sorted keys and a trailing newline; `from_json` reads it back.
 
     Pure ASCII, so that it survives any output encoding and any file name; not-a-number and infinity, for
     which JSON has no spelling, become null. Lists keep the report's order.

@@ -15,6 +15,7 @@ from tcready.reports.view import (
     ladder,
     level_counts,
     listed,
+    narrowed_sentence,
     percent,
     visible,
     was_run,
@@ -36,6 +37,8 @@ def render(report: Report, *, third_party: bool = False) -> str:
     ran = [target for target in shown.targets if was_run(target)]
     parts = ["### tcready", *(_verdict(target) for target in ran)]
     parts.append(f"**{level_counts(own)}** in your code." if own else "No findings in your code.")
+    if hidden := narrowed_sentence(shown):
+        parts.append(plain(f"{hidden[0].upper()}{hidden[1:]}."))
     other = [f for f in shown.findings if f.origin == "third_party"]
     if other and not third_party:
         parts.append(f"In installed packages: {level_counts(other)}.")
@@ -46,12 +49,12 @@ def render(report: Report, *, third_party: bool = False) -> str:
         parts.append(_folded(f"{len(rest)} more", _table(rest)))
     for target in ran:
         stages = "\n".join(
-            f"- {STAGE_SIGN[stage.state]} {stage.stage}{': ' + _text(stage.detail) if stage.detail else ''}"
+            f"- {STAGE_SIGN[stage.state]} {stage.stage}{': ' + plain(stage.detail) if stage.detail else ''}"
             for stage in ladder(target)
         )
-        parts.append(_folded(f"Stages of {_text(target.target)}", stages))
+        parts.append(_folded(f"Stages of {plain(target.target)}", stages))
     if shown.skipped:
-        skipped = "\n".join(f"- {_code(item.path)}: {_text(item.reason)}" for item in shown.skipped)
+        skipped = "\n".join(f"- {code(item.path)}: {plain(item.reason)}" for item in shown.skipped)
         parts.append(_folded(f"{len(shown.skipped)} skipped", skipped))
     text = "\n\n".join(parts) + "\n"
     if len(text) > LIMIT:  # cut between lines; a fold that stays open ends with the comment
@@ -63,7 +66,7 @@ def _verdict(target: TargetReport) -> str:
     sign = {"ready": "✅", "ready_by_region": "🟡", "not_ready": "❌", "unknown": "⚪"}[target.verdict]
     covered = f" {percent(target.coverage.share)} of operations in graphs." if target.coverage else ""
     return (
-        f"{sign} {_code(target.target)} **{VERDICT_WORD[target.verdict]}**: {_text(target.verdict_reason)}."
+        f"{sign} {code(target.target)} **{VERDICT_WORD[target.verdict]}**: {plain(target.verdict_reason)}."
         + covered
     )
 
@@ -71,10 +74,10 @@ def _verdict(target: TargetReport) -> str:
 def _table(findings: Sequence[Finding]) -> str:
     rows = ["| where | what | status |", "|---|---|---|"]
     for finding in findings:
-        cost = f"<br>{_text(cost_sentence(finding))}" if finding.cost else ""
+        cost = f"<br>{plain(cost_sentence(finding))}" if finding.cost else ""
         rows.append(
-            f"| {_code(f'{finding.path}:{finding.line}')} | {finding.level} {_text(code_of(finding))} "
-            f"{_text(finding.message)}{cost} | {finding.status.replace('_', ' ')} |"
+            f"| {code(f'{finding.path}:{finding.line}')} | {finding.level} {plain(code_of(finding))} "
+            f"{plain(finding.message)}{cost} | {finding.status.replace('_', ' ')} |"
         )
     return "\n".join(rows)
 
@@ -83,11 +86,11 @@ def _folded(title: str, body: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
-def _text(text: str) -> str:
+def plain(text: str) -> str:
     """One line that no Markdown and no HTML is read in, and that mentions nobody."""
     return SPECIAL.sub(r"\\\1", html.escape(visible(text), quote=False))
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
     """Inline code; a bar would end the table's cell, a backtick the code."""
     return "`" + visible(text).replace("`", "'").replace("|", "\\|") + "`"

@@ -18,26 +18,47 @@
   });
   addEventListener("beforeprint", () => all("main details").forEach((details) => { details.open = true; }));
 
-  const cards = all("article.finding");
+  const cards = all("article.finding, tr[data-level]");
   if (cards.length > 1) byId("filters").hidden = false;
+  const words = new Map();  // read once: a large report has thousands of them
+  const said = (card) => {
+    if (!words.has(card)) words.set(card, card.textContent.toLowerCase());
+    return words.get(card);
+  };
   const filter = () => {
-    const words = byId("find").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const asked = byId("find").value.toLowerCase().split(/\s+/).filter(Boolean);
     const level = byId("level").value;
     const status = byId("status").value;
+    const narrowed = Boolean(level || status || asked.length);
+    const open = new Set();
     let shown = 0;
     for (const card of cards) {
-      const text = card.textContent.toLowerCase();
       const fits = (!level || card.dataset.level === level)
         && (!status || card.dataset.status === status)
-        && words.every((word) => text.includes(word));
-      card.hidden = !fits;
-      if (fits) shown += 1;
-      if (fits && (level || status || words.length)) {
-        const folded = card.closest("details");
-        if (folded) folded.open = true;
-      }
+        && asked.every((word) => said(card).includes(word));
+      if (card.hidden === fits) card.hidden = !fits;
+      if (!fits) continue;
+      shown += 1;
+      for (let at = card.closest("details"); at; at = at.parentElement.closest("details")) open.add(at);
     }
+    if (narrowed) for (const folded of open) folded.open = true;
     byId("shown").textContent = `${shown} of ${cards.length} shown`;
   };
-  for (const id of ["find", "level", "status"]) byId(id).addEventListener("input", filter);
+  let due = 0;
+  const soon = () => { cancelAnimationFrame(due); due = requestAnimationFrame(filter); };
+  for (const id of ["find", "level", "status"]) byId(id).addEventListener("input", soon);
+
+  const orders = {
+    place: () => 0,
+    level: (one, other) => other.dataset.weight - one.dataset.weight,
+    cost: (one, other) => other.dataset.cost - one.dataset.cost,
+  };
+  const places = all(".cards").map((list) => [list, Array.from(list.children)]);
+  byId("sort").addEventListener("input", (event) => {
+    for (const [list, inPlace] of places) {
+      // without the blanks between the cards: each removal would walk over those that are left
+      for (const node of Array.from(list.childNodes)) if (node.nodeType === Node.TEXT_NODE) node.remove();
+      list.append(...inPlace.toSorted(orders[event.target.value]));
+    }
+  });
 })();

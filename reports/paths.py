@@ -1,4 +1,4 @@
-"""What a report that leaves the machine says of absolute paths: the file's name alone."""
+"""What a report that leaves the machine says of absolute paths: the file's name alone, and of nobody's home."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from typing import Any
 from tcready.schema import Report, as_json, from_json
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
+_NAMED = r"[^\s/\\:'\"<>`,;)]+"
 _IN_PROSE = re.compile(
-    r"(?<![\w:/.\\<])(?:/(?:[^\s/:'\"<>`]+/)+|[A-Za-z]:\\(?:[^\s\\:'\"<>`]+\\)+)(?=[^\s/\\])"
+    r"(?:file://|(?<![\w:/.\\<~]))(?:/(?:[^\s/:'\"<>`]+/)+|[A-Za-z]:\\(?:[^\s\\:'\"<>`]+\\)+)(?=[^\s/\\])"
 )
+_HOMES = re.compile(
+    rf"(?<![\w:/.\\<~])(?:/(?:home|Users)/{_NAMED}|/root|[A-Za-z]:\\Users\\{_NAMED})[/\\]?(?=[\s'\"<>`,;)]|$)"
+)
+"""Where people's own folders stand; the name of one is a person's."""
 _VERBATIM = frozenset({"text", "summary", "why", "instead", "before", "after"})
 """A source's text and a rule's page are shown as they were written."""
 
@@ -43,7 +48,7 @@ def without_absolute_paths(report: Report) -> Report:
         for path in longest_first:
             if path in text:
                 text = text.replace(path, names[path])
-        return text if key in ("diff", "code") else _IN_PROSE.sub("", text)
+        return text if key in ("diff", "code") else _IN_PROSE.sub("", _HOMES.sub("~", text))
 
     return from_json(Report, _each_string(data, shorten))
 

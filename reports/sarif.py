@@ -97,7 +97,7 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": _artifact(finding.path),
+                    "artifactLocation": _artifact(finding),
                     "region": {
                         "startLine": finding.line,
                         "startColumn": finding.column,
@@ -119,13 +119,16 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
     }
     replacements = list(_replacements(finding.fix.diff or "")) if finding.fix is not None else []
     if finding.fix is not None and replacements:
-        change = {"artifactLocation": _artifact(finding.path), "replacements": replacements}
+        change = {"artifactLocation": _artifact(finding), "replacements": replacements}
         result["fixes"] = [{"description": {"text": finding.fix.title}, "artifactChanges": [change]}]
     return result
 
 
-def _artifact(path: str) -> dict[str, str]:
-    return {"uri": quote(path)} if is_absolute(path) else {"uri": quote(path), "uriBaseId": "%SRCROOT%"}
+def _artifact(finding: Finding) -> dict[str, str]:
+    """A file of an installed package, or outside of the working folder, is not below the source root."""
+    inside = finding.origin == "own" and not is_absolute(finding.path)
+    uri = quote(finding.path, errors="surrogateescape")  # a name may hold bytes that are no text
+    return {"uri": uri} | ({"uriBaseId": "%SRCROOT%"} if inside else {})
 
 
 def _replacements(diff: str) -> Iterator[dict[str, Any]]:

@@ -37,6 +37,7 @@ from tcready.reports.view import (
     lost_frames,
     named_entry,
     named_target,
+    narrowed_sentence,
     number,
     offers_change,
     percent,
@@ -524,11 +525,15 @@ class _Printer:
         said = (
             f"{level_counts(own)} in your code ({status_counts(own)})" if own else "no findings in your code"
         )
+        if self.given.narrowed is not None:
+            said = said.replace("findings", "new findings") if not own else f"new: {said}"
         if foreign:
             said += f"; {level_counts(foreign)} in installed packages"
         if self.given.skipped:
             said += f"; {number(len(self.given.skipped), 'file')} skipped"
         self.wrapped("", said[0].upper() + said[1:] + ".")
+        if hidden := narrowed_sentence(self.given):
+            self.wrapped("", hidden[0].upper() + hidden[1:] + ".")
 
     def verdicts(self) -> None:
         targets = self.given.targets

@@ -187,6 +187,12 @@ def offers_change(fix: Fix | None) -> bool:
     return fix is not None and (fix.diff is not None or fix.verified is not None)
 
 
+def sentence(text: str) -> str:
+    """`text` with a capital, unless it begins with a name of code."""
+    word = text.partition(" ")[0]
+    return text[:1].upper() + text[1:] if word.isalpha() and word.islower() else text
+
+
 def first_line(text: str) -> str:
     """The first line that holds anything."""
     return next((line.strip() for line in lines_of(text) if line.strip()), "no reason recorded")
@@ -444,6 +450,18 @@ def run_evidence(finding: Finding) -> tuple[str, ...]:
 def static_evidence(finding: Finding) -> tuple[str, ...]:
     """Why the static pass says so: the other lines, without their `static:`."""
     return tuple(line.removeprefix(_STATIC).strip() for line in finding.evidence if not line.startswith(_RUN))
+
+
+def narrowed_sentence(report: Report) -> str:
+    """What was found and is not told, and why; empty where all is told."""
+    said = report.narrowed
+    parts = []
+    if said is not None and said.baseline is not None:
+        again = f" ({number(said.gone, 'entry', 'entries')} of it gone: write it again)" if said.gone else ""
+        parts.append(f"{number(said.known, 'finding')} known from {said.baseline}{again}")
+    if said is not None and said.diff_base is not None:
+        parts.append(f"{number(said.unchanged, 'finding')} on lines unchanged since {said.diff_base}")
+    return f"not shown: {'; '.join(parts)}" if parts else ""
 
 
 def cost_sentence(finding: Finding) -> str:

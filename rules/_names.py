@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tcready.static.facts import Call
-from tcready.static.values import External, ExternalInstance, Value, options, tensor_of
+from tcready.static.values import External, ExternalInstance, Sequence, Value, options, tensor_of
 
 FACTORIES = frozenset("zeros ones empty rand randn arange".split())
 RESIZING = (
@@ -59,9 +61,13 @@ def receiver_class(call: Call) -> str:
     return next((v.name for v in options(call.receiver) if isinstance(v, ExternalInstance)), "")
 
 
-def sizes(call: Call) -> tuple[Value, ...]:
-    """Positional arguments that a factory, a method of a tensor or `F.pad` takes as sizes."""
+def sizes(call: Call) -> Iterator[Value]:
+    """What a factory, a method of a tensor or `F.pad` takes as sizes, those in a tuple one by one."""
     name = constructed(call).removeprefix("torch.").removeprefix("nn.functional.")
-    if name in FACTORIES:
-        return call.args
-    return (operands(call, *RESIZING, "pad") or ())[1:]
+    given = call.args if name in FACTORIES else (operands(call, *RESIZING, "pad") or ())[1:]
+    while given:
+        value, *rest = given
+        rows = [v.items for v in options(value) if isinstance(v, Sequence) and v.items is not None]
+        if not rows:
+            yield value
+        given = (*(item for row in rows for item in row), *rest)

@@ -20,11 +20,11 @@ numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`) stays known while tracin
 
 from tcready.rules._names import constructed, receiver_class, sizes
 from tcready.static.facts import Call, Test
+from tcready.static.knowledge import ARRAY, NUMBER
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import ExternalInstance, Sequence, Value, options
+from tcready.static.values import Value, options
 
-ARRAY = ExternalInstance("numpy.ndarray")
-ARRAYS = (ARRAY, ExternalInstance("numpy.generic"))
+ARRAYS = (ARRAY, NUMBER)
 
 
 def check(fact: Call | Test) -> Claim | None:
@@ -35,7 +35,7 @@ def check(fact: Call | Test) -> Claim | None:
     name = constructed(fact)
     if name == "range" and any(map(array, fact.args)):
         return Claim("`range` over a numpy array: its value has to be read back to Python")
-    if any(map(given_as_size, sizes(fact))):
+    if any(map(array, sizes(fact))):
         return Claim("a numpy array gives a size: its value has to be read, and the graph ends here")
     if name in ("int", "float", "bool", "complex") and fact.args and array(fact.args[0]):
         return Claim(f"`{name}` of a numpy array reads its value back: the graph ends here")
@@ -46,12 +46,6 @@ def check(fact: Call | Test) -> Claim | None:
 
 def array(value: Value) -> bool:
     return ARRAY in options(value)
-
-
-def given_as_size(value: Value) -> bool:
-    """An array as a size, or one among the sizes of a tuple."""
-    rows = [v.items for v in options(value) if isinstance(v, Sequence) and v.items is not None]
-    return array(value) or any(array(item) for row in rows for item in row)
 
 
 RULE = Rule(

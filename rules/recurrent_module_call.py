@@ -16,18 +16,17 @@ Compile the parts around the recurrent layer; `torch._dynamo.config.allow_rnn = 
 """
 
 from tcready.static.facts import Attribute, Call
+from tcready.static.knowledge import RNN_MODULES, is_recurrent
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import ExternalInstance, options
-
-RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
+from tcready.static.values import options
 
 
 def check(fact: Call | Attribute) -> Claim | None:
     if isinstance(fact, Attribute):
-        if any(isinstance(v, ExternalInstance) and v.name in RECURRENT for v in options(fact.owner)):
+        if any(is_recurrent(value) for value in options(fact.owner)):
             return Claim("a recurrent module is touched: the frame around it goes eager")
         return None
-    if fact.method in ("__call__", "forward") and (fact.name or "").rpartition(".")[0] in RECURRENT:
+    if fact.method in ("__call__", "forward") and (fact.name or "").rpartition(".")[0] in RNN_MODULES:
         return Claim("a recurrent module is called: the frame around it goes eager")
     return None
 

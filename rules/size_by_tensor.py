@@ -19,7 +19,7 @@ by its value, so it is not reported.
 from tcready.rules._names import sizes
 from tcready.static.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Sequence, Value, options, tensor_of
+from tcready.static.values import Value, tensor_of
 
 
 def check(fact: Call) -> Claim | None:
@@ -29,10 +29,7 @@ def check(fact: Call) -> Claim | None:
 
 
 def read(value: Value) -> bool:
-    """A computed tensor as a size, or one among the sizes of a tuple."""
-    rows = [v.items for v in options(value) if isinstance(v, Sequence) and v.items is not None]
-    if rows:
-        return any(read(item) for row in rows for item in row)
+    """Whether it is a computed tensor."""
     tensor = tensor_of(value)
     return tensor is not None and not tensor.leaf and not tensor.given
 

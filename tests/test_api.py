@@ -6,6 +6,9 @@ An interpreter that ends at once shows cheaply that a run was due: its target is
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import venv
 from pathlib import Path
 
@@ -24,7 +27,8 @@ class Net(nn.Module):
         return x + 1
 """
 GIVES = MODEL + "\n\ndef get_inputs():\n    return []\n"
-SCHEMA = Path(__file__).parent.parent / "fixtures" / "report.schema.json"
+ROOT = Path(__file__).resolve().parent.parent
+SCHEMA = ROOT / "fixtures" / "report.schema.json"
 
 
 @pytest.fixture
@@ -203,6 +207,8 @@ def test_one_run_through_both_halves(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (target.target, target.verdict) == ("model.py::Model", "ready_by_region")
     assert [(r.name, r.code) for r in target.regions] == [("inner", "model.inner.compile()")]
     assert exit_code(report) == 1
+    predicted = check(["model.py"], root=tmp_path / "work", run=False).findings
+    assert {f.fingerprint for f in predicted} == {f.fingerprint for f in report.findings if f.rule}
     jsonschema.validate(as_json(report), json.loads(SCHEMA.read_text()))
     assert from_json(Report, json.loads(render(report, "json"))) == report
 
@@ -270,3 +276,78 @@ def test_a_process_that_dies_while_it_is_captured_says_nothing_of_compiling(tmp_
     target = report.targets[0]
     failed = next(stage for stage in target.stages if stage.state == "fail")
     assert (failed.stage, target.verdict, exit_code(report)) == ("capture", "unknown", 2)
+
+
+def test_the_example_of_the_package_runs_as_it_stands(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(root)
+    (root / "src").mkdir()
+    (root / "src" / "model.py").write_text(MODEL.replace("return x + 1", "return x if x.sum() > 0 else -x"))
+    exec(_example(), {})
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("src/model.py:6: TCR104 ")
+    assert last == "1"
+    assert tcready.load("report.html") == check(["src/model.py"], run=False)
+
+
+def _example() -> str:
+    """The indented lines of the package's docstring."""
+    assert tcready.__doc__ is not None
+    lines = tcready.__doc__.split("\n")
+    return "\n".join(line[4:] for line in lines if line.startswith("    "))
+
+
+CONSUMER = """\
+from collections.abc import Mapping
+
+import tcready
+from tcready import Comparison, Finding, Observation, Report, TargetReport, TcreadyError, check, compare, load
+
+
+def worst(report: Report) -> list[tuple[str, int, str | None]]:
+    found: tuple[Finding, ...] = report.findings
+    return [(finding.path, finding.line, finding.rule) for finding in found if finding.level == "error"]
+
+
+def shares(targets: tuple[TargetReport, ...]) -> Mapping[str, float]:
+    return {target.target: target.coverage.share for target in targets if target.coverage is not None}
+
+
+def since(old: str, model: str) -> Comparison | None:
+    before = load(old)
+    try:
+        after = check([model], run=False, baseline=None, diff_base="main")
+    except TcreadyError:
+        return None
+    return compare(before, after) if isinstance(before, Report) else None
+
+
+seen: Observation = tcready.observe("model.py::Net", mode="train", timeout=60.0)
+text: str = tcready.render(check(["model.py"]), "markdown", third_party=True)
+code: int = tcready.exit_code(check("model.py"), fail_on="note")
+check("model.py", run="yes")  # type: ignore[arg-type]
+"""
+
+
+def test_a_program_that_uses_the_package_is_checked_strictly(tmp_path: Path) -> None:
+    """With what a user's type checker sees of an installed package: `py.typed` and the annotations."""
+    pytest.importorskip("mypy")
+    package = tmp_path / "site" / "tcready"
+    package.mkdir(parents=True)
+    for name in ("__init__.py", "api.py", "schema.py", "project.py", "py.typed"):
+        (package / name).symlink_to(ROOT / "analyzer" / name)
+    (package / "reports").symlink_to(ROOT / "reports")
+    (tmp_path / "consumer.py").write_text(CONSUMER)
+    (tmp_path / "mypy.ini").write_text(
+        "[mypy]\n[mypy-tcready.*]\nfollow_imports = silent\n"
+    )  # as if installed
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file", "mypy.ini", "consumer.py"],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(tmp_path / "site")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout == "Success: no issues found in 1 source file\n", done.stdout

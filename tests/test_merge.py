@@ -415,7 +415,8 @@ def test_a_fingerprint_of_a_run_survives_moved_lines_and_tells_equal_lines_apart
     before = only(merged(static(), observation(break_sites=(site(7),))))
     after = only(merged(moved, observation(break_sites=(site(9),))))
     assert before.fingerprint == after.fingerprint
-    twice = static(sources=(SourceText(PATH, "1" * 64, TEXT.replace("self.step += 1", "if x.sum() > 0:")),))
+    again = TEXT.replace("self.step += 1", "if x.sum() > 0:\n            pass")
+    twice = static(sources=(SourceText(PATH, "1" * 64, again),))
     both = merged(twice, observation(break_sites=(site(7), site(9)))).findings
     assert both[0].fingerprint == before.fingerprint != both[1].fingerprint
 

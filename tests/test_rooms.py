@@ -16,17 +16,41 @@ FOLDERS = {"analyzer": "tcready", "rules": "tcready.rules", "reports": "tcready.
 
 ALLOWED: dict[str, frozenset[str]] = {
     "schema": frozenset(),
-    "static": frozenset({"schema"}),
+    "identity": frozenset(),
+    "static": frozenset({"schema", "identity"}),
     "dynamic": frozenset({"schema", "worker"}),
     "worker": frozenset({"schema"}),
     "regions": frozenset({"schema"}),
-    "merge": frozenset({"schema", "regions"}),
+    "merge": frozenset({"schema", "regions", "identity"}),
     "rules": frozenset({"schema", "static"}),
     "refactor": frozenset({"schema", "static"}),
     "reports": frozenset({"schema"}),
     "project": frozenset({"schema"}),
-    "api": frozenset({"schema", "static", "dynamic", "merge", "rules", "reports", "refactor", "project"}),
-    "cli": frozenset({"schema", "api"}),
+    "git": frozenset({"schema"}),
+    "files": frozenset({"schema"}),
+    "narrow": frozenset({"schema"}),
+    "comparison": frozenset({"schema"}),
+    "stored": frozenset({"schema", "merge"}),
+    "api": frozenset(
+        {
+            "schema",
+            "static",
+            "dynamic",
+            "merge",
+            "rules",
+            "reports",
+            "refactor",
+            "project",
+            "git",
+            "files",
+            "narrow",
+            "comparison",
+            "stored",
+        }
+    ),
+    "settings": frozenset({"schema", "project"}),
+    "init": frozenset({"schema", "project", "files"}),
+    "cli": frozenset({"schema", "api", "files", "project", "settings", "init"}),
     "package": frozenset({"schema", "api"}),
     "__main__": frozenset({"cli"}),
 }
@@ -35,6 +59,7 @@ TYPES_ONLY = {("cli", "static")}
 """Imports that only a type checker follows."""
 LIBRARIES: dict[str, frozenset[str]] = {
     "schema": frozenset(),
+    "identity": frozenset(),
     "static": frozenset({"libcst"}),
     "dynamic": frozenset(),
     "worker": frozenset({"torch"}),
@@ -42,9 +67,16 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "merge": frozenset(),
     "rules": frozenset({"libcst"}),
     "refactor": frozenset({"libcst"}),
-    "reports": frozenset({"rich", "jinja2", "markupsafe"}),
+    "reports": frozenset({"rich", "jinja2", "markupsafe", "pygments"}),
     "project": frozenset({"tomli"}),
+    "git": frozenset(),
+    "files": frozenset(),
+    "narrow": frozenset(),
+    "comparison": frozenset(),
+    "stored": frozenset(),
     "api": frozenset(),
+    "settings": frozenset({"click"}),
+    "init": frozenset(),
     "cli": frozenset({"click", "rich"}),
     "package": frozenset(),
     "__main__": frozenset(),
@@ -204,6 +236,7 @@ def command(*arguments: str) -> str:
         ("import tcready", set()),
         ("from tcready import Report, TcreadyError", set()),
         ("from tcready import check, observe", {"tcready.api"}),
+        ("from tcready import Comparison, Finding, compare, exit_code, load, render", {"tcready.api"}),
         (command("--version"), {"tcready.api", "click"}),
         (command("check", "--help"), {"tcready.api", "click"}),
         (command("rules"), {"tcready.api", "click"}),
@@ -211,6 +244,14 @@ def command(*arguments: str) -> str:
         (
             command("check", "clean.py", "--no-run", "--output-format", "json"),
             {"tcready.api", "click"},
+        ),
+        (
+            command("check", "plain.py", "--no-run", "--output-format", "json", "--write-baseline", "b.json"),
+            {"tcready.api", "click"},
+        ),
+        (
+            command("report", "--compare", "report.json", "report.json"),
+            {"tcready.api", "click", "rich"},  # for the width of characters
         ),
         (command("check", "clean.py", "--no-run"), {"tcready.api", "click", "rich"}),
         (
@@ -223,5 +264,9 @@ def test_a_fresh_interpreter_loads_only_what_it_needs(code: str, may: set[str], 
     (tmp_path / "plain.py").write_text("def f(x):\n    return x\n")
     (tmp_path / "clean.py").write_text(
         "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    )
+    (tmp_path / "report.json").write_text(
+        '{"tool": {"name": "tcready", "version": "0"}, "statistics": {}, "findings": [], "targets": [], "rules": [],'
+        ' "sources": [], "skipped": [], "warnings": []}'
     )
     assert loaded(code, tmp_path) <= may

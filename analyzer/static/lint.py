@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import gc
-import hashlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tcready.identity import fingerprint, spelled
 from tcready.schema import (
     BREAKING,
     Confidence,
@@ -22,6 +23,7 @@ from tcready.schema import (
     Fix,
     Level,
     Mode,
+    Noqa,
     Origin,
     Skipped,
     SourceText,
@@ -37,7 +39,7 @@ from tcready.static.cache import Reading
 from tcready.static.facts import Fact, Loop, Test
 from tcready.static.index import ClassInfo, FunctionInfo, Library, ModuleInfo, Program
 from tcready.static.interp import Interpreter
-from tcready.static.parts import CHANCES, Part, codes, combine, in_both_modes
+from tcready.static.parts import CHANCES, Part, codes, combine, ignoring, in_both_modes
 from tcready.static.rule import Claim, Rule
 from tcready.static.source import UnreadableError
 from tcready.static.targets import LintOptions, Unit, units
@@ -60,6 +62,7 @@ from tcready.static.versions import Version
 if TYPE_CHECKING:
     from tcready.static.concrete import Concrete, Located
     from tcready.static.graph import CallGraph
+    from tcready.static.scope import Frame
     from tcready.static.shape import Shapes
 
 Suggest: TypeAlias = "Callable[[str, Rule, Located], str | None]"
@@ -98,10 +101,12 @@ def lint(
     change at a place (path as shown, rule, place).
     """
     known = [rule.code for rule in rules]
-    select, ignore = codes(options.select, known), codes(options.ignore, known)
+    asked = codes(options.select, known), codes(options.ignore, known)
+    ignored = ignoring(options, known)
     library = Library()
-    parts = [examine(unit, rules, options, suggest, library)[0] for unit in units(targets, options.root)]
-    return combine(parts, select, ignore)
+    wanted = units(targets, options.root, options.exclude)
+    parts = [examine(unit, rules, options, suggest, library)[0] for unit in wanted]
+    return combine(parts, *asked, known, ignored)
 
 
 def examine(
@@ -109,7 +114,7 @@ def examine(
 ) -> tuple[Part, Reading]:
     """What is found in one unit, and what that depends on. Raises TcreadyError as `lint`.
 
-    `select` and `ignore` of the options are left to who combines the parts.
+    `select`, `ignore` and `per_file_ignores` of the options are left to who combines the parts.
     """
     collecting, limit = gc.isenabled(), sys.getrecursionlimit()
     gc.disable()  # what is built is kept to the end; walking it again and again took a third of the time
@@ -145,12 +150,16 @@ def _examine(
     except RecursionError:  # in what is made of the interpretation: that itself is cut short where it must be
         skipped |= {entry.module.path: "cannot be analysed: nested too deeply" for entry in entries}
         parts = [_part(unit, programs, (), rules, options, suggest, mode, skipped) for mode in modes]
+    part = in_both_modes(*parts) if len(parts) == 2 else parts[0]
+    if unit.name is None and entries and not (part.skipped or part.warnings or part.cut):
+        with contextlib.suppress(RecursionError):
+            part = dataclasses.replace(part, idle=_idle(program, entries[0], rules, options, part))
     reading = Reading(
         tuple(dict.fromkeys(path for each in (program, *programs) for path in each.opened)),
         {name: path for each in (program, *programs) for name, path in each.lookups.items()},
         program.search_path,
     )
-    return in_both_modes(*parts) if len(parts) == 2 else parts[0], reading
+    return part, reading
 
 
 def _part(
@@ -186,6 +195,7 @@ def _part(
     last = passes[-1]
     targets = last.targets(findings, (mode or "infer",))
     silenced = {key for run in passes for key in run.silenced}
+    hiding = passes[0].hiding
     told = sorted(findings, key=lambda key: (findings[key].path, *key[1:]))
     shown = {finding.path for finding in findings.values()}
     named = display_path(str(entries[0].module.path if entries else unit.path), str(options.root))
@@ -202,7 +212,74 @@ def _part(
         ),
         warnings=tuple(dict.fromkeys(w for run in passes for w in run.warnings)),
         **_reach(passes[0].interpreter, last.interpreter, options.root),
+        hiding=tuple(sorted(hiding, key=lambda noqa: (noqa.path, noqa.line, noqa.code))),
     )
+
+
+def _idle(
+    program: Program, entry: Entry, rules: Sequence[Rule], options: LintOptions, part: Part
+) -> tuple[Noqa, ...]:
+    """What a `# noqa` of a whole file names, where no way to read the file finds anything.
+
+    The file is read again for that: in both modes at once, with all that is improbable, called with its targets and
+    without, for the oldest torch, and each function around such a comment as somebody else might call it. Nothing is
+    said of code that the file's models do not reach by default: another caller may.
+    """
+    source = entry.module.source
+    if "noqa" not in source.text.lower():
+        return ()
+    from tcready.static.concrete import Concrete
+
+    shown = display_path(str(entry.module.path), str(options.root))
+    idle = {Noqa(shown, line, code) for line, code in Concrete(source).codes_named("TCR")} - set(part.hiding)
+    if not idle:
+        return ()
+    widest = dataclasses.replace(options, torch=(0, 0), low=True)
+    functions = [b for found in entry.module.bindings.values() for b in found if isinstance(b, FunctionInfo)]
+    walked: set[int] = set()
+    for plain_call in (False, True):
+        interpreter = _Walking(program, plain_call=plain_call)
+        run = _Pass(interpreter, [entry])
+        walked |= interpreter.walked
+        for info in functions:
+            first, last = info.node.lineno, info.node.end_lineno or info.node.lineno
+            if any(first <= noqa.line <= last for noqa in idle):
+                interpreter.run_function(Function(info), info)
+        run.claims(rules, widest, "own")
+        if run.warnings or interpreter.cut:
+            return ()
+        idle -= run.hiding
+    innermost = _Innermost(source.tree)
+    told = (noqa for noqa in idle if id(innermost(noqa.line)) in walked)
+    return tuple(sorted(told, key=lambda noqa: (noqa.line, noqa.code)))
+
+
+class _Walking(Interpreter):
+    """Reads as widely as can be, and keeps the `id` of each statement that compiled code comes by by default."""
+
+    def __init__(self, program: Program, *, plain_call: bool) -> None:
+        self.walked: set[int] = set()
+        super().__init__(program, None, low=True, plain_call=plain_call)
+
+    def block(self, body: list[ast.stmt], frame: Frame) -> bool:
+        for statement in body:
+            if not self.quiet and frame.chance == "high" and not frame.conditional:
+                self.walked.add(id(statement))
+            if not super().block([statement], frame):
+                return False
+        return True
+
+
+class _Innermost:
+    """The smallest statement around a line."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        found = (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+        self._spans = [(node.lineno, node.end_lineno or node.lineno, node) for node in found]
+
+    def __call__(self, line: int) -> ast.stmt | None:
+        around = [(first, -last, node) for first, last, node in self._spans if first <= line <= last]
+        return max(around, key=lambda span: span[:2])[2] if around else None
 
 
 def _entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[Entry]:
@@ -266,6 +343,8 @@ class _Pass:
         """Where each claim was made, by its key: the contexts, with what makes the frame eager there."""
         self.silenced: set[tuple[str, int, int, str]] = set()
         """Findings that a comment of the source hides; what they say of regions holds all the same."""
+        self.hiding: set[Noqa] = set()
+        """The comments that hide what a rule claims here, whatever its confidence."""
         self._read: dict[str, Concrete] = {}
         self.warnings: list[str] = []
         for entry in entries:
@@ -353,6 +432,31 @@ class _Pass:
         self, rules: Sequence[Rule], options: LintOptions, suggest: Suggest | None, wanted: Origin
     ) -> dict[tuple[str, int, int, str], Finding]:
         """Findings by (file, line, column, rule) in code of the wanted origin."""
+        claims = self.claims(rules, options, wanted)
+        if not claims:
+            return {}
+        chains = self._chains()
+        made: dict[tuple[str, int, int, str], Finding] = {}
+        repeats: dict[str, int] = {}
+        for key in sorted(claims):
+            rule, claim, fact, confidence = claims[key]
+            if confidence == "low" and not options.low:
+                continue
+            chain = next((chains[c] for c in sorted(self.places[key]) if c in chains), ())
+            finding = self._finding(rule, claim, fact, confidence, chain, options, wanted, suggest)
+            if finding.effect in SPLITTING:
+                finding = dataclasses.replace(finding, shape=self.shapes.shape(self.places[key]))
+            count = repeats.get(finding.fingerprint, 0)
+            repeats[finding.fingerprint] = count + 1
+            if count:
+                finding = dataclasses.replace(finding, fingerprint=f"{finding.fingerprint}-{count + 1}")
+            made[key] = finding
+        return made
+
+    def claims(
+        self, rules: Sequence[Rule], options: LintOptions, wanted: Origin
+    ) -> dict[tuple[str, int, int, str], tuple[Rule, Claim, Fact, Confidence]]:
+        """What rules say by (file, line, column, rule) in code of the wanted origin, each as the surest fact has it."""
         listening: dict[type, list[Rule]] = {}
         for rule in rules:
             for kind in rule.facts:
@@ -386,27 +490,11 @@ class _Pass:
                 known = claims.get(key)
                 if known is None or CHANCES.index(confidence) > CHANCES.index(known[3]):
                     claims[key] = (rule, claim, fact, confidence)
-        if not claims:
-            return {}
-        chains = self._chains()
-        made: dict[tuple[str, int, int, str], Finding] = {}
-        repeats: dict[str, int] = {}
-        for key in sorted(claims):
-            rule, claim, fact, confidence = claims[key]
-            if confidence == "low" and not options.low:
-                continue
-            chain = next((chains[c] for c in sorted(self.places[key]) if c in chains), ())
-            finding = self._finding(rule, claim, fact, confidence, chain, options, wanted, suggest)
-            if finding.effect in SPLITTING:
-                finding = dataclasses.replace(finding, shape=self.shapes.shape(self.places[key]))
-            if self._concrete(key[0]).silenced(rule.code, finding.line, finding.end_line):
+        for key, (rule, _, fact, _) in claims.items():
+            for line, code in self._concrete(key[0]).silencers(rule.code, *_lines(fact.node)):
                 self.silenced.add(key)
-            count = repeats.get(finding.fingerprint, 0)
-            repeats[finding.fingerprint] = count + 1
-            if count:
-                finding = dataclasses.replace(finding, fingerprint=f"{finding.fingerprint}-{count + 1}")
-            made[key] = finding
-        return made
+                self.hiding.add(Noqa(display_path(key[0], str(options.root)), line, code))
+        return claims
 
     def _cause(self, fact: Fact, claim: Claim, rule: Rule) -> str | None:
         """What makes the function around a break eager as a whole; None where a break splits it."""
@@ -463,17 +551,12 @@ class _Pass:
         if confidence == "low" or rule.unproved:
             level = "note"
         shown = display_path(fact.where.path, str(options.root))
-        last = node.end_lineno or node.lineno
+        _, last = _lines(node)
         end = node.end_col_offset or 0
-        if isinstance(node, ast.ClassDef):  # the header alone, never a body
-            last, end = node.lineno, node.col_offset + len(f"class {node.name}")
+        if isinstance(node, ast.ClassDef):
+            end = node.col_offset + len(f"class {node.name}")
         column, end_column = source.column(node.lineno, node.col_offset), source.column(last, end)
         written = concrete.written(node.lineno, column, last, end_column)
-        try:
-            text = ast.unparse(node)
-        except RecursionError:
-            text = written
-        identity = "\0".join((rule.code, shown, fact.where.symbol, text))
         diff = None
         if suggest is not None and rule.rewrite is not None and origin == "own":
             located = concrete.locate(node.lineno, column, last, end_column)
@@ -495,7 +578,7 @@ class _Pass:
             status="predicted",
             gb_ids=rule.gb_ids,
             targets=(),
-            fingerprint=hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+            fingerprint=fingerprint(rule.code, shown, fact.where.symbol, spelled(node)),
             fix=Fix(_first_sentence(rule.instead), safe=False, diff=diff, verified=None),
             evidence=tuple(_evidence(fact, written, confidence)),
             reached_by=chain,
@@ -591,6 +674,11 @@ class _Alike:
         where = fact.where
         values = [getattr(fact, name) for name in self._names[kind]]
         return kind, where.enclosing, where.chance, where.conditional, *values
+
+
+def _lines(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    """First and last line of what a finding at `node` spans: of a class the header alone, never a body."""
+    return node.lineno, node.lineno if isinstance(node, ast.ClassDef) else node.end_lineno or node.lineno
 
 
 def _asked(test: ast.expr) -> ast.expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from tcready.schema import (
     Finding,
     FrameFate,
     Mode,
+    Noqa,
     Skipped,
     SourceText,
     StaticModule,
@@ -21,6 +22,8 @@ from tcready.schema import (
     StaticTarget,
     TcreadyError,
 )
+from tcready.static.patterns import ignored_in
+from tcready.static.targets import LintOptions
 
 CHANCES: tuple[Confidence, ...] = ("low", "medium", "high")
 FAMILIES = frozenset({"TCR", *(f"TCR{family}" for family in range(1, 7))})
@@ -54,6 +57,10 @@ class Part:
     """For each file its call sites, `line:column`, and whether every callee was found."""
     cut: int
     """Calls not followed because a limit was reached."""
+    idle: tuple[Noqa, ...] = ()
+    """Of the unit's own file, where all of it was judged: what hides nothing that this unit finds."""
+    hiding: tuple[Noqa, ...] = ()
+    """Of the user's files: what stands where a rule claims something, whatever its confidence."""
 
 
 def key_of(finding: Finding) -> Key:
@@ -69,10 +76,28 @@ def codes(prefixes: Iterable[str], rules: Collection[str]) -> tuple[str, ...]:
     return found
 
 
+def ignoring(options: LintOptions, rules: Collection[str]) -> Callable[[str], tuple[str, ...]]:
+    """What `per_file_ignores` of the options says of a file, for `combine`. Raises TcreadyError as `codes`."""
+    per_file = [(glob, codes(prefixes, rules)) for glob, prefixes in options.per_file_ignores]
+    ignored_in("", per_file, options.root)  # a glob that cannot be read is told though nothing is found
+    return lambda path: ignored_in(path, per_file, options.root)
+
+
 def combine(
-    parts: Sequence[Part], select: tuple[str, ...] = (), ignore: tuple[str, ...] = ()
+    parts: Sequence[Part],
+    select: tuple[str, ...] = (),
+    ignore: tuple[str, ...] = (),
+    rules: Collection[str] = (),
+    ignored: Callable[[str], tuple[str, ...]] = lambda _path: (),
 ) -> StaticResult:
-    """One result of several parts: what several of them found is told once, as the surest of them says."""
+    """One result of several parts: what several of them found is told once, as the surest of them says.
+
+    `rules` are the codes there are; `ignored` gives the codes, or prefixes, that are not asked of a file.
+    """
+
+    def is_asked(path: str, code: str) -> bool:
+        return (not select or code.startswith(select)) and not code.startswith((*ignore, *ignored(path)))
+
     found: dict[Key, Finding] = {}
     hidden: set[Key] = set()
     for part in parts:
@@ -81,9 +106,7 @@ def combine(
             held = found.get(key)
             found[key] = finding if held is None else _one(held, finding)
         hidden.update(key_of(part.findings[position]) for position in part.silenced)
-    hidden.update(
-        k for k in found if (select and not k[3].startswith(select)) or k[3].startswith(ignore or "?")
-    )
+    hidden.update(key for key in found if not is_asked(key[0], key[3]))
     numbered = _numbered(found)
     told = tuple(_told(numbered[key]) for key in sorted(numbered) if key not in hidden)
     shown = {finding.path for finding in told} | {part.named for part in parts}
@@ -96,7 +119,24 @@ def combine(
         skipped=tuple(skipped[path] for path in sorted(skipped)),
         warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
         statistics=_statistics(parts),
+        hidden=tuple(_told(numbered[key]) for key in sorted(numbered) if key in hidden),
+        unused=tuple(
+            noqa
+            for noqa in _idle(parts)
+            if any(is_asked(noqa.path, code) for code in _meant(noqa.code, rules) or (noqa.code,))
+        ),
     )
+
+
+def _idle(parts: Sequence[Part]) -> list[Noqa]:
+    """What hides nothing in its own file, nor for another that reaches it; in order of place."""
+    hiding = {noqa for part in parts for noqa in part.hiding}
+    found = {noqa for part in parts for noqa in part.idle} - hiding
+    return sorted(found, key=lambda noqa: (noqa.path, noqa.line, noqa.code))
+
+
+def _meant(prefix: str, rules: Collection[str]) -> list[str]:
+    return [code for code in rules if code.startswith(prefix)]
 
 
 def _one(first: Finding, second: Finding) -> Finding:
@@ -169,6 +209,7 @@ def in_both_modes(infer: Part, train: Part) -> Part:
         reached=tuple(sorted({*infer.reached, *train.reached})),
         calls=calls,
         cut=infer.cut + train.cut,
+        hiding=tuple(dict.fromkeys((*infer.hiding, *train.hiding))),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcready.schema import ModeAsked, TcreadyError, display_path
+from tcready.static.patterns import is_excluded, matches
 from tcready.static.versions import NEWEST, Version
 
 IGNORED_FOLDERS = frozenset(
@@ -27,6 +28,10 @@ class LintOptions:
     select: tuple[str, ...] = ()
     """Prefixes of rule codes; empty for all."""
     ignore: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Globs of files, and the prefixes of rule codes that are not asked there."""
+    exclude: tuple[str, ...] = ()
+    """Globs of files and folders that are passed by where a folder is read."""
     search_path: tuple[Path, ...] | None = None
     """Where installed packages are looked for; None for this interpreter's path."""
     low: bool = False
@@ -58,12 +63,20 @@ class Unit:
         return self.target.partition("::")[0]
 
 
-def units(targets: Sequence[str], root: Path) -> list[Unit]:
-    """What `targets` name, in their order; a folder's files by name.
+def units(targets: Sequence[str], root: Path, exclude: Sequence[str] = ()) -> list[Unit]:
+    """What `targets` name, in their order; a folder's files by name, without those that `exclude` matches.
 
-    Raises TcreadyError for a target that does not exist.
+    Raises TcreadyError for a target that does not exist, and a glob that cannot be read.
     """
-    return list(dict.fromkeys(unit for target in targets for unit in _units(target, root)))
+    for pattern in exclude:
+        matches(pattern, root, root)
+    return list(dict.fromkeys(unit for target in targets for unit in _units(target, root, exclude)))
+
+
+def is_wanted(target: str, root: Path, exclude: Sequence[str]) -> bool:
+    """Whether a target that was named outright is not a file or folder that `exclude` matches."""
+    place = Path(os.path.realpath(root / target.partition("::")[0]))
+    return is_dotted(target) or not is_excluded(place, exclude, root)
 
 
 def is_dotted(target: str) -> bool:
@@ -83,7 +96,7 @@ def _is_ignored(name: str) -> bool:
     return name in IGNORED_FOLDERS or name.startswith(".") or name.endswith(".egg-info")
 
 
-def _units(target: str, root: Path) -> Iterator[Unit]:
+def _units(target: str, root: Path, exclude: Sequence[str]) -> Iterator[Unit]:
     place, _, name = target.partition("::")
     if is_dotted(target):
         yield Unit(target, None, name)
@@ -92,7 +105,7 @@ def _units(target: str, root: Path) -> Iterator[Unit]:
     if path.is_dir():
         if name:
             raise TcreadyError(f"{target}: {place} is a folder; name the file that holds {name}")
-        for file in _python_files(path):
+        for file in _python_files(path, root, exclude):
             yield Unit(display_path(str(file), str(root)), file, None, path)
     elif not path.exists():
         raise TcreadyError(f"{place}: no such file or folder")
@@ -100,15 +113,17 @@ def _units(target: str, root: Path) -> Iterator[Unit]:
         yield Unit(target, path, name or None)
 
 
-def _python_files(folder: Path) -> Iterator[Path]:
+def _python_files(folder: Path, root: Path, exclude: Sequence[str]) -> Iterator[Path]:
     try:
         inside = sorted(folder.iterdir())
     except OSError:  # a folder that may not be read holds nothing of ours
         return
     for path in inside:
+        if any(matches(pattern, path, root) for pattern in exclude):
+            continue
         if _is_folder(path):
             if not _is_ignored(path.name) and not path.is_symlink():
-                yield from _python_files(path)
+                yield from _python_files(path, root, exclude)
         elif path.suffix == ".py":
             yield path
 

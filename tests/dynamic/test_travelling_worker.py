@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tcready.api import check, exit_code, write_worker
 from tcready.cli import main
-from tcready.schema import Observation, TcreadyError, from_json
+from tcready.schema import Observation, Report, TcreadyError, Tool, as_json, from_json
 
 MODEL = """\
 import torch
@@ -130,13 +130,17 @@ def test_wrong_arguments(worker: Path, tmp_path: Path) -> None:
     assert travel(worker, tmp_path, "--help").stdout.startswith("usage: worker.pyz ")
 
 
+REPORT = json.dumps(as_json(Report(Tool("tcready", "0"), (), (), (), (), (), (), {})))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (None, "--observation seen.json: No such file or directory"),
-        ("{", "--observation seen.json is no JSON: "),
-        ('{"target": "a"}', "--observation seen.json: Observation.convention is missing"),
-        ("[]", "--observation seen.json: Observation: expected an object, found list"),
+        ("{", "--observation seen.json is no whole JSON: "),
+        ('{"target": "a", "stages": []}', "--observation seen.json: Observation.convention is missing"),
+        ("[]", "--observation seen.json is neither "),
+        (REPORT, "--observation seen.json is a report: "),
     ],
 )
 def test_a_file_that_is_no_observation(tmp_path: Path, content: str | None, message: str) -> None:

@@ -834,3 +834,29 @@ SAMPLES: Mapping[str, Callable[[], Report]] = MappingProxyType(
 
 def sample(name: str) -> Report:
     return SAMPLES[name]()
+
+
+def many(count: int) -> Report:
+    """`count` findings in a hundred files, as a first check of a large repository gives them."""
+    of_each = -(-count // 100)
+    code = "".join(f"    line_{n} = x.sum() > {n}  # as long as lines are\n" for n in range(of_each * 10))
+    rules = ("TCR101", "TCR201", "TCR501")
+    found = [
+        finding(
+            code,
+            f"line_{n * 10} = x.sum() > {n * 10}",
+            rule=rules[n % 3],
+            path=f"pkg/file_{file}.py",
+            symbol="Net.forward",
+            evidence=("static: `x` is a parameter of a forward without default: a tensor",),
+            reached_by=("Net.forward", "Gate.forward"),
+        )
+        for file in range(100)
+        for n in range(of_each)
+    ]
+    return report(
+        findings=tuple(found[:count]),
+        rules=RULES,
+        targets=(target("pkg"),),
+        sources=tuple(source(f"pkg/file_{file}.py", code) for file in range(100)),
+    )

@@ -41,6 +41,15 @@ def test_sarif_is_valid_by_the_official_schema(name: str) -> None:
     assert all(len(rule["properties"]["tags"]) <= 20 for rule in run["tool"]["driver"]["rules"])
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_name_with_bytes_that_are_no_text_is_rendered(form: str) -> None:
+    made = dataclasses.replace(
+        sample("broken"), findings=(dataclasses.replace(own("broken")[0], path="\udcff.py"),)
+    )
+    assert "%FF.py" in render(made, "sarif")
+    assert ".py" in render(made, form)
+
+
 def test_sarif_keeps_the_heaviest_of_too_many_results() -> None:
     one = own("broken")[0]
     notes = [dataclasses.replace(one, level="note", line=n, fingerprint=f"n{n}") for n in range(1, 5001)]
@@ -159,3 +168,17 @@ def test_markdown_reads_nothing_in_what_it_shows() -> None:
 def test_an_empty_report_has_every_format() -> None:
     for form in FORMS:
         render(report(), form)
+
+
+def test_findings_in_packages_never_stand_on_a_line_of_the_diff() -> None:
+    made = sample("third_party")
+    assert "::error" not in render(made, "github")
+    asked = render(made, "github", third_party=True)
+    assert "::error" in asked
+    assert "file=" not in asked
+    places = [
+        result["locations"][0]["physicalLocation"]["artifactLocation"]
+        for result in json.loads(render(made, "sarif", third_party=True))["runs"][0]["results"]
+    ]
+    assert places
+    assert all("uriBaseId" not in place for place in places)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from report_samples import (
@@ -24,11 +25,12 @@ from report_samples import (
     static,
     target,
 )
-from tcready.reports import render
+from tcready.reports import code, render
 from tcready.reports.html import embedded
 from tcready.reports.paths import without_absolute_paths
+from tcready.reports.picture import pictures
 from tcready.reports.view import visible
-from tcready.schema import LineSet, ModuleShare, Report, from_json
+from tcready.schema import Checkout, Finding, Frame, LineSet, ModuleShare, Report, from_json
 
 VOID = frozenset({"br", "meta", "link", "input", "rect", "circle", "path", "hr", "img"})
 
@@ -215,23 +217,24 @@ def test_without_a_run_the_page_says_so_and_claims_nothing_measured() -> None:
 
 def test_the_source_is_annotated_line_by_line() -> None:
     text = render(broken(), "html")
-    line = re.search(r'<li id="src-1-L15" class="ran error">.*?</li>', text)
+    line = re.search(r'<li id="model.py:15" data-n="15" class="ran error">.*?</li>', text)
     assert line
     assert "TCR101 error</a>" in line[0]
     assert 'href="#t-1-breaks">break GB0170 x3</a>' in line[0]
-    assert re.search(r'<li id="src-1-L28" class="frame">.*skipped frame</a></li>', text)
+    assert re.search(r'<li id="model.py:28" data-n="28" class="lost frame">.*skipped frame</a></li>', text)
     last = NET.count("\n")
-    assert f'id="src-1-L{last}"' in text
-    assert f'id="src-1-L{last + 1}"' not in text
-    assert len(re.findall(r'id="src-1-L\d+" class="ran ', text)) == 13
-    assert "src-2-" not in text  # the installed package's source is quoted in its finding, not shown whole
+    assert f'id="model.py:{last}"' in text
+    assert f'id="model.py:{last + 1}"' not in text
+    assert len(re.findall(r'id="model.py:\d+" data-n="\d+" class="ran ', text)) == 13
+    assert '<i class="k">def </i><i class="d">forward</i>' in text
+    assert "src-2" not in text  # the installed package's source is quoted in its finding, not shown whole
 
 
 def test_bars_are_shares_of_the_whole_call() -> None:
     page = page_of(broken())
-    bars = [float(attributes["width"] or "") for attributes in page.all("rect")]
-    assert bars[:2] == [82.0, 18.0]
-    assert all(0 <= width <= 100 for width in bars)
+    bars = [(a.get("class"), float(a["width"] or "")) for a in page.all("rect") if a.get("height") == "8"]
+    assert bars[:2] == [("captured", 82.0), ("eager", 18.0)]
+    assert all(0 <= width <= 100 for _, width in bars)
 
 
 def sized(lines: int, layers: int, findings: int) -> Report:
@@ -290,3 +293,148 @@ def test_many_static_targets_are_listed_not_laddered() -> None:
     assert sum(1 for attributes in page.all("ol") if attributes.get("class") == "ladder") == 0
     assert "30 targets were read only; nothing was run for them" in page.text_of("summary")
     assert page.text_of("h1") == ["30 targets: 30 unknown"]
+
+
+def test_no_home_and_no_temporary_folder_is_named() -> None:
+    said = (
+        "see /home/ann/work/model.py, line 3",
+        "is not below /home/ann",
+        "is not below '/Users/ann/'",
+        "in file:///home/ann/a/model.py",
+        r"in C:\Users\ann",
+        "/tmp/tmpk3x/model.py was written",
+        "at https://example.org/home/ann",
+    )
+    shown = without_absolute_paths(report(warnings=said)).warnings
+    assert shown == (
+        "see model.py, line 3",
+        "is not below ~",
+        "is not below '~'",
+        "in model.py",
+        "in ~",
+        "model.py was written",
+        "at https://example.org/home/ann",
+    )
+
+
+def test_an_anchor_lasts_whatever_else_the_report_holds() -> None:
+    whole, alone = broken(), dataclasses.replace(broken(), findings=broken().findings[1:2])
+    there = re.findall(r'<article class="finding \w+" id="([^"]+)"', render(alone, "html"))
+    assert len(there) == 1
+    assert f'id="{there[0]}"' in render(whole, "html")
+    twice = dataclasses.replace(whole, findings=broken().findings[:1] * 2)
+    anchors = re.findall(r'<article class="finding \w+" id="([^"]+)"', render(twice, "html"))
+    assert anchors == [anchors[0], f"{anchors[0]}-2"]
+
+
+def test_lines_of_a_file_as_committed_link_to_their_commit() -> None:
+    link = "https://github.com/ann/net/blob/0123abcd/sub/{path}#L{line}"
+    there = dataclasses.replace(broken(), checkout=Checkout("0123abcd", link, ("model.py",)))
+    text = render(there, "html")
+    assert '<a href="https://github.com/ann/net/blob/0123abcd/sub/model.py#L15" rel="noreferrer">' in text
+    assert "The file at commit 0123abcd" in text
+    changed = render(dataclasses.replace(broken(), checkout=Checkout("0123abcd", link)), "html")
+    assert "blob/0123abcd/sub/model.py" not in changed
+    assert "0123abcd, with changes in model.py" in changed
+    odd = dataclasses.replace(
+        there,
+        checkout=Checkout("0123abcd", link, ("a b/é.py",)),
+        findings=(finding(NET, "x", path="a b/é.py"),),
+        sources=(source("a b/é.py", NET),),
+    )
+    assert 'href="https://github.com/ann/net/blob/0123abcd/sub/a%20b/%C3%A9.py#L13"' in render(odd, "html")
+
+
+def test_what_costs_most_comes_first_and_own_code_before_packages() -> None:
+    def costing(seconds: float | None, **given: Any) -> Finding:
+        cost = {"operations": 5.0, "seconds": seconds} if seconds is not None else None
+        return finding(NET, "x", cost=cost, status="confirmed", **given)
+
+    made = report(
+        findings=(
+            costing(None, nth=1, rule="TCR101"),
+            costing(0.001, nth=2, rule="TCR201"),
+            costing(0.003, nth=3, rule="TCR501"),
+            costing(0.003, nth=3, rule="TCR501"),
+            costing(9.0, nth=4, rule="TCR301", origin="third_party", path="pkg/m.py"),
+        ),
+        rules=broken().rules,
+    )
+    text = render(made, "html")
+    first = text[text.index('<section id="first"') : text.index('<section id="regions"')]
+    assert re.findall(r'href="#rule-(TCR\d+)"', first) == ["TCR501", "TCR201", "TCR101", "TCR301"]
+    # two findings on one line share what the break there costs
+    assert "5 operations, 3 ms of a warm call, run outside of graphs on their account." in first
+    assert "1 change in installed packages, for their authors" in first
+    assert "Suggested change" in first
+
+
+def test_of_many_lines_those_around_the_marks_are_shown() -> None:
+    big = sized(lines=4000, layers=1, findings=2)
+    page = page_of(big)
+    shown = [attributes["data-n"] for attributes in page.all("li") if "data-n" in attributes]
+    assert len(shown) == 13 + 25
+    assert "3962 lines far from what is marked are left out." in " ".join(page.text_of("p"))
+    for attributes in page.all("ol"):
+        if attributes.get("class") == "source":
+            assert attributes["start"] in ("1", "1989")
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(
+    "text", ["x = 1\n\x0cy = '''a\n# b'''\n", "\ufeffx = 1\n", "\n\n  x\n\n", "no end", ""]
+)
+def test_coloured_lines_are_the_lines_of_the_source(text: str, ending: str) -> None:
+    told = code.coloured(text.replace("\n", ending))
+    said = ["".join(piece.text for piece in line) for line in told]
+    lines = visible_lines(text)
+    assert said == lines
+
+
+def visible_lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def test_the_picture_is_as_wide_as_what_it_shows() -> None:
+    modules = (
+        ModuleShare("", "Net", 100, 40, 0.5, seconds_captured=0.1),
+        ModuleShare("a", "Block", 60, 0, 0.1, seconds_captured=0.0),
+        ModuleShare("b", "Block", 30, 30, 0.4, seconds_captured=0.1),
+        *(ModuleShare(f"b.{n}", "Linear", 0, 0, 0.0) for n in range(3)),
+    )
+    by_operations, by_time = pictures(modules, "cuda")
+    assert [(box.label, box.x, box.width, box.captured) for box in by_operations.boxes] == [
+        ("Net", 0, 1000, 400),
+        ("a", 0, 600, 0),
+        ("b", 600, 300, 300),
+    ]
+    assert by_operations.said == "By operations: 40 % inside graphs, 60 of 100 operations outside."
+    assert [round(box.width) for box in by_time.boxes] == [1000, 200, 800]
+    assert by_time.said == "By time on the device: 20 % inside graphs, 0.4 s of 0.5 s outside."
+    assert pictures((), None) == ()
+    assert len(pictures((ModuleShare("", "Net", 2, 2),), None)) == 1
+    narrow = (ModuleShare("", "Net", 10_000, 0), *(ModuleShare(f"m{n}", "M", 1, 1) for n in range(50)))
+    assert [box.title for box in pictures(narrow, None)[0].boxes[1:]] == [
+        "50 small modules: 50 of 50 operations in graphs"
+    ]
+
+
+def test_the_own_call_that_leads_into_a_package_is_marked() -> None:
+    site = dataclasses.replace(
+        broken().targets[0].break_sites[0],
+        path="pkg/m.py",
+        line=7,
+        origin="third_party",
+        stack=(
+            Frame("model.py", 26, "Net.forward"),
+            Frame("model.py", 27, "Net.forward"),
+            Frame("pkg/m.py", 7, "f"),
+        ),
+    )
+    run = dataclasses.replace(broken().targets[0], break_sites=(site, dataclasses.replace(site, line=9)))
+    text = render(dataclasses.replace(broken(), targets=(run,)), "html")
+    line = re.search(r'<li id="model.py:27".*?</li>', text)
+    assert line
+    assert ">leads to 2 breaks in installed packages</a>" in line[0]
+    assert text.count("in installed packages</a>") == 1

@@ -1,0 +1,284 @@
+"""Two reports held against each other: what is fixed, what is new, and what may be why. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tcready.schema import (
+    LEVELS,
+    BreakSite,
+    Comparison,
+    Difference,
+    Finding,
+    FindingChange,
+    FindingKind,
+    Level,
+    Report,
+    SiteChange,
+    StageName,
+    TargetChange,
+    TargetReport,
+)
+
+_FAILING: frozenset[StageName] = frozenset({"capture", "backend", "parity"})
+"""Stages whose failure fails a check without a finding."""
+_FEW = 3
+
+
+def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
+    """What changed from `before` to `after`.
+
+    Findings are the same where their fingerprints are, wherever they stand; they come in the order of the files, those
+    that are not told any more at the line where they were. A finding that `after` does not tell is fixed only where it
+    could have told it: its file was read, and what only a run showed was run again.
+    """
+    own, other = _files(before, after)
+    about = tuple(_differing({"tcready": before.tool.version}, {"tcready": after.tool.version}))
+    pairs = tuple(_pairs(before.targets, after.targets))
+    where = dict.fromkeys(
+        difference
+        for one, two in pairs
+        if one and two
+        for difference in _about(one, two)
+        if _matters(difference.name)
+    )
+    facts = _Facts(before, after, own, other, (*about, *where))
+    changes = (*_findings(before, after, facts), *_missing(before, after))
+    return Comparison(
+        before=names[0],
+        after=names[1],
+        findings=tuple(sorted(changes, key=lambda change: _order(change.finding))),
+        targets=tuple(_target(one, two, facts) for one, two in pairs),
+        own_files=own,
+        other_files=other,
+        differences=about,
+    )
+
+
+def exit_code(comparison: Comparison, *, fail_on: Level = "warning", third_party: bool = False) -> int:
+    """1 where a finding at or above `fail_on` is new, or a target fails to compile that did not before; else 0.
+
+    Findings in installed packages count only with `third_party`.
+    """
+    weight = LEVELS.index(fail_on)
+    new = any(
+        change.kind == "new"
+        and LEVELS.index(change.finding.level) >= weight
+        and (third_party or change.finding.origin == "own")
+        for change in comparison.findings
+    )
+    return int(new or any(not _FAILING.isdisjoint(target.failed) for target in comparison.targets))
+
+
+def _order(found: Finding) -> tuple[str, int, int, str]:
+    return found.path, found.line, found.column, found.fingerprint
+
+
+def _prints(found: Finding) -> tuple[str, ...]:
+    return found.fingerprint, *found.also
+
+
+def _findings(before: Report, after: Report, facts: _Facts) -> Iterator[FindingChange]:
+    """What the later report tells."""
+    known = {print_: found for found in before.findings for print_ in reversed(_prints(found))}
+    for found in after.findings:
+        if not known.keys() >= {*_prints(found)}:
+            yield FindingChange("new", found, because=facts.about(found.path))
+            continue
+        then = known[found.fingerprint]
+        kind: FindingKind = "unchanged" if then.line == found.line else "moved"
+        yield FindingChange(kind, found, then.line, then.status)
+
+
+def _missing(before: Report, after: Report) -> Iterator[FindingChange]:
+    """What only the earlier report tells."""
+    there = {print_ for found in after.findings for print_ in _prints(found)}
+    read = {source.path for source in after.sources}
+    parted = {target.target for target in after.targets if _captured(target)}
+    for found in before.findings:
+        if not there.isdisjoint(_prints(found)):
+            continue
+        why: tuple[str, ...] = ()
+        if after.narrowed is not None:
+            why = ("the later report leaves findings out on purpose",)
+        elif found.rule is None and not all(entry.target in parted for entry in found.targets):
+            why = ("only a run shows it, and its target was not run again",)
+        elif found.rule is not None and found.path not in read:
+            why = (f"{found.path} is not in the later report",)
+        yield FindingChange("not_compared" if why else "fixed", found, found.line, found.status, why)
+
+
+# What may be why
+
+
+class _Facts:
+    """What differs between the reports, as far as it may explain something new."""
+
+    def __init__(
+        self,
+        before: Report,
+        after: Report,
+        own: Sequence[str],
+        other: Sequence[str],
+        differences: Sequence[Difference],
+    ) -> None:
+        self._before, self._after = _digests(before), _digests(after)
+        self._own, self._other = own, other
+        self._differences = differences
+
+    def about(self, path: str) -> tuple[str, ...]:
+        """Of something new in the file `path`: that it changed, or else what else did."""
+        then, now = self._before.get(path), self._after.get(path)
+        if then is None:
+            said = [f"{path} is not in the earlier report"]
+        elif now is not None and now != then:
+            said = [f"{path} changed"]
+        else:
+            said = [f"{path} did not change"]
+            if self._own:
+                said.append(f"your code changed in {_listed(self._own)}")
+        said += [f"{d.name}: {d.before or 'none'} before, {d.after or 'none'} now" for d in self._differences]
+        if path not in self._other and self._other:
+            said.append(f"installed code changed in {_listed(self._other)}")
+        return tuple(said)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _FEW} more files" if len(names) > _FEW else ""
+    return ", ".join(names[:_FEW]) + more
+
+
+def _digests(report: Report) -> dict[str, str]:
+    """The SHA-256 of every file that a report knows: as it was run, else as it was read."""
+    found = {source.path: source.sha256 for source in report.sources}
+    return found | {path: digest for target in report.targets for path, digest in target.digests}
+
+
+def _files(before: Report, after: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Files that differ: the user's, and others'. A file of others that one report alone holds tells nothing."""
+    own = {found.path for report in (before, after) for found in report.findings if found.origin == "own"}
+    own |= {target.target.partition("::")[0] for report in (before, after) for target in report.targets}
+    own |= {source.path for report in (before, after) for source in report.sources}
+    own -= {f.path for report in (before, after) for f in report.findings if f.origin == "third_party"}
+    then, now = _digests(before), _digests(after)
+    differing = sorted(path for path in then.keys() | now.keys() if then.get(path) != now.get(path))
+    return (
+        tuple(path for path in differing if path in own),
+        tuple(path for path in differing if path not in own and path in then and path in now),
+    )
+
+
+# Targets
+
+
+def _ran(target: TargetReport) -> bool:
+    return target.environment is not None
+
+
+def _captured(target: TargetReport) -> bool:
+    return any(stage.stage == "capture" and stage.state != "not_run" for stage in target.stages)
+
+
+def _pairs(
+    before: Iterable[TargetReport], after: Iterable[TargetReport]
+) -> Iterator[tuple[TargetReport | None, TargetReport | None]]:
+    """Each target of the later report with the one it was, those on the same device first; then what is left."""
+    waiting: dict[tuple[str, str], list[TargetReport]] = defaultdict(list)
+    for target in before:
+        waiting[target.target, target.mode].append(target)
+    for target in after:
+        held = waiting[target.target, target.mode]
+        best = max(held, key=lambda one: _device(one) == _device(target), default=None)
+        if best is not None:
+            held.remove(best)
+        yield best, target
+    for one in itertools.chain.from_iterable(waiting.values()):
+        yield one, None
+
+
+def _device(target: TargetReport) -> object:
+    return (target.environment or {}).get("device")
+
+
+def _target(before: TargetReport | None, after: TargetReport | None, facts: _Facts) -> TargetChange:
+    some = after or before
+    assert some is not None
+    ran = before is not None and after is not None and _captured(before) and _captured(after)
+    return TargetChange(
+        target=some.target,
+        mode=some.mode,
+        before=before.verdict if before else None,
+        after=after.verdict if after else None,
+        coverage_before=before.coverage.share if before and before.coverage else None,
+        coverage_after=after.coverage.share if after and after.coverage else None,
+        ran=ran,
+        failed=_failed(before, after),
+        sites=_sites(before, after, facts) if ran else (),
+        differences=tuple(_about(before, after)) if before and after else (),
+    )
+
+
+def _failed(before: TargetReport | None, after: TargetReport | None) -> tuple[StageName, ...]:
+    then = {stage.stage for stage in (before.stages if before else ()) if stage.state == "fail"}
+    return tuple(
+        stage.stage
+        for stage in (after.stages if after else ())
+        if stage.state == "fail" and stage.stage not in then
+    )
+
+
+def _sites(before: TargetReport | None, after: TargetReport | None, facts: _Facts) -> tuple[SiteChange, ...]:
+    then, now = (_numbered(target.break_sites if target else ()) for target in (before, after))
+    return (
+        *(SiteChange("new", now[key], facts.about(now[key].path)) for key in now if key not in then),
+        *(SiteChange("fixed", then[key]) for key in then if key not in now),
+    )
+
+
+def _numbered(sites: Iterable[BreakSite]) -> dict[tuple[str, str, str, int], BreakSite]:
+    """The distinct sites by what they are apart from their lines; equal ones by their order."""
+    lines: dict[tuple[str, str, str], dict[int, BreakSite]] = defaultdict(dict)
+    for site in sites:
+        why = site.gb_id or site.reason.partition("\n")[0]
+        lines[site.path, site.symbol, why].setdefault(site.line, site)
+    return {
+        (*key, number): held[line] for key, held in lines.items() for number, line in enumerate(sorted(held))
+    }
+
+
+def _about(before: TargetReport, after: TargetReport) -> Iterator[Difference]:
+    """Where the runs differ: versions, device, dtype, machine."""
+    if _ran(before) and _ran(after):
+        yield from _differing(_said(before.environment or {}), _said(after.environment or {}))
+
+
+def _matters(name: str) -> bool:
+    """Whether it decides what Dynamo makes of the code: not the machine's name, its cores or its driver."""
+    return name.split(".")[0] in (
+        "python",
+        "torch",
+        "packages",
+        "device",
+        "dtype",
+        "autocast",
+        "dynamo",
+        "cuda",
+    )
+
+
+def _said(environment: Mapping[str, object]) -> dict[str, str]:
+    said: dict[str, str] = {}
+    for name, value in environment.items():
+        inner = value if isinstance(value, Mapping) else {"": value}
+        said |= {
+            f"{name}.{key}" if key else name: str(each) for key, each in inner.items() if each is not None
+        }
+    return said
+
+
+def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Difference]:
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            yield Difference(name, before.get(name), after.get(name))

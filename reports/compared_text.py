@@ -1,0 +1,81 @@
+"""Two reports held against each other, for a terminal: what is new first, then what is fixed, then each target."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tcready.reports.view import VERDICT_WORD, code_of, percent, visible
+from tcready.schema import Comparison, FindingChange, TargetChange
+
+_TITLES = {"new": "NEW", "fixed": "FIXED", "moved": "MOVED", "not_compared": "NOT COMPARED"}
+
+
+def render(comparison: Comparison) -> str:
+    """The comparison as plain text with a trailing newline. Findings that did not change are counted."""
+    return "".join(f"{visible(line)}\n" for line in _lines(comparison))
+
+
+def counted(comparison: Comparison) -> str:
+    """`1 new, 2 fixed, 0 moved, 3 unchanged findings`."""
+    counts = Counter(change.kind for change in comparison.findings)
+    rest = f", {counts['not_compared']} not compared" if counts["not_compared"] else ""
+    return ", ".join(f"{counts[kind]} {kind}" for kind in ("new", "fixed", "moved", "unchanged")) + rest
+
+
+def what(change: FindingChange) -> str:
+    """`TCR101 error: message`, with the status where it is another one than before."""
+    found = change.finding
+    told = f"{code_of(found)} {found.level}: {found.message}"
+    if change.kind in ("moved", "unchanged") and change.before_status not in (None, found.status):
+        before = str(change.before_status).replace("_", " ")
+        told += f" ({before} before, {found.status.replace('_', ' ')} now)"
+    return told
+
+
+def where(change: FindingChange) -> str:
+    """`path:line`, and the line before where it moved."""
+    moved = f" (was {change.before_line})" if change.kind == "moved" else ""
+    return f"{change.finding.path}:{change.finding.line}{moved}"
+
+
+def verdict(target: TargetChange) -> str:
+    """Verdict and share of operations in graphs, before and after."""
+    was, now = (VERDICT_WORD[each] if each else "not in it" for each in (target.before, target.after))
+    told = was if was == now else f"{was} -> {now}"
+    shares = [
+        percent(share) if share is not None else "not measured"
+        for share in (target.coverage_before, target.coverage_after)
+    ]
+    if target.coverage_before is not None or target.coverage_after is not None:
+        told += f"; in graphs {shares[0]}" + (f" -> {shares[1]}" if shares[0] != shares[1] else "")
+    for stage in target.failed:
+        told += f"; {stage} fails now"
+    return told
+
+
+def _lines(comparison: Comparison) -> Iterator[str]:
+    yield f"{comparison.before} -> {comparison.after}: {counted(comparison)}"
+    for kind, title in _TITLES.items():
+        for change in comparison.findings:
+            if change.kind == kind:
+                yield f"{title} {where(change)}: {what(change)}"
+                yield from (f"    {fact}" for fact in change.because)
+    for change in comparison.findings:
+        if change.kind == "unchanged" and change.before_status not in (None, change.finding.status):
+            yield f"UNCHANGED {where(change)}: {what(change)}"
+    for target in comparison.targets:
+        yield f"TARGET {target.target} ({target.mode}): {verdict(target)}"
+        if target.before and target.after and not target.ran:
+            yield "    break sites were not compared: it was not run in both"
+        for site in target.sites:
+            place = f"{site.site.path}:{site.site.line}"
+            yield f"    {site.kind} break site {place}: {site.site.reason.partition(chr(10))[0]}"
+            yield from (f"        {fact}" for fact in site.because)
+        for d in target.differences:
+            yield f"    {d.name}: {d.before or 'none'} -> {d.after or 'none'}"
+    for title, files in (("your files", comparison.own_files), ("installed files", comparison.other_files)):
+        if files:
+            yield f"{title} that differ: {', '.join(files)}"
+    for d in comparison.differences:
+        yield f"{d.name}: {d.before or 'none'} -> {d.after or 'none'}"

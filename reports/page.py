@@ -1,0 +1,609 @@
+"""What the HTML page shows, as values: the template only lays them out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from tcready.reports import code, view
+from tcready.reports.paths import is_absolute
+from tcready.reports.picture import Picture, pictures
+from tcready.schema import (
+    LEVELS,
+    Finding,
+    LineSet,
+    ModuleShare,
+    Region,
+    Report,
+    RuleText,
+    SkippedFrame,
+    Stage,
+    TargetReport,
+)
+
+MANY_MODULES = 300
+DEEP = 12
+"""Levels of the module hierarchy that are nested; what is deeper hangs on the last of them."""
+MANY_STATIC_TARGETS = 3
+MANY_FINDINGS = 200
+MANY_LINES = 1500
+"""Lines of own source that are shown whole; of more, only those around what is marked."""
+MANY_COLOURED = 6000
+"""Lines of own source whose words are coloured; that takes as long as all the rest of a large page."""
+AROUND = 12
+"""Lines shown on either side of a marked one, where not all are."""
+
+
+@dataclass(frozen=True)
+class FindingView:
+    anchor: str
+    finding: Finding
+    rule: RuleText | None
+    phrase: str
+    first_of_rule: bool
+    snippet: tuple[code.SnippetLine, ...]
+    shown: view.Shown
+    said_static: tuple[str, ...]
+    said_run: tuple[str, ...]
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the record of a run speaks of this very place."""
+        return bool(self.shown.sites or self.shown.frames or self.shown.recompiles)
+
+    @property
+    def run_sentence(self) -> str:
+        """What the status says of the run; empty where what the run recorded here says it already."""
+        if view.was_shown(self.finding) and self.recorded:
+            return ""
+        said = self.phrase.removeprefix("predicted; ")
+        return said[0].upper() + said[1:] + "."
+
+    @property
+    def weight(self) -> int:
+        """Of its level, the heaviest highest."""
+        return LEVELS.index(self.finding.level)
+
+    @property
+    def seconds(self) -> float:
+        """Of a warm call, outside of graphs on its account; 0 where nothing was measured."""
+        return (self.finding.cost or {}).get("seconds", 0.0)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Findings of one rule in one installed file."""
+
+    path: str
+    first: Finding
+    items: tuple[FindingView, ...]
+
+
+@dataclass(frozen=True)
+class ActionView:
+    """One change to make, and every place it is due."""
+
+    advice: str
+    rule: RuleText | None
+    items: tuple[FindingView, ...]
+    statuses: str
+    operations: int
+    """Outside of graphs on account of these places, in a warm call; None of them measured: 0."""
+    seconds: float
+    diff: str | None
+    """The suggested change of one of the places."""
+
+    @property
+    def buys(self) -> str:
+        """What is to be gained, in words; empty where nothing was measured."""
+        if not self.operations:
+            return ""
+        return (
+            f"{view.number(self.operations, 'operation')}, {view.duration(self.seconds)} of a warm call, "
+            f"run outside of graphs on {'its' if len(self.items) == 1 else 'their'} account"
+        )
+
+
+@dataclass(frozen=True)
+class Node:
+    """A module with its children; shares are of the whole call, in percent."""
+
+    module: ModuleShare
+    label: str
+    captured: float
+    eager: float
+    children: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class TargetView:
+    anchor: str
+    report: TargetReport
+    name: str
+    ran: bool
+    word: str
+    sentence: str
+    ladder: tuple[Stage, ...]
+    sites: tuple[view.Site, ...]
+    frames: tuple[SkippedFrame, ...]
+    benign: int
+    explain: str | None
+    disagrees: bool
+    pictures: tuple[Picture, ...]
+    tree: tuple[Node, ...]
+    modules_left: int
+    environment: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Mark:
+    kind: str
+    text: str
+    href: str
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    number: int
+    anchor: str
+    line: code.Line
+    cut: int
+    ran: bool
+    lost: bool
+    """Whether it stands in a function that Dynamo gave up on."""
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
+class SourceView:
+    anchor: str
+    path: str
+    parts: tuple[tuple[SourceLine, ...], ...]
+    """Runs of lines that follow each other; all of them but in a large report."""
+    left: int
+    """Lines that are not shown."""
+    runs_known: bool
+
+
+@dataclass(frozen=True)
+class Page:
+    title: str
+    report: Report
+    targets: tuple[TargetView, ...]
+    brief: tuple[TargetView, ...]
+    """Targets that are only listed: many, and nothing was run for them."""
+    own: tuple[FindingView, ...]
+    notes: tuple[FindingView, ...]
+    foreign: tuple[Group, ...]
+    foreign_count: int
+    actions: tuple[ActionView, ...]
+    foreign_actions: tuple[ActionView, ...]
+    sources: tuple[SourceView, ...]
+    statistics: tuple[tuple[str, str], ...]
+    anchors: Mapping[tuple[str, int], str]
+
+    def anchor(self, path: str, line: int) -> str:
+        """The link to a line of an annotated source; empty where that line is not on the page."""
+        anchor = self.anchors.get((path, line))
+        return f"#{anchor}" if anchor is not None else ""
+
+    def committed(self, path: str, line: int) -> str:
+        """The link to a line at its commit, on the pages of the repository; empty where there is none."""
+        checkout = self.report.checkout
+        if checkout is None or checkout.link is None or path not in checkout.files:
+            return ""
+        return checkout.link.replace("{path}", quote(path)).replace("{line}", str(line))
+
+    @property
+    def ran(self) -> bool:
+        return any(target.ran for target in self.targets)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether Dynamo captured any target."""
+        return any(s.stage == "capture" and s.state == "pass" for t in self.targets for s in t.ladder)
+
+    @property
+    def many(self) -> bool:
+        """Whether the browser is to lay out only what is in sight."""
+        return len(self.own) + len(self.notes) > MANY_FINDINGS
+
+    @property
+    def commit(self) -> str:
+        """The commit, and whether the files that were read are as committed; empty outside of a checkout."""
+        checkout = self.report.checkout
+        if checkout is None:
+            return ""
+        own = [source.path for source in self.sources if source.path not in checkout.files]
+        return checkout.commit + (f", with changes in {', '.join(own)}" if own else "")
+
+
+def page(report: Report) -> Page:
+    """The page on `report`, whose paths say nothing of the machine already."""
+    own_paths = _own_paths(report)
+    told = {source.path: code.plain(source.text) for source in report.sources}
+    if sum(len(told[path]) for path in own_paths) <= MANY_COLOURED:
+        told |= {s.path: code.coloured(s.text) for s in report.sources if s.path in own_paths}
+    views = _findings(report, told)
+    own = [item for item in views if item.finding.origin == "own"]
+    loud = tuple(item for item in own if item.finding.level != "note")
+    foreign = [item for item in views if item.finding.origin == "third_party"]
+    targets = tuple(
+        _target(f"t-{number}", target, report.targets) for number, target in enumerate(report.targets, 1)
+    )
+    static = [target for target in targets if not target.ran]
+    brief = tuple(static) if len(static) > MANY_STATIC_TARGETS else ()
+    sources = _sources(own_paths, views, targets, told)
+    return Page(
+        title=_title(targets),
+        report=report,
+        targets=tuple(target for target in targets if target not in brief),
+        brief=brief,
+        own=loud,
+        notes=tuple(item for item in own if item.finding.level == "note"),
+        foreign=_groups(foreign),
+        foreign_count=len(foreign),
+        actions=_actions(loud),
+        foreign_actions=_actions(item for item in foreign if item.finding.level != "note"),
+        sources=sources,
+        statistics=_pairs(report.statistics),
+        anchors={
+            (source.path, line.number): line.anchor
+            for source in sources
+            for part in source.parts
+            for line in part
+        },
+    )
+
+
+def _title(targets: Sequence[TargetView]) -> str:
+    if not targets:
+        return "Nothing to judge: no target"
+    if len(targets) == 1:
+        return f"{targets[0].name}: {targets[0].word}"
+    words = Counter(target.word for target in targets)
+    return f"{len(targets)} targets: {', '.join(f'{count} {word}' for word, count in words.items())}"
+
+
+# Findings, and the changes that they ask for
+
+
+def _findings(report: Report, lines: Mapping[str, Sequence[code.Line]]) -> tuple[FindingView, ...]:
+    ran = any(view.was_run(target) for target in report.targets)
+    rules = view.rules_by_code(report)
+    ordered = view.in_order(report.findings)
+    firsts = {finding.rule: number for number, finding in reversed(list(enumerate(ordered)))}
+    seen: Counter[str] = Counter()
+
+    def anchor(finding: Finding) -> str:
+        """The same in each report on the same finding, so that a link to it lasts."""
+        name = f"f-{_slug(finding.fingerprint)[:16]}"
+        seen[name] += 1
+        return name if seen[name] == 1 else f"{name}-{seen[name]}"
+
+    return tuple(
+        FindingView(
+            anchor=anchor(finding),
+            finding=finding,
+            rule=rules.get(finding.rule or ""),
+            phrase=view.status_phrase(finding, ran),
+            first_of_rule=firsts[finding.rule] == number,
+            snippet=code.snippet(
+                lines.get(finding.path, ()),
+                (finding.line, finding.column),
+                (finding.end_line, finding.end_column),
+            ),
+            shown=view.shown_by_runs(finding, report.targets),
+            said_static=view.static_evidence(finding),
+            said_run=view.run_evidence(finding),
+        )
+        for number, finding in enumerate(ordered)
+    )
+
+
+def _groups(foreign: Iterable[FindingView]) -> tuple[Group, ...]:
+    grouped: dict[tuple[str, str, str], list[FindingView]] = {}
+    for item in foreign:
+        key = (item.finding.path, item.finding.rule or "", item.finding.name)
+        grouped.setdefault(key, []).append(item)
+    return tuple(Group(path, items[0].finding, tuple(items)) for (path, _, _), items in grouped.items())
+
+
+_WEIGHT = {
+    "confirmed": 0,
+    "runtime_only": 1,
+    "not_traced": 2,
+    "predicted": 3,
+    "not_reached": 4,
+    "not_observed": 5,
+}
+
+
+def _actions(loud: Iterable[FindingView]) -> tuple[ActionView, ...]:
+    """The distinct changes that findings ask for: what costs most in a run first, then what one confirmed."""
+    grouped: dict[tuple[str, str], list[FindingView]] = {}
+    for item in loud:
+        if item.finding.effect != "intent" and item.finding.status != "not_observed":
+            advice = item.rule.instead if item.rule else item.finding.message
+            grouped.setdefault((item.finding.rule or "", advice), []).append(item)
+    actions = [_action(advice, items) for (_, advice), items in grouped.items()]
+    return tuple(sorted(actions, key=_urgency))
+
+
+def _action(advice: str, items: Sequence[FindingView]) -> ActionView:
+    # findings on one line share what the break there costs
+    costs = {(item.finding.path, item.finding.line): item.finding.cost or {} for item in items}
+    fixes = (item.finding.fix for item in items)
+    return ActionView(
+        advice=advice,
+        rule=items[0].rule,
+        items=tuple(items),
+        statuses=view.status_counts(item.finding for item in items),
+        operations=sum(int(cost.get("operations", 0)) for cost in costs.values()),
+        seconds=sum(cost.get("seconds", 0.0) for cost in costs.values()),
+        diff=next((fix.diff for fix in fixes if fix is not None and fix.diff), None),
+    )
+
+
+def _urgency(action: ActionView) -> tuple[float, int, bool, int, int, str]:
+    found = [item.finding for item in action.items]
+    return (
+        -action.seconds,
+        -action.operations,
+        all(finding.level != "error" for finding in found),
+        min(_WEIGHT[finding.status] for finding in found),
+        -len(found),
+        found[0].rule or "",
+    )
+
+
+# Targets and their modules
+
+
+def _target(anchor: str, target: TargetReport, targets: Sequence[TargetReport]) -> TargetView:
+    frames = tuple(view.lost_frames(target))
+    tree, left = _tree(target.modules)
+    clock = target.coverage.clock if target.coverage else None
+    return TargetView(
+        anchor=anchor,
+        report=target,
+        name=view.named_target(target, targets),
+        ran=view.was_run(target),
+        word=view.VERDICT_WORD[target.verdict],
+        sentence=view.verdict_sentence(target),
+        ladder=view.ladder(target),
+        sites=tuple(view.distinct_sites(target)),
+        frames=frames,
+        benign=len(target.skipped_frames) - len(frames),
+        explain=view.explain_sentence(target),
+        disagrees=view.explain_disagrees(target),
+        pictures=pictures(target.modules, clock),
+        tree=tree,
+        modules_left=left,
+        environment=_environment(target.environment or {}),
+    )
+
+
+_FIRST = (
+    "torch",
+    "python",
+    "device",
+    "gpu",
+    "cuda",
+    "driver",
+    "cpu",
+    "threads",
+    "platform",
+    "dtype",
+    "autocast",
+)
+"""Of the environment, in this order; the rest follows by name."""
+
+
+def _environment(found: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What was run on, in words; what was not asked for (no autocast) is left out."""
+    keys = [*(key for key in _FIRST if key in found), *sorted(key for key in found if key not in _FIRST)]
+    return tuple((key, _words(found[key])) for key in keys if found[key] not in (None, {}, ""))
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_words(item)}" for key, item in sorted(value.items()))
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+
+
+def _tree(modules: Sequence[ModuleShare]) -> tuple[tuple[Node, ...], int]:
+    """The hierarchy as nodes, and how many of the deepest modules were left out."""
+    measured = [module for module in modules if module.ops is not None]
+    if not measured:
+        return (), 0
+    total = max(module.ops or 0 for module in measured) or 1
+    kept = sorted(modules, key=lambda module: _depth(module.name))[:MANY_MODULES]
+    names = {module.name for module in kept}
+    children: dict[str | None, list[ModuleShare]] = {}
+    for module in (module for module in modules if module.name in names):
+        children.setdefault(_parent(module.name, names), []).append(module)
+
+    def node(module: ModuleShare, parent: str | None) -> Node:
+        ops, captured = module.ops or 0, module.ops_captured or 0
+        label = module.name[len(parent) + 1 :] if parent else module.name
+        below = children.get(module.name, []) if module.name in names else []
+        return Node(
+            module,
+            label or "(the whole)",
+            min(100 * captured / total, 100),
+            max(min(100 * (ops - captured) / total, 100), 0),
+            tuple(node(child, module.name) for child in below),
+        )
+
+    return tuple(node(module, None) for module in children.get(None, [])), len(modules) - len(kept)
+
+
+def _depth(name: str) -> int:
+    return len(name.split(".")) if name else 0
+
+
+def _parent(name: str, names: set[str]) -> str | None:
+    """The nearest enclosing module on the page, no deeper than DEEP; None for the root."""
+    if not name:
+        return None
+    parts = name.split(".")[:-1][:DEEP]
+    while parts and ".".join(parts) not in names:
+        parts.pop()
+    enclosing = ".".join(parts)
+    return enclosing if enclosing in names else None
+
+
+# Annotated source
+
+
+def _own_paths(report: Report) -> frozenset[str]:
+    """The files of the report that are the user's own and can be named to others."""
+    foreign = {finding.path for finding in report.findings if finding.origin == "third_party"}
+    foreign |= {site.path for t in report.targets for site in t.break_sites if site.origin == "third_party"}
+    foreign |= {
+        frame.path for t in report.targets for frame in t.skipped_frames if frame.origin == "third_party"
+    }
+    return frozenset(s.path for s in report.sources if s.path not in foreign and not is_absolute(s.path))
+
+
+def _sources(
+    own: frozenset[str],
+    findings: Sequence[FindingView],
+    targets: Sequence[TargetView],
+    lines: Mapping[str, Sequence[code.Line]],
+) -> tuple[SourceView, ...]:
+    """Every own file with something to say of it, by path."""
+    marks = _marks(findings, targets, own)
+    executed = _line_numbers(line_set for target in targets for line_set in target.report.executed)
+    lost = _lost_lines(targets)
+    paths = sorted(path for path in own if path in marks or path in executed)
+    whole = sum(len(lines[path]) for path in paths) <= MANY_LINES
+    names = {path: _slug(path) for path in paths}
+    taken = Counter(names.values())
+
+    def source(number: int, path: str) -> SourceView:
+        name = names[path] if taken[names[path]] == 1 else f"{names[path]}~{number}"
+        marked, ran, given_up = marks.get(path, {}), executed.get(path, set()), lost.get(path, set())
+
+        def line(at: int) -> SourceLine:
+            text = lines[path][at - 1]
+            return SourceLine(
+                number=at,
+                anchor=f"{name}:{at}",
+                line=code.part(text, 0, code.LONG_LINE),
+                cut=max(code.length(text) - code.LONG_LINE, 0),
+                ran=at in ran,
+                lost=at in given_up,
+                marks=tuple(marked.get(at, ())),
+            )
+
+        numbers = range(1, len(lines[path]) + 1)
+        shown = numbers if whole else sorted(_near(marked).intersection(numbers))
+        return SourceView(
+            anchor=f"src-{number}",
+            path=path,
+            parts=tuple(tuple(map(line, part)) for part in _stretches(shown)),
+            left=len(numbers) - len(shown),
+            runs_known=path in executed,
+        )
+
+    return tuple(source(number, path) for number, path in enumerate(paths, 1))
+
+
+def _near(marked: Iterable[int]) -> set[int]:
+    return {line for at in marked for line in range(at - AROUND, at + AROUND + 1)}
+
+
+def _stretches(numbers: Iterable[int]) -> list[list[int]]:
+    """Ascending numbers in runs without a gap."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
+
+
+def _slug(text: str) -> str:
+    """`text` as a part of an anchor: what an address would have to escape becomes a dash."""
+    return re.sub(r"[^\w./+-]", "-", text, flags=re.ASCII)
+
+
+def _marks(
+    findings: Sequence[FindingView], targets: Sequence[TargetView], own: frozenset[str]
+) -> dict[str, dict[int, list[Mark]]]:
+    marks: dict[str, dict[int, list[Mark]]] = {}
+
+    def add(path: str, line: int, mark: Mark) -> None:
+        at = marks.setdefault(path, {}).setdefault(line, [])
+        if mark not in at:
+            at.append(mark)
+
+    for item in findings:
+        found = item.finding
+        add(
+            found.path,
+            found.line,
+            Mark(found.level, f"{view.code_of(found)} {found.level}", f"#{item.anchor}"),
+        )
+    for target in targets:
+        for site in target.sites:
+            text = f"break {site.first.gb_id or ''}".rstrip() + f" x{site.hits}"
+            add(site.first.path, site.first.line, Mark("break", text, f"#{target.anchor}-breaks"))
+        for frame in target.frames:
+            add(frame.path, frame.line, Mark("frame", "skipped frame", f"#{target.anchor}-frames"))
+        for (path, line), count in _ways(target, own).items():
+            text = f"leads to {view.number(count, 'break')} in installed packages"
+            add(path, line, Mark("way", text, f"#{target.anchor}-breaks"))
+        for region, module in _region_code(target.report):
+            text = f"compile region {region.name or '(the whole)'}"
+            add(module.path or "", module.line or 0, Mark("region", text, f"#{target.anchor}-regions"))
+    return marks
+
+
+def _ways(target: TargetView, own: frozenset[str]) -> Counter[tuple[str, int]]:
+    """The own line below which each break of an installed package was met."""
+    found: Counter[tuple[str, int]] = Counter()
+    for site in target.sites:
+        if site.first.origin == "third_party":
+            way = next((frame for frame in reversed(site.first.stack) if frame.path in own), None)
+            found.update([(way.path, way.line)] if way else ())
+    return found
+
+
+def _region_code(target: TargetReport) -> list[tuple[Region, ModuleShare]]:
+    """Each region with the first of its modules, where the code of its forward is known."""
+    found = []
+    for region in target.regions:
+        pattern = re.compile(re.escape(region.name).replace(r"\*", r"[^.]+"))
+        module = next((module for module in target.modules if pattern.fullmatch(module.name)), None)
+        if module is not None and module.path is not None and module.line is not None:
+            found.append((region, module))
+    return found
+
+
+def _lost_lines(targets: Sequence[TargetView]) -> dict[str, set[int]]:
+    frames = (frame for target in targets for frame in target.frames)
+    return _line_numbers(
+        LineSet(frame.path, ((frame.line, frame.end_line or frame.line),)) for frame in frames
+    )
+
+
+def _line_numbers(line_sets: Iterable[LineSet]) -> dict[str, set[int]]:
+    numbers: dict[str, set[int]] = {}
+    for line_set in line_sets:
+        for first, last in line_set.ranges:
+            numbers.setdefault(line_set.path, set()).update(range(first, last + 1))
+    return numbers
+
+
+def _pairs(mapping: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Key and value as text, sorted."""
+    return tuple((str(key), _words(value)) for key, value in sorted(mapping.items()))

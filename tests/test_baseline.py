@@ -1,0 +1,332 @@
+"""What a baseline hides: findings that were there, however the code around them moved or was laid out anew."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fixture_markers import ROOT
+from tcready import narrow
+from tcready.api import check
+from tcready.cli import main
+from tcready.identity import spelled
+from tcready.merge import merge
+from tcready.schema import (
+    BreakSite,
+    Finding,
+    Narrowed,
+    Observation,
+    Report,
+    SourceText,
+    Stage,
+    StaticResult,
+    TcreadyError,
+    Tool,
+)
+
+NET = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x, y):
+        if x.sum() > 0:
+            x = x + 1
+        z = x.max().item() + y.min().item()
+        return x * z
+"""
+OTHER = NET.replace("Net", "Other")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "other.py").write_text(OTHER)
+    monkeypatch.chdir(tmp_path)
+    assert run("--write-baseline", "known.json") == 0
+    return tmp_path
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "--no-run", "-q", *arguments])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def new(*targets: str, **options: object) -> tuple[tuple[Finding, ...], Narrowed]:
+    report = check(targets or ["."], run=False, baseline="known.json", **options)  # type: ignore[arg-type]
+    assert report.narrowed is not None
+    return report.findings, report.narrowed
+
+
+def reformat(folder: Path, *settings: str) -> None:
+    options = [word for setting in settings for word in ("--config", setting)]
+    subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "--isolated", "--no-cache", "-q", *options, "."],
+        cwd=folder,
+        check=True,
+    )
+
+
+def test_every_finding_of_the_fixture_models_survives_reformatting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "fixtures" / "models", tmp_path / "models")
+    (tmp_path / "models" / "net.py").write_text(NET)
+    monkeypatch.chdir(tmp_path)
+    before = check(["."], run=False, write_baseline="known.json").findings
+    assert len(before) > 40
+    assert any(found.also for found in before), "one line with two findings of a rule"
+    for settings in (
+        ("line-length=30", "format.quote-style='single'"),
+        ("line-length=320", "format.skip-magic-trailing-comma=true", "format.quote-style='double'"),
+    ):
+        for path in (tmp_path / "models").rglob("*.py"):
+            path.write_text(f"# one more line\n\n{path.read_text()}")
+        reformat(tmp_path, *settings)
+        after = check(["."], run=False).findings
+        assert [found.line for found in after] != [found.line for found in before]
+        assert new() == ((), Narrowed("known.json", known=len(after)))
+    split = [found for found in check(["models/net.py"], run=False).findings if found.rule == "TCR201"]
+    assert len(split) == 1
+    reformat(tmp_path, "line-length=20")
+    assert len([f for f in check(["models/net.py"], run=False).findings if f.rule == "TCR201"]) == 2
+    assert new("models/net.py")[0] == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("u'a'", '"a"', True),
+        ("'a' 'b'", "'ab'", True),
+        ("f'a{x}' 'b'", 'f"a{x}b"', True),
+        ("0XfF + 1_0", "255 + 10", True),
+        ("f((x), *(y),)", "f(x,*y)", True),
+        ("if x:\n  y", "if (x): z", True),
+        ("@d\ndef f(x): y", "@d\ndef f(\n  x,\n): z", True),
+        ("x - y", "y - x", False),
+        ("f(x)", "f(x, None)", False),
+        ("f(None)", "f('None')", False),
+        ("f(x=1)", "f(y=1)", False),
+        ("x[0]", "x['0']", False),
+        ("f'a{x}'", "f'a{x!r}'", False),
+        ("if x: y", "while x: y", False),
+    ],
+)
+def test_what_a_piece_of_code_is(one: str, other: str, same: bool) -> None:
+    assert (spelled(ast.parse(one).body[0]) == spelled(ast.parse(other).body[0])) is same
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        NET.replace("x.sum() > 0", "((x.sum())>0x0)"),
+        NET.replace("x.sum() > 0:", "x.sum() > 0:  # why"),
+        NET.replace(
+            "x.max().item() + y.min().item()", "(\n    x.max()\n    .item()\n    + y.min().item(\n    ))"
+        ),
+    ],
+)
+def test_layout_and_spelling_are_no_part_of_a_finding(project: Path, changed: str) -> None:
+    (project / "net.py").write_text("import os\n" + changed)
+    assert new()[0] == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "lines"),
+    [
+        (NET.replace("x.sum() > 0", "x.sum() > 1"), [6]),
+        (NET.replace("x * z", "x.max().item() + x * z"), [9]),  # equal code: the last of them is the new one
+        (
+            NET.replace("y.min().item()", "x.min().item()"),
+            [8],
+        ),  # the line's first is known, its second is not
+        (NET.replace("Net", "Renamed"), [6, 8]),
+    ],
+)
+def test_what_is_new_is_told_and_fails(project: Path, changed: str, lines: list[int]) -> None:
+    (project / "net.py").write_text(changed)
+    assert [found.line for found in new()[0]] == lines
+    assert run("--baseline", "known.json") == 1
+
+
+def test_a_renamed_file_holds_other_findings(project: Path) -> None:
+    (project / "net.py").rename(project / "renamed.py")
+    found, said = new()
+    assert {f.path for f in found} == {"renamed.py"}
+    assert said.gone == 3
+
+
+def test_the_exit_and_the_outputs_are_of_what_is_new(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("net.py", "other.py") == 1
+    capsys.readouterr()
+    assert run("--baseline", "known.json") == 0
+    out = capsys.readouterr().out
+    assert "TCR" not in out
+    assert "4 findings known from known.json" in " ".join(out.split())
+    assert run("--baseline", "known.json", "--output-format", "markdown") == 0
+    assert "4 findings known from" in capsys.readouterr().out
+    (project / "bad.py").write_text("def f(:\n")
+    assert run("--baseline", "known.json") == 2
+    assert run("--write-baseline", "again.json") == 2
+    assert (project / "again.json").read_bytes() == (project / "known.json").read_bytes()
+
+
+def test_the_file_is_stable_and_one_line_is_one_finding(project: Path) -> None:
+    text = (project / "known.json").read_text()
+    assert run("--write-baseline", "known.json", "other.py", "net.py") == 0
+    assert (project / "known.json").read_text() == text
+    (project / "net.py").write_text("\n\n" + NET)
+    assert run("--write-baseline", "known.json") == 0
+    assert (project / "known.json").read_text() == text
+    data = json.loads(text)
+    assert data["tcready_baseline"] == 1
+    assert [entry["path"] for entry in data["findings"]] == ["net.py"] * 3 + ["other.py"] * 3
+    assert all(json.dumps(entry) in text.splitlines()[n + 3] for n, entry in enumerate(data["findings"]))
+    assert narrow.parsed(text, "") == narrow.parsed(narrow.written(narrow.parsed(text, "")), "")
+    assert narrow.parsed(narrow.written(()), "") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "--write-baseline bad.json"),
+        ("{", "bad.json"),
+        ("[" * 100_000, "bad.json"),
+        ("[]", "tcready_baseline"),
+        ('{"tcready_baseline": 2, "findings": []}', "newer tcready"),
+        ('{"tcready_baseline": 1}', "findings"),
+        ('{"tcready_baseline": 1, "findings": [{"path": "a.py"}]}', "entry 1"),
+        (b"\xff\xfe", "bad.json"),
+    ],
+)
+def test_a_file_that_is_no_baseline_is_one_line_and_exit_2(
+    project: Path, capsys: pytest.CaptureFixture[str], text: str | bytes | None, words: str
+) -> None:
+    if text is not None:
+        (project / "bad.json").write_bytes(text.encode() if isinstance(text, str) else text)
+    assert run("--baseline", "bad.json") == 2
+    told = capsys.readouterr()
+    assert (told.out, len(told.err.splitlines())) == ("", 1)
+    assert words in told.err
+    assert "bad.json" in told.err
+
+
+def test_gone_are_entries_that_this_check_could_have_told_of(project: Path) -> None:
+    mended = NET.replace("x.sum() > 0", "self.training")
+    (project / "net.py").write_text(mended)
+    assert new()[1].gone == 1
+    assert new("net.py")[1].gone == 1
+    assert new("other.py")[1].gone == 0, "another file"
+    assert new("net.py::Net")[1].gone == 0, "a part of the file"
+    assert new(ignore=["tcr1"])[1].gone == 0
+    assert new(select=["TCR2"])[1].gone == 0
+    (project / "net.py").write_text("def f(:\n")
+    assert new()[1].gone == 0, "it could not be read"
+    (project / "net.py").unlink()
+    assert new()[1].gone == 3
+    assert new("other.py")[1].gone == 0
+
+
+def test_written_anew_over_some_files_a_baseline_keeps_the_others(project: Path) -> None:
+    (project / "net.py").write_text(NET.replace("x.sum() > 0", "x.sum() > 1"))
+    before = narrow.parsed((project / "known.json").read_text(), "")
+    assert run("--baseline", "known.json", "--write-baseline", "known.json", "net.py") == 0
+    after = narrow.parsed((project / "known.json").read_text(), "")
+    assert {e for e in before if e.path == "other.py"} == {e for e in after if e.path == "other.py"}
+    assert len(before) == len(after)
+    assert new() == ((), Narrowed("known.json", known=4))
+
+
+def test_a_file_to_write_is_refused_before_anything_is_read(project: Path) -> None:
+    assert run("--write-baseline", "absent/known.json") == 2
+    assert run("--write-baseline", "same.json", "-o", "same.json") == 2
+    assert not (project / "same.json").exists()
+
+
+# What only a run showed
+
+
+def _seen(text: str, *lines: int, slug: str = "Unsupported: thing") -> Report:
+    site = BreakSite("net.py", 6, "Net.forward", slug, "GB0001", 1, "own", ())
+    run = Observation(
+        target="net.py::Net",
+        convention=None,
+        mode="infer",
+        stages=(Stage("parse", "pass", ""), Stage("capture", "pass", "")),
+        environment={},
+        break_sites=tuple(dataclasses.replace(site, line=line) for line in lines),
+    )
+    source = SourceText("net.py", "0" * 64, text)
+    return merge(StaticResult((), (), (source,), (), (), {}), [run], (), Tool("tcready", "0"))
+
+
+def test_what_only_a_run_showed_survives_reformatting_too(tmp_path: Path) -> None:
+    one = NET.replace("x = x + 1", 'thing(x, {"a": 1}, [x, y])')
+    (tmp_path / "net.py").write_text(one)
+    reformat(tmp_path, "line-length=20", "format.quote-style='single'")
+    many = (tmp_path / "net.py").read_text()
+    line = next(n for n, text in enumerate(many.splitlines(), 1) if "'a'" in text)
+    assert line > 8
+    known = narrow.entries(_seen(one, 7))
+    moved = narrow.without_known(_seen(many, line), known, "known.json", lambda _: True)
+    assert (moved.findings, moved.narrowed) == ((), Narrowed("known.json", known=1))
+    other = narrow.without_known(_seen(many, line, slug="Other: thing"), known, "known.json", lambda _: True)
+    assert len(other.findings) == 1
+    assert other.narrowed == Narrowed("known.json", gone=1)
+
+
+def test_a_baseline_hides_findings_and_never_the_verdict() -> None:
+    report = _seen(NET, 6)
+    narrowed = narrow.without_known(report, narrow.entries(report), "known.json", lambda _: True)
+    assert (len(report.findings), narrowed.findings) == (1, ())
+    assert narrowed.targets == report.targets
+    assert (report.targets[0].verdict, len(report.targets[0].break_sites)) == ("not_ready", 1)
+
+
+def test_parsed_names_the_file() -> None:
+    with pytest.raises(TcreadyError, match=r"some/file\.json"):
+        narrow.parsed("null", "some/file.json")
+
+
+def test_under_pre_commit_files_that_are_not_named_are_not_gone(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pre_commit")
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("PRE_COMMIT_HOME", str(project / ".pre-commit"))
+    hook = {
+        "id": "tcready",
+        "name": "tcready",
+        "language": "system",
+        "entry": f"{sys.executable} -m tcready check --no-run",
+        "args": ["--baseline", "known.json"],
+        "types": ["python"],
+        "verbose": True,
+    }
+    config = {"repos": [{"repo": "local", "hooks": [hook]}]}
+    (project / ".pre-commit-config.yaml").write_text(json.dumps(config))  # JSON is YAML
+    subprocess.run(["git", "init", "-q"], check=True)
+
+    def commit(text: str) -> tuple[int, str]:
+        (project / "net.py").write_text(text)
+        subprocess.run(["git", "add", "net.py", ".pre-commit-config.yaml"], check=True)
+        done = subprocess.run([sys.executable, "-m", "pre_commit", "run"], capture_output=True, text=True)
+        return done.returncode, " ".join(done.stdout.split())
+
+    code, told = commit(f"\n\n{NET}")
+    assert (code, "2 findings known from known.json." in told) == (0, True), told
+    code, told = commit(NET.replace("x.sum() > 0", "x.sum() > 1"))
+    assert (code, "1 entry of it gone" in told) == (1, True), told
