@@ -70,7 +70,7 @@ def test_the_exit_says_what_was_found(project: Path, arguments: list[str], code:
 def test_a_file_that_cannot_be_parsed_beats_findings_and_hides_none(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (project / "bad.py").write_text("def f(:\n")
+    (project / "bad.py").write_text("import torch\ndef f(:\n")
     assert run("check", "--no-run", "--exit-zero", ".") == 2
     out = capsys.readouterr().out
     assert "breaks.py:6" in out

@@ -78,7 +78,7 @@ def stage(this: Run, call: Call, reason: Callable[[BaseException], str]) -> None
         return
     try:
         # Beside the state file, so that the launcher clears it away even if this process dies.
-        room = os.path.dirname(os.path.abspath(journal.state_path))
+        room = os.path.dirname(os.path.abspath(journal.state_path)) if journal.state_path else None
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix=PREFIX, dir=room, ignore_cleanup_errors=True)
