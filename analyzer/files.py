@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -15,39 +16,41 @@ def write(path: str, text: str) -> None:
 
     Raises TcreadyError where it cannot be written.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        _write_through(path, text)
-        return
+    data = text.encode("utf-8", "backslashreplace")
     try:
-        handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb") as file:
+                file.write(data)
+            return
+        target = Path(os.path.realpath(path))
+        partial = staged(target, data)
+        try:
+            os.replace(partial, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
+            raise
     except OSError as error:
         raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
+
+
+def staged(target: Path, data: bytes) -> str:
+    """A file beside `target`, ready to take its place, with the permissions that `target` has or would get."""
+    handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
         os.chmod(partial, _mode(target))
-        os.replace(partial, target)
-    except BaseException as error:
+    except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(partial)
-        if isinstance(error, OSError):
-            raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
         raise
-
-
-def _write_through(path: str, text: str) -> None:
-    try:
-        with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
-    except OSError as error:
-        raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
+    return partial
 
 
 def _mode(target: Path) -> int:
-    """The permissions the file has, or those a new file would get."""
     if target.exists():
-        return target.stat().st_mode & 0o777
+        return stat.S_IMODE(target.stat().st_mode)
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask

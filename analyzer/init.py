@@ -11,12 +11,12 @@ import difflib
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tcready import project
+from tcready.files import staged
 from tcready.schema import TcreadyError
 
 HOOKS = ".pre-commit-config.yaml"
@@ -105,13 +105,13 @@ def plan(root: Path) -> Plan:
 
 def write(additions: Sequence[Addition]) -> None:
     """Writes all of them, or none. Raises TcreadyError where one cannot be written, or changed in the meantime."""
-    staged: list[tuple[Addition, Path, str]] = []
+    waiting: list[tuple[Addition, Path, str]] = []
     replaced: list[tuple[Addition, Path]] = []
     try:
         for each in additions:
             target = Path(os.path.realpath(each.path))
-            staged.append((each, target, _stage(target, each.after)))
-        for each, target, partial in staged:
+            waiting.append((each, target, staged(target, each.after)))
+        for each, target, partial in waiting:
             if _contents(each.path) != each.before:
                 raise TcreadyError(f"{each.path.name} was changed meanwhile: nothing was written")
             os.replace(partial, target)
@@ -124,23 +124,9 @@ def write(additions: Sequence[Addition]) -> None:
             raise TcreadyError(f"cannot write {names}: {error.strerror}") from None
         raise
     finally:
-        for _, _, partial in staged:
+        for _, _, partial in waiting:
             with contextlib.suppress(OSError):
                 os.unlink(partial)
-
-
-def _stage(target: Path, data: bytes) -> str:
-    """A file beside `target`, ready to take its place."""
-    handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(partial, _mode(target))
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-        raise
-    return partial
 
 
 def _put_back(target: Path, before: bytes | None) -> None:
@@ -148,16 +134,7 @@ def _put_back(target: Path, before: bytes | None) -> None:
         if before is None:
             target.unlink()
         else:
-            os.replace(_stage(target, before), target)
-
-
-def _mode(target: Path) -> int:
-    """The permissions the file has, or those a new file would get."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+            os.replace(staged(target, before), target)
 
 
 def _contents(path: Path) -> bytes | None:
