@@ -89,6 +89,7 @@ class ActionView:
     """One change to make, and every place it is due."""
 
     advice: str
+    """What the rule says to write instead; where no rule speaks, Dynamo's hints, if it gave any."""
     rule: RuleText | None
     items: tuple[FindingView, ...]
     statuses: str
@@ -329,19 +330,20 @@ def _actions(loud: Iterable[FindingView]) -> tuple[ActionView, ...]:
     grouped: dict[tuple[str, str], list[FindingView]] = {}
     for item in loud:
         if item.finding.effect != "intent" and item.finding.status != "not_observed":
-            advice = item.rule.instead if item.rule else item.finding.message
-            grouped.setdefault((item.finding.rule or "", advice), []).append(item)
-    actions = [_action(advice, items) for (_, advice), items in grouped.items()]
-    return tuple(sorted(actions, key=_urgency))
+            key = (item.rule.code, "") if item.rule else ("", item.finding.message)
+            grouped.setdefault(key, []).append(item)
+    return tuple(sorted(map(_action, grouped.values()), key=_urgency))
 
 
-def _action(advice: str, items: Sequence[FindingView]) -> ActionView:
+def _action(items: Sequence[FindingView]) -> ActionView:
     # findings on one line share what the break there costs
     costs = {(item.finding.path, item.finding.line): item.finding.cost or {} for item in items}
     fixes = (item.finding.fix for item in items)
+    rule = items[0].rule
+    hints = dict.fromkeys(hint for item in items for _, site in item.shown.sites for hint in site.hints)
     return ActionView(
-        advice=advice,
-        rule=items[0].rule,
+        advice=rule.instead if rule else "\n".join(f"Dynamo's hint: {hint}" for hint in hints),
+        rule=rule,
         items=tuple(items),
         statuses=view.status_counts(item.finding for item in items),
         operations=sum(int(cost.get("operations", 0)) for cost in costs.values()),
