@@ -249,9 +249,11 @@ def check(
         if baseline is not None:
             report = narrow.without_known(report, known_before, baseline, asked_again)
     if changed is not None and diff_base is not None:
-        from tcready import narrow
+        from tcready import git, narrow
 
         commit, lines = changed
+        unseen = git.unwatched(base, {finding.path for finding in report.findings})
+        lines = {**{path: [(1, sys.maxsize)] for path in unseen}, **lines}
         report = narrow.on_changed_lines(report, lines, diff_base, commit)
     return _at_its_commit(report, base) if checkout else report
 
@@ -712,7 +714,7 @@ def _due(
             table = next((table for table in found if table.target == named), None)
             yield _Due(named, f"inputs from {inputs}", asked, table=table)
         elif told := [table for table in found if table.inputs]:
-            yield from (_Due(t.target, f"inputs from {t.inputs}", asked, table=t) for t in told)
+            yield from (_told(table, root, asked=asked) for table in told)
         else:
             table = found[0] if len(found) == 1 else None
             due = _by_convention(table.target if table else target, root, asked=asked)
@@ -753,8 +755,8 @@ def _due_in_folder(
 ) -> Iterator[_Due]:
     """Each target in the folder that the project tells of, and each other file with a model that gives its inputs."""
     base = root / folder
-    told = [table for table in project.inside(folder, tables, root) if table.inputs]
-    yield from (_Due(t.target, f"inputs from {t.inputs}", asked=True, table=t) for t in told)
+    told = project.inside(folder, tables, root)
+    yield from (_told(table, root, asked=True) for table in told)
     files = dict.fromkeys(target.target.partition("::")[0] for target in static.targets)
     inside = [name for name in files if (root / name).is_relative_to(base)]
     spoken = {os.path.realpath(root / table.target.partition("::")[0]) for table in told}
@@ -767,6 +769,16 @@ def _due_in_folder(
         )
         yield _Due(folder, "", asked=True, impossible=why)
     yield from found
+
+
+def _told(table: project.Configured, root: Path, *, asked: bool) -> _Due:
+    """The run of a target that the project tells of, with the inputs that it, or else its file, gives."""
+    if table.inputs:
+        return _Due(table.target, f"inputs from {table.inputs}", asked, table=table)
+    due = _by_convention(table.target, root, asked=asked)
+    if due is not None:
+        return dataclasses.replace(due, table=table)
+    return _Due(table.target, "made-up inputs", asked, table=table, synthesise=True)
 
 
 def _by_convention(target: str, root: Path, *, asked: bool) -> _Due | None:

@@ -125,7 +125,7 @@ def _per_file(
             said, colon, code = piece.rpartition(":")
             glob = said if colon else glob
             if not glob or not code:
-                why = f"{value}: write GLOB:CODES, as in tests/*:TCR3,TCR6"
+                why = f"{value}: write GLOB:CODES, as in tests/*:TCR3,TCR5"
                 raise click.BadParameter(why, context, parameter)
             found[glob] = (*found.get(glob, ()), code)
     return found

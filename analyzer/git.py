@@ -15,13 +15,15 @@ from tcready.schema import Checkout, TcreadyError, display_path
 SECONDS = 20
 """After which a git that does not answer counts as none."""
 _REMOTE = re.compile(
-    r"(?:(?:https?|ssh|git)://)?(?:[^@/\s]+@)?(?P<host>[\w.-]+)(?::\d+/|[:/])/*(?P<path>[^\s?#]+)"
+    r"(?:(?P<scheme>https?|ssh|git)://(?:[^@/\s]+@)?(?P<host>[\w.-]+)(?P<port>:\d+)?/|(?:[^@/\s:]+@)?(?P<short>[\w.-]+):(?![/\\]))"
+    r"(?P<path>[^\s?#]+)"
 )
+"""A remote as an address, or as `host:path`; an absolute path on a host is no page."""
 _HUNK = re.compile(r"@@ -\d+(?:,(?P<old>\d+))? \+(?P<at>\d+)(?:,(?P<new>\d+))? @@")
 _ESCAPE = re.compile(r"\\([0-7]{3}|.)")
 _SPELLED = {"a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r"}
 _PATCH = (
-    "diff --unified=0 --inter-hunk-context=0 --find-renames --src-prefix=a/ --dst-prefix=b/ --submodule=short "
+    "diff --text --unified=0 --inter-hunk-context=0 --find-renames --src-prefix=a/ --dst-prefix=b/ --submodule=short "
     "--no-color --no-ext-diff --no-textconv --no-relative"
 )
 """Whatever the user's configuration says of diffs."""
@@ -62,12 +64,13 @@ def _link(remote: str, commit: str, prefix: str) -> str | None:
     found = _REMOTE.fullmatch(remote)
     if found is None:
         return None
-    host, path = found["host"], found["path"].removesuffix("/").removesuffix(".git")
+    host, path = found["host"] or found["short"], found["path"].strip("/").removesuffix(".git")
+    port = (found["port"] or "") if (found["scheme"] or "").startswith("http") else ""
     begins = next((begin for word, begin in _LINES.items() if word in host.split(".")), None)
     if begins is None:
         return None
     there = quote(prefix).replace("{", "%7B").replace("}", "%7D")
-    return f"https://{host}/{quote(path)}/{begins.format(commit)}{there}{{path}}#L{{line}}"
+    return f"https://{host}{port}/{quote(path)}/{begins.format(commit)}{there}{{path}}#L{{line}}"
 
 
 def changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[int, int]]]]:
@@ -98,6 +101,18 @@ def changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[
     for name, lines in (*_hunks(patch), *whole):
         found.setdefault(display_path(os.path.join(folder, name), str(root)), []).append(lines)
     return commit, found
+
+
+def unwatched(root: Path, paths: Iterable[str]) -> set[str]:
+    """Those of `paths`, relative to `root`, of whose lines git tells nothing though it does not ignore them: files of
+    another repository inside of this one, and those that it was told not to look at."""
+    asked = {path for path in paths if not os.path.isabs(path) and (root / path).is_file()}
+    if not asked:
+        return asked
+    known = ask(root, "ls-files", "-v", "-z", "--", *sorted(asked)) or ""
+    ignored = ask(root, "ls-files", "-o", "-i", "--exclude-standard", "-z", "--", *sorted(asked)) or ""
+    looked_at = {entry[2:] for entry in known.split("\0") if entry.startswith("H ")}
+    return asked - looked_at - {*ignored.split("\0")}
 
 
 def _hunks(patch: str) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -25,7 +25,7 @@ TABLE = """\
 # What `tcready check` takes where the command line says nothing; `tcready check --show-settings` tells what holds.
 fail-on = "warning"  # exit 1 at this level and above: error, warning or note
 # select = ["TCR1", "TCR2"]  # only these rules; `tcready rules` lists them
-# ignore = ["TCR6"]
+# ignore = ["TCR5"]
 # exclude = ["third_party"]  # globs of files and folders to pass by
 # per-file-ignores = { "tests/**" = ["TCR3"] }
 # torch-version = "2.11"  # predict for this torch instead of the installed one

@@ -367,15 +367,13 @@ def _distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     alike: dict[Key, list[Finding]] = defaultdict(list)
     for finding in sorted(findings, key=lambda f: (sure.index(f.confidence), f.column, f.fingerprint)):
         alike[_key(finding)].append(finding)
-    return tuple(
-        best if not others else dataclasses.replace(best, also=_others(best, others))
-        for best, *others in alike.values()
-    )
+    return tuple(best if not others else _for_all(best, others) for best, *others in alike.values())
 
 
-def _others(best: Finding, others: Iterable[Finding]) -> tuple[str, ...]:
-    prints = (print_ for each in (best, *others) for print_ in (each.fingerprint, *each.also))
-    return tuple(sorted({*prints} - {best.fingerprint}))
+def _for_all(best: Finding, others: Sequence[Finding]) -> Finding:
+    prints = {print_ for each in (best, *others) for print_ in (each.fingerprint, *each.also)}
+    until = max(last for each in (best, *others) for last in (each.end_line, each.also_until or 0))
+    return dataclasses.replace(best, also=tuple(sorted(prints - {best.fingerprint})), also_until=until)
 
 
 # What the runs say of the findings

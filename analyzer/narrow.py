@@ -112,7 +112,8 @@ def on_changed_lines(report: Report, changed: Lines, named: str, commit: str) ->
 
 
 def _touched(found: Finding, changed: Lines) -> bool:
-    return any(first <= found.end_line and found.line <= last for first, last in changed.get(found.path, ()))
+    end = max(found.end_line, found.also_until or 0)
+    return any(first <= end and found.line <= last for first, last in changed.get(found.path, ()))
 
 
 def _with(report: Report, findings: tuple[Finding, ...], said: Narrowed) -> Report:

@@ -84,10 +84,17 @@ def matching(told: str, tables: tuple[Configured, ...], root: Path) -> tuple[Con
 
 
 def inside(folder: str, tables: tuple[Configured, ...], root: Path) -> tuple[Configured, ...]:
-    """The tables whose files lie in `folder`."""
+    """The tables whose files lie in `folder`; for `root` itself those of `pkg.mod::Name` as well."""
     base = os.path.realpath(root / folder)
-    files = [(table, os.path.realpath(root / table.target.partition("::")[0])) for table in tables]
-    return tuple(table for table, path in files if path.endswith(".py") and Path(path).is_relative_to(base))
+    whole = base == os.path.realpath(root)
+
+    def lies_there(table: Configured) -> bool:
+        path = table.target.partition("::")[0]
+        if not path.endswith(".py"):
+            return whole
+        return Path(os.path.realpath(root / path)).is_relative_to(base)
+
+    return tuple(filter(lies_there, tables))
 
 
 def _speaks_of(target: str, told: str, root: Path) -> bool:

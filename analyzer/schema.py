@@ -215,6 +215,8 @@ class Finding:
     """The modes in which the static pass finds it, where it was asked about both; empty where about one."""
     also: tuple[str, ...] = ()
     """Fingerprints of what else is found of the same kind on this line: this finding is told for them too."""
+    also_until: int | None = None
+    """The last line of their spans; None where it is told for itself alone."""
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,7 @@ def defaults(command: click.Command, root: Path) -> dict[str, Any]:
                 f"{project.FILE}: [{project.TABLE}] {key} = {_written(given)}: it takes {_takes(options[key])}"
             )
         found[options[key].name or key] = read
+    project.configured(root)  # a mistake in a target's table is told whether or not anything is to run
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcready.reports.paths import without_absolute_paths
+from tcready.reports.paths import outside, without_absolute_paths
 from tcready.reports.view import code_of, heaviest_first, listed
 from tcready.schema import Finding, Level, Report
 
@@ -12,8 +12,8 @@ COMMAND: dict[Level, str] = {"error": "error", "warning": "warning", "note": "no
 def render(report: Report, *, third_party: bool = False) -> str:
     """Files that could not be read, runs that failed, then the findings, the heaviest first; GitHub shows ten a kind.
 
-    Findings in installed packages are left out unless `third_party`; then they are told without a place: their
-    files are in no diff.
+    Findings in installed packages are left out unless `third_party`. They, and what stands outside of the working
+    folder, are told without a place: their files are in no diff.
     """
     shown = without_absolute_paths(report)
     lines = [f"::error file={_property(item.path)}::{_data(item.reason)}" for item in shown.skipped]
@@ -23,13 +23,17 @@ def render(report: Report, *, third_party: bool = False) -> str:
         for stage in target.stages
         if stage.state == "fail" and target.verdict == "unknown"
     ]
-    lines += [_command(finding) for finding in heaviest_first(listed(shown, third_party))]
+    elsewhere = outside(report)
+    lines += [
+        _command(finding, finding.origin == "own" and finding.path not in elsewhere)
+        for finding in heaviest_first(listed(shown, third_party))
+    ]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _command(finding: Finding) -> str:
+def _command(finding: Finding, placed: bool) -> str:
     said = f"{_data(finding.message)} ({finding.status.replace('_', ' ')})"
-    if finding.origin == "third_party":
+    if not placed:
         title = _property(f"{code_of(finding)} {finding.name}")
         return f"::{COMMAND[finding.level]} title={title}::{_data(finding.path)}:{finding.line}: {said}"
     place = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from tcready.reports.paths import without_absolute_paths
-from tcready.reports.view import code_of, listed
+from tcready.reports.paths import outside, without_absolute_paths
+from tcready.reports.view import code_of, listed, visible
 from tcready.schema import Level, Report
 
 SEVERITY: dict[Level, str] = {"error": "major", "warning": "minor", "note": "info"}
@@ -15,12 +15,15 @@ SEVERITY: dict[Level, str] = {"error": "major", "warning": "minor", "note": "inf
 def render(report: Report, *, third_party: bool = False) -> str:
     """A JSON list with one entry a finding; fingerprints are unique, as GitLab asks.
 
-    Findings in installed packages are left out unless `third_party`: their files are in no diff.
+    Findings in installed packages are left out unless `third_party`: their files are in no diff. Those outside of the
+    working folder always are: GitLab knows files by their path in the repository alone.
     """
-    shown = without_absolute_paths(report)
+    shown, elsewhere = without_absolute_paths(report), outside(report)
     times: Counter[str] = Counter()
     entries = []
     for finding in listed(shown, third_party):
+        if finding.path in elsewhere:
+            continue
         times[finding.fingerprint] += 1
         again = times[finding.fingerprint]
         entries.append(
@@ -30,7 +33,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
                 "fingerprint": finding.fingerprint + (f"-{again}" if again > 1 else ""),
                 "severity": SEVERITY[finding.level],
                 "location": {
-                    "path": finding.path,
+                    "path": visible(finding.path),  # a name may hold bytes that are no text
                     "lines": {"begin": finding.line, "end": finding.end_line},
                 },
             }

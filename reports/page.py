@@ -198,7 +198,9 @@ class Page:
         checkout = self.report.checkout
         if checkout is None or checkout.link is None or path not in checkout.files:
             return ""
-        return checkout.link.replace("{path}", quote(path)).replace("{line}", str(line))
+        return checkout.link.replace("{path}", quote(path, errors="surrogateescape")).replace(
+            "{line}", str(line)
+        )
 
     @property
     def ran(self) -> bool:

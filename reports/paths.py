@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tcready.schema import Report, as_json, from_json
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
-_NAMED = r"[^\s/\\:'\"<>`,;)]+"
-_IN_PROSE = re.compile(
-    r"(?:file://|(?<![\w:/.\\<~]))(?:/(?:[^\s/:'\"<>`]+/)+|[A-Za-z]:\\(?:[^\s\\:'\"<>`]+\\)+)(?=[^\s/\\])"
-)
+_ENDS = r"\s'\"<>`"
+_ADDRESS = rf"(?P<address>(?<![A-Za-z])(?!file:)[A-Za-z][A-Za-z0-9+.-]*://[^{_ENDS}]*)"
 _HOMES = re.compile(
-    rf"(?<![\w:/.\\<~])(?:/(?:home|Users)/{_NAMED}|/root|[A-Za-z]:\\Users\\{_NAMED})[/\\]?(?=[\s'\"<>`,;)]|$)"
+    rf"{_ADDRESS}|(?:/(?:home|Users)/[^/\\:,;){_ENDS}]+|(?<![\w./)\]-])/root(?![\w.-])"
+    rf"|[A-Za-z]:[\\/]Users[\\/][^/\\:,;){_ENDS}]+)(?:[\\/](?=[,;){_ENDS}]|$))?"
 )
-"""Where people's own folders stand; the name of one is a person's."""
-_VERBATIM = frozenset({"text", "summary", "why", "instead", "before", "after"})
-"""A source's text and a rule's page are shown as they were written."""
+"""Where people's own folders stand, whatever stands before; the name of one is a person's."""
+_IN_PROSE = re.compile(
+    rf"{_ADDRESS}|(?:file://|(?<![\w:/.\\<)\]~]))"
+    rf"(?:(?:[A-Za-z]:|~)?/(?:[^/:{_ENDS}]+/)+|~/|(?:[A-Za-z]:|\\|~)\\(?:[^\\:{_ENDS}]+\\)*)(?=[^\s/\\])"
+)
+"""Folders in front of a file's name. The address of a page is neither."""
+_VERBATIM = frozenset({"text", "summary", "why", "instead", "before", "after", "commit", "link"})
+"""A source's text and a rule's page are shown as they were written, and the address of a commit is one."""
+_CODE = ("static: ",)
+"""How text begins that quotes the source, where a slash divides."""
 
 
 def is_absolute(path: str) -> bool:
@@ -33,13 +39,7 @@ def without_absolute_paths(report: Report) -> Report:
     a traceback) lose their folders too.
     """
     data = as_json(report)
-    found = sorted(set(_paths(data)))
-    taken = {path for path in found if not is_absolute(path)}
-    names: dict[str, str] = {}
-    for path in found:
-        if is_absolute(path):
-            names[path] = _free_name(re.split(r"[\\/]", path.rstrip("\\/"))[-1], taken)
-            taken.add(names[path])
+    names = _names(data)
     longest_first = sorted(names, key=lambda path: (-len(path), path))
 
     def shorten(text: str, key: str) -> str:
@@ -48,9 +48,32 @@ def without_absolute_paths(report: Report) -> Report:
         for path in longest_first:
             if path in text:
                 text = text.replace(path, names[path])
-        return text if key in ("diff", "code") else _IN_PROSE.sub("", _HOMES.sub("~", text))
+        if key in ("diff", "code") or text.startswith(_CODE):
+            return text
+        return _IN_PROSE.sub(_but_addresses(""), _HOMES.sub(_but_addresses("~"), text))
 
     return from_json(Report, _each_string(data, shorten))
+
+
+def outside(report: Report) -> frozenset[str]:
+    """The names that `without_absolute_paths` gives to files that are not below the working folder."""
+    return frozenset(_names(as_json(report)).values())
+
+
+def _names(data: Any) -> dict[str, str]:
+    """Each absolute path with the name that stands for it."""
+    found = sorted(set(_paths(data)))
+    taken = {path for path in found if not is_absolute(path)}
+    names: dict[str, str] = {}
+    for path in found:
+        if is_absolute(path):
+            names[path] = _free_name(re.split(r"[\\/]", path.rstrip("\\/"))[-1], taken)
+            taken.add(names[path])
+    return names
+
+
+def _but_addresses(instead: str) -> Callable[[re.Match[str]], str]:
+    return lambda found: found["address"] or instead
 
 
 def _free_name(name: str, taken: set[str]) -> str:

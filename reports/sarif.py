@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from tcready.reports.paths import is_absolute, without_absolute_paths
+from tcready.reports.paths import outside, without_absolute_paths
 from tcready.reports.view import EFFECT_WORD, heaviest_first, listed, reflowed, rules_by_code
 from tcready.schema import Finding, Report, RuleText
 
@@ -24,7 +24,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
 
     Of more than 5,000 results the heaviest are kept, and the invocation says how many were left out.
     """
-    shown = without_absolute_paths(report)
+    shown, elsewhere = without_absolute_paths(report), outside(report)
     known = rules_by_code(shown)
     found = listed(shown, third_party)
     kept = heaviest_first(found)[:SHOWN]
@@ -51,7 +51,10 @@ def render(report: Report, *, third_party: bool = False) -> str:
                 ],
             }
         ],
-        "results": [_result(finding, index) for finding in kept],
+        "results": [
+            _result(finding, index, below=finding.origin == "own" and finding.path not in elsewhere)
+            for finding in kept
+        ],
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, sort_keys=True) + "\n"
@@ -87,7 +90,8 @@ def _rule(code: str, rule: RuleText | None, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
+def _result(finding: Finding, index: dict[str, int], *, below: bool) -> dict[str, Any]:
+    """`below`: whether its file is below the source root."""
     code = code_of_rule(finding)
     result: dict[str, Any] = {
         "ruleId": code,
@@ -97,7 +101,7 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": _artifact(finding),
+                    "artifactLocation": _artifact(finding.path, below),
                     "region": {
                         "startLine": finding.line,
                         "startColumn": finding.column,
@@ -119,16 +123,14 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
     }
     replacements = list(_replacements(finding.fix.diff or "")) if finding.fix is not None else []
     if finding.fix is not None and replacements:
-        change = {"artifactLocation": _artifact(finding), "replacements": replacements}
+        change = {"artifactLocation": _artifact(finding.path, below), "replacements": replacements}
         result["fixes"] = [{"description": {"text": finding.fix.title}, "artifactChanges": [change]}]
     return result
 
 
-def _artifact(finding: Finding) -> dict[str, str]:
-    """A file of an installed package, or outside of the working folder, is not below the source root."""
-    inside = finding.origin == "own" and not is_absolute(finding.path)
-    uri = quote(finding.path, errors="surrogateescape")  # a name may hold bytes that are no text
-    return {"uri": uri} | ({"uriBaseId": "%SRCROOT%"} if inside else {})
+def _artifact(path: str, below: bool) -> dict[str, str]:
+    uri = quote(path, errors="surrogateescape")  # a name may hold bytes that are no text
+    return {"uri": uri} | ({"uriBaseId": "%SRCROOT%"} if below else {})
 
 
 def _replacements(diff: str) -> Iterator[dict[str, Any]]:

@@ -217,3 +217,28 @@ def test_with_a_baseline_what_it_holds_is_left_out_first(git: Git) -> None:
     assert [found.line for found in report.findings] == [9]
     assert report.narrowed is not None
     assert (report.narrowed.known, report.narrowed.gone, report.narrowed.unchanged) == (1, 1, 0)
+
+
+def test_files_that_git_tells_nothing_of_count_as_changed(git: Git) -> None:
+    commit(git, net=NET, hidden=NET, skipped=NET, binary=NET)
+    Path(".gitattributes").write_text("binary.py binary\n")
+    git("update-index", "--assume-unchanged", "hidden.py")
+    git("update-index", "--skip-worktree", "skipped.py")
+    Path("nested").mkdir()
+    subprocess.run(["git", "init", "-q"], cwd="nested", check=True)
+    for name in ("nested/net", "hidden", "skipped", "binary"):
+        Path(f"{name}.py").write_text(NET.replace("> 0:", "> 1:"))
+    told = {finding.path for finding in check(["."], run=False, diff_base="HEAD").findings}
+    assert told == {"nested/net.py", "hidden.py", "skipped.py", "binary.py"}
+
+
+def test_a_finding_that_is_told_for_another_of_its_line_has_changed_with_that(git: Git) -> None:
+    text = (
+        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, a, b):\n"
+        "        return [torch.stack([a, b]).sum().item(), torch.stack([a, b]).max(\n            dim=0\n"
+        "        ).values.sum().item()]\n"
+    )
+    commit(git, net=text)
+    Path("net.py").write_text(text.replace("dim=0", "dim=1"))
+    report = check(["net.py"], run=False, diff_base="HEAD")
+    assert [finding.rule for finding in report.findings] == ["TCR201"]

@@ -62,6 +62,8 @@ def test_a_repository_without_a_commit_or_a_remote_is_no_error(tmp_path: Path) -
         ("https://github.com/a/b.git", "https://github.com/a/b/blob/c0/"),
         ("https://user:secret@github.com/a/b", "https://github.com/a/b/blob/c0/"),
         ("ssh://git@gitlab.example.org:2222/g/s/b.git", "https://gitlab.example.org/g/s/b/-/blob/c0/"),
+        ("https://gitlab.example.org:8443/g/b", "https://gitlab.example.org:8443/g/b/-/blob/c0/"),
+        ("ann@gitlab.local:/home/ann/b.git", None),
         ("git@bitbucket.org:a/b.git", None),
         ("/srv/git/github.git", None),
         ("file:///srv/github", None),

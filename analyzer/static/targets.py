@@ -98,6 +98,8 @@ def _is_ignored(name: str) -> bool:
 
 def _units(target: str, root: Path, exclude: Sequence[str]) -> Iterator[Unit]:
     place, _, name = target.partition("::")
+    if not place:
+        raise TcreadyError(f"{target!r} is no target: name a file, a folder, path.py::Name or pkg.mod::Name")
     if is_dotted(target):
         yield Unit(target, None, name)
         return

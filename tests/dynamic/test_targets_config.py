@@ -9,7 +9,7 @@ import pytest
 import torch
 from tcready.api import check
 from tcready.dynamic import RunRequest, observe
-from tcready.project import configured, matching
+from tcready.project import configured, inside, matching
 from tcready.reports.view import cases_sentence
 from tcready.schema import Observation, Report, TcreadyError
 
@@ -158,6 +158,8 @@ def test_tables_match_by_file_and_name(tmp_path: Path) -> None:
     assert names("m.py::B") == ["b"]
     assert names("pkg.m::A") == names("pkg.m") == ["c"]
     assert names("other.py") == []
+    assert [table.name for table in inside(".", tables, tmp_path)] == ["a", "b", "c"]
+    assert inside("sub", tables, tmp_path) == ()
     assert configured(tmp_path / "nowhere") == ()
 
 

@@ -182,3 +182,14 @@ def test_findings_in_packages_never_stand_on_a_line_of_the_diff() -> None:
     ]
     assert places
     assert all("uriBaseId" not in place for place in places)
+
+
+def test_a_file_outside_of_the_working_folder_is_none_of_the_repository() -> None:
+    made = dataclasses.replace(
+        sample("broken"),
+        findings=tuple(dataclasses.replace(f, path="/srv/other/model.py") for f in sample("broken").findings),
+    )
+    assert "file=model" not in render(made, "github")
+    assert json.loads(render(made, "gitlab")) == []
+    result = json.loads(render(made, "sarif"))["runs"][0]["results"][0]
+    assert "uriBaseId" not in result["locations"][0]["physicalLocation"]["artifactLocation"]

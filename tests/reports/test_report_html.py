@@ -304,6 +304,10 @@ def test_no_home_and_no_temporary_folder_is_named() -> None:
         r"in C:\Users\ann",
         "/tmp/tmpk3x/model.py was written",
         "at https://example.org/home/ann",
+        "g++ -I/home/ann/include -L/usr/lib; PATH=/usr/bin:/home/ann/bin",
+        "at file:///C:/Users/ann/x and C:/Users/ann/x",
+        r"on \\server\share\ann\x.py",
+        "static: `x.sum()/n/root > 0` is a tensor",
     )
     shown = without_absolute_paths(report(warnings=said)).warnings
     assert shown == (
@@ -314,6 +318,10 @@ def test_no_home_and_no_temporary_folder_is_named() -> None:
         "in ~",
         "model.py was written",
         "at https://example.org/home/ann",
+        "g++ -I~/include -L/usr/lib; PATH=bin:~/bin",
+        "at x and x",
+        "on x.py",
+        "static: `x.sum()/n/root > 0` is a tensor",
     )
 
 
@@ -333,6 +341,9 @@ def test_lines_of_a_file_as_committed_link_to_their_commit() -> None:
     text = render(there, "html")
     assert '<a href="https://github.com/ann/net/blob/0123abcd/sub/model.py#L15" rel="noreferrer">' in text
     assert "The file at commit 0123abcd" in text
+    of_gitlab = "https://gitlab.com/ann/net-/-/blob/0123abcd/{path}#L{line}"
+    text = render(dataclasses.replace(there, checkout=Checkout("0123abcd", of_gitlab, ("model.py",))), "html")
+    assert '"https://gitlab.com/ann/net-/-/blob/0123abcd/model.py#L15"' in text
     changed = render(dataclasses.replace(broken(), checkout=Checkout("0123abcd", link)), "html")
     assert "blob/0123abcd/sub/model.py" not in changed
     assert "0123abcd, with changes in model.py" in changed
