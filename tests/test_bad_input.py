@@ -18,7 +18,7 @@ import pytest
 from fixture_markers import BROKEN, MODELS, ROOT
 from packaging.requirements import Requirement
 
-SECONDS = 40
+SECONDS = 30
 """Time limit of a run that hangs: enough to import torch on a busy machine of two cores."""
 
 
@@ -64,7 +64,7 @@ def _shown(path: Path) -> str:
         ("exits_at_import", "import", ["exit", "3"]),
         ("missing_import", "import", ["tcready_no_such_package"]),
         ("raises_in_forward", "eager", ["shapes cannot be multiplied"]),
-        ("hangs", "eager", ["40"]),
+        ("hangs", "eager", ["30"]),
         ("segfaults", "eager", ["SIGSEGV"]),
     ],
 )
