@@ -133,11 +133,11 @@ def _checked(given: dict[str, Any]) -> Options:
     for name, value in (("allow", options.allow), ("own", options.own)):
         _check_strings(name, value)
     tolerances = {"rtol": options.rtol, "atol": options.atol}
-    for name, value in tolerances.items():
-        if value is not None and not (_is_number(value) and value >= 0):
-            _fail(f"{name}={value!r}: expected a number from 0 on")
+    for name, tolerance in tolerances.items():
+        if tolerance is not None and not (_is_number(tolerance) and tolerance >= 0):
+            _fail(f"{name}={tolerance!r}: expected a number from 0 on")
     if (options.rtol is None) != (options.atol is None):
-        missing = next(name for name, value in tolerances.items() if value is None)
+        missing = next(name for name, tolerance in tolerances.items() if tolerance is None)
         _fail(f"{missing} is missing: give both rtol and atol, or neither")
     return options
 

@@ -95,7 +95,7 @@ def _definers(value: Any) -> tuple[Any, ...]:
 
 def _outermost(value: Any) -> Iterator[Any]:
     """`value`, but for a module whose class is torch's own those below it, down to the first that are not."""
-    owner = getattr(value, "__self__", None)
+    owner: Any = getattr(value, "__self__", None)
     module = owner if hasattr(owner, "named_children") else value
     if not hasattr(module, "named_children") or not _is_torchs(type(module)):
         yield value
