@@ -19,12 +19,12 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import pytest
 
 if TYPE_CHECKING:
-    from tcready.schema import BreakSite, Observation, Origin
+    from tcready.schema import BreakSite, Observation, Origin, SkippedFrame
 
 NAME = "compile_ready"
 
@@ -42,7 +42,7 @@ class Options:
     """`torch.compile(dynamic=...)`."""
     max_recompiles: int = 0
     """Functions that may be compiled again, counted once for each call in which they are."""
-    allow: str | Sequence[str] = ()
+    allow: str | Sequence[str] | None = ()
     """Breaks that do not fail: `GB0059`; `TCR301`, for all ids that the rule predicts; a glob of `file:line` or
     `file`, as `src/net.py:*`; or a part of the reason."""
     min_coverage: float | None = None
@@ -53,11 +53,12 @@ class Options:
     """The outputs must be those of eager code."""
     rtol: float | None = None
     atol: float | None = None
-    """Tolerances of parity; by default those of `torch.testing.assert_close` for the dtype."""
+    """Tolerances of parity, both or neither; by default those of `torch.testing.assert_close` for the dtype."""
     third_party: bool = False
     """Count what happens in installed packages too."""
-    own: str | Sequence[str] = ()
-    """Installed packages that count as own code; that of the module's class does anyway."""
+    own: str | Sequence[str] | None = ()
+    """Packages that count as own code though they are installed; that of the module's class does anyway, and so does
+    that of a module which one of torch's own (`nn.Sequential`) holds."""
 
 
 OPTIONS = {field.name: field for field in dataclasses.fields(Options)}
@@ -98,7 +99,7 @@ def _compile_ready(request: pytest.FixtureRequest) -> Callable[..., Observation]
     return compile_ready
 
 
-def _fail(text: str) -> None:
+def _fail(text: str) -> NoReturn:
     pytest.fail(f"{NAME}: {text}", pytrace=False)
 
 
@@ -122,9 +123,42 @@ def _checked(given: dict[str, Any]) -> Options:
         _fail(f"mode={options.mode!r}: expected 'infer' or 'train'")
     if not isinstance(options.also, (list, tuple)):
         _fail(f"also is a {type(options.also).__name__}: expected a list of calls")
-    if options.min_coverage is not None and not 0 <= options.min_coverage <= 1:
+    if options.min_coverage is not None and not (
+        _is_number(options.min_coverage) and 0 <= options.min_coverage <= 1
+    ):
         _fail(f"min_coverage={options.min_coverage!r}: expected a share from 0 to 1")
+    number = options.max_recompiles
+    if not _is_number(number, int) or number < 0:
+        _fail(f"max_recompiles={number!r}: expected a whole number from 0 on")
+    for name, value in (("allow", options.allow), ("own", options.own)):
+        _check_strings(name, value)
+    tolerances = {"rtol": options.rtol, "atol": options.atol}
+    for name, tolerance in tolerances.items():
+        if tolerance is not None and not (_is_number(tolerance) and tolerance >= 0):
+            _fail(f"{name}={tolerance!r}: expected a number from 0 on")
+    if (options.rtol is None) != (options.atol is None):
+        missing = next(name for name, tolerance in tolerances.items() if tolerance is None)
+        _fail(f"{missing} is missing: give both rtol and atol, or neither")
     return options
+
+
+def _is_number(value: object, kinds: type | tuple[type, ...] = (int, float)) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _check_strings(name: str, value: object) -> None:
+    """Fails but for a string, a list of strings, or None for none; an empty one would match everything."""
+    if value is None or isinstance(value, str):
+        several: Iterable[object] = () if value is None else (value,)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        several = value
+    else:
+        _fail(f"{name}={value!r}: expected a string or a list of strings")
+    for item in several:
+        if not isinstance(item, str):
+            _fail(f"{name} holds {item!r}: expected a string or a list of strings")
+        elif not item.strip():
+            _fail(f"{name} holds an empty {'pattern' if name == 'allow' else 'name'}")
 
 
 def _judged(module: Callable[..., Any], calls: Sequence[Any], options: Options, root: str) -> Observation:
@@ -133,8 +167,8 @@ def _judged(module: Callable[..., Any], calls: Sequence[Any], options: Options, 
 
     __tracebackhide__ = True
     tolerance = None
-    if options.rtol is not None or options.atol is not None:
-        tolerance = (options.rtol or 0.0, options.atol or 0.0)
+    if options.rtol is not None and options.atol is not None:
+        tolerance = (options.rtol, options.atol)
     wrong = ""
     try:
         allowed = _Allowed(_several(options.allow))
@@ -160,8 +194,8 @@ def _judged(module: Callable[..., Any], calls: Sequence[Any], options: Options, 
     return seen
 
 
-def _several(value: str | Sequence[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
+def _several(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value or ())
 
 
 class _Allowed:
@@ -180,7 +214,7 @@ class _Allowed:
             )
         self.ids = {*patterns, *(gb_id for code in codes for gb_id in rules[code])}
 
-    def __call__(self, site: BreakSite) -> bool:
+    def __call__(self, site: BreakSite | SkippedFrame) -> bool:
         places = f"{site.path}:{site.line}", site.path
         return bool(self.ids.intersection(_ids(site))) or any(
             pattern in site.reason or any(fnmatch.fnmatchcase(place, pattern) for place in places)
@@ -188,8 +222,10 @@ class _Allowed:
         )
 
 
-def _ids(site: BreakSite) -> tuple[str, ...]:
-    return site.gb_ids or ((site.gb_id,) if site.gb_id else ())
+def _ids(site: BreakSite | SkippedFrame) -> tuple[str, ...]:
+    held: tuple[str, ...] = getattr(site, "gb_ids", ())
+    first: str | None = getattr(site, "gb_id", None)
+    return held or ((first,) if first else ())
 
 
 def _problems(seen: Observation, options: Options, allowed: _Allowed) -> Iterator[str]:
@@ -203,6 +239,9 @@ def _problems(seen: Observation, options: Options, allowed: _Allowed) -> Iterato
         told = ", ".join([*_ids(site)[:1], f"in {site.symbol}", *(s.case for s in sites if s.case)])
         whole = "" if site.action == "resume" else "; the rest of the function runs eagerly"
         yield f"{path}:{line}: {site.reason}{whole} ({told})"
+    given_up = dict(_given_up(seen, options, allowed))
+    for (path, line, symbol), reason in given_up.items():
+        yield f"{path}:{line}: {symbol} runs eagerly as a whole: {reason}"
     stages = {stage.stage: stage for stage in seen.stages}
     failed = next(
         (stages[name] for name in ("build", "eager", "capture") if stages[name].state != "pass"), None
@@ -222,8 +261,13 @@ def _problems(seen: Observation, options: Options, allowed: _Allowed) -> Iterato
                 "; ".join(event.reasons) or "no reason was logged"
             )
     share = seen.coverage.share if seen.coverage else 0.0
-    if not seen.graphs and not counted and not seen.break_sites:
-        yield "nothing was compiled: no operation of torch ran, or compilation is switched off"
+    if not seen.graphs and not counted and not given_up:
+        why = (
+            "what breaks is intended, allowed or in installed packages, and leaves no graph"
+            if seen.break_sites
+            else "no operation of torch ran, or compilation is switched off"
+        )
+        yield f"nothing was compiled: {why}"
     if options.min_coverage is not None and share < options.min_coverage:
         yield f"{share:.0%} of operations in graphs, below min_coverage={options.min_coverage:g}"
     if options.fullgraph and stages["fullgraph"].state != "pass":
@@ -256,6 +300,27 @@ def _breaks(seen: Observation, options: Options) -> Iterator[BreakSite]:
         intended = _ids(site) and INTENDED.issuperset(_ids(site))
         if _counts(site.origin, options) and not intended:
             yield site
+
+
+def _given_up(
+    seen: Observation, options: Options, allowed: _Allowed
+) -> Iterator[tuple[tuple[str, int, str], str]]:
+    """Own functions that Dynamo gave up as a whole for a break that is in no own line, and why."""
+    own = [site for site in seen.break_sites if _counts(site.origin, options)]
+    for frame in seen.skipped_frames:
+        if frame.benign or not _counts(frame.origin, options) or allowed(frame):
+            continue
+        behind = [
+            site
+            for site in seen.break_sites
+            for fate in site.frames
+            if (fate.path, fate.symbol) == (frame.path, frame.symbol) and fate.fate == "whole_frame"
+        ]
+        # An own break is judged by itself; where nothing names the function, any own one may be the reason.
+        if any(site in own for site in behind) or (own and not behind) or any(map(allowed, behind)):
+            continue
+        reason = f"{behind[0].path}:{behind[0].line}: {behind[0].reason}" if behind else frame.reason
+        yield (frame.path, frame.line, frame.symbol), reason
 
 
 def _uncounted(seen: Observation, options: Options) -> Iterator[str]:

@@ -50,6 +50,19 @@ class Intended(nn.Module):
         return self.inner(x + 1) + 1
 
 
+class Given(nn.Module):
+    def forward(self, x):
+        for _ in range(2):
+            x = thirdlib.noisy(x) + 1
+        return x
+
+
+class AllIntended(nn.Module):
+    @torch.compiler.disable
+    def forward(self, x):
+        return x + 1
+
+
 class Wrong(nn.Module):
     def forward(self, x):
         return x * 1.01 if torch.compiler.is_compiling() else x
@@ -65,14 +78,40 @@ class WrongInTurn(nn.Module):
         return x * 2 if torch.compiler.is_compiling() and self.calls > 1 else x
 """
 THIRD = """\
+from torch import nn
+
+
 def noisy(x):
     print("from a library")
     return x * 2
+
+
+class Noisy(nn.Module):
+    def forward(self, x):
+        return noisy(x)
+"""
+BESIDE = """\
+from torch import nn
+
+
+class Beside(nn.Module):
+    def forward(self, x):
+        print("a message")
+        return x * 2
+
+
+def function(x):
+    print("a message")
+    return x * 2
 """
 TESTS = """\
+import warnings
+
+import beside
 import pytest
+import thirdlib
 import torch
-from net import Broken, Clean, Foreign, Intended, Wrong, WrongInTurn
+from net import AllIntended, Broken, Clean, Foreign, Given, Intended, Wrong, WrongInTurn
 
 X = torch.randn(4, 8)
 Y = torch.randn(5, 8)
@@ -82,6 +121,8 @@ def test_leaves_everything_as_it_was(compile_ready):
     net, x = Clean(), X.clone()
     state = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     metrics = torch._dynamo.utils._compilation_metrics
+    torch._dynamo.utils.counters["frames"]["total"] = 41
+    counters = {name: dict(counter) for name, counter in torch._dynamo.utils.counters.items()}
     with torch.no_grad(), torch.compiler.set_stance("force_eager"), torch.random.fork_rng():
         torch.manual_seed(7)
         before = torch.get_rng_state()
@@ -89,6 +130,8 @@ def test_leaves_everything_as_it_was(compile_ready):
         assert torch.equal(before, torch.get_rng_state())
         assert not torch.is_grad_enabled()
     assert torch._dynamo.utils._compilation_metrics is metrics
+    after = {name: dict(counter) for name, counter in torch._dynamo.utils.counters.items() if counter}
+    assert after == counters
     assert net.training
     assert torch.equal(x, X)
     assert all(torch.equal(tensor, state[name]) for name, tensor in net.state_dict().items())
@@ -133,7 +176,7 @@ def test_wrong(compile_ready):
 
 
 def test_wrong_within_tolerance(compile_ready):
-    compile_ready(Wrong(), X, rtol=0.1)
+    compile_ready(Wrong(), X, rtol=0.1, atol=0)
     compile_ready(Wrong(), X, parity=False)
 
 
@@ -152,6 +195,34 @@ def test_foreign(compile_ready):
 
 def test_own_package(compile_ready):
     compile_ready(Foreign(), X, own="thirdlib")
+
+
+def test_own_package_in_a_wrapper(compile_ready):
+    compile_ready(torch.nn.Sequential(thirdlib.Noisy()), X)
+
+
+@pytest.mark.parametrize("module", [beside.Beside(), torch.nn.Sequential(beside.Beside()), beside.function])
+def test_beside(compile_ready, module):
+    compile_ready(module, X)
+
+
+def test_given_up(compile_ready):
+    compile_ready(torch.nn.Sequential(Given(), Clean()), X)
+
+
+def test_given_up_as_allowed(compile_ready):
+    compile_ready(torch.nn.Sequential(Given(), Clean()), X, allow="thirdlib/*", own=None)
+
+
+def test_all_intended(compile_ready):
+    compile_ready(AllIntended(), X)
+
+
+def test_script(compile_ready):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripted = torch.jit.trace(Clean().eval(), (X,))
+    compile_ready(scripted, X)
 
 
 def test_whole(compile_ready):
@@ -204,10 +275,31 @@ compile_ready: WrongInTurn is not ready for torch.compile
   parity: output 0: *(case call 2), called in turn""",
     "test_foreign": """\
 compile_ready: Foreign is not ready for torch.compile
-  thirdlib/__init__.py:2: Failed to trace builtin operator: *""",
+  thirdlib/__init__.py:5: Failed to trace builtin operator: *""",
     "test_own_package": """\
 compile_ready: Foreign is not ready for torch.compile
-  thirdlib/__init__.py:2: Failed to trace builtin operator: *""",
+  thirdlib/__init__.py:5: Failed to trace builtin operator: *""",
+    "test_own_package_in_a_wrapper": """\
+compile_ready: Sequential is not ready for torch.compile
+  thirdlib/__init__.py:5: Failed to trace builtin operator: *""",
+    "test_beside[module0]": """\
+compile_ready: Beside is not ready for torch.compile
+  beside/beside.py:6: Failed to trace builtin operator: *""",
+    "test_beside[module1]": """\
+compile_ready: Sequential is not ready for torch.compile
+  beside/beside.py:6: Failed to trace builtin operator: *""",
+    "test_beside[function]": """\
+compile_ready: function is not ready for torch.compile
+  beside/beside.py:11: Failed to trace builtin operator: *""",
+    "test_given_up": """\
+compile_ready: Sequential is not ready for torch.compile
+  net.py:*: Given.forward runs eagerly as a whole: thirdlib/__init__.py:5: Failed to trace builtin operator: *
+  (1 break in installed packages not counted; third_party=True counts them)""",
+    "test_all_intended": """\
+compile_ready: AllIntended is not ready for torch.compile
+  nothing was compiled: *""",
+    "test_script": """\
+compile_ready: this is TorchScript, which torch.compile does not take: *""",
     "test_whole": """\
 compile_ready: Intended is not ready for torch.compile
   67% of operations in graphs, below min_coverage=0.9
@@ -256,10 +348,16 @@ def test_the_fixture(tmp_path: Path) -> None:
     library = tmp_path / "lib" / "site-packages" / "thirdlib"
     library.mkdir(parents=True)
     (library / "__init__.py").write_text(THIRD)
-    (tmp_path / "net.py").write_text(NET)
-    (tmp_path / "test_net.py").write_text(TESTS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = . lib/site-packages\n")
-    found, printed = run(tmp_path, "-n", "1")
+    project = tmp_path / "project"
+    for path, text in {
+        tmp_path / "beside" / "beside.py": BESIDE,
+        project / "net.py": NET,
+        project / "test_net.py": TESTS,
+        project / "pytest.ini": "[pytest]\npythonpath = . ../beside ../lib/site-packages\n",
+    }.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    found, printed = run(project, "-n", "1")
     failed = {name: text for name, text in found.items() if text is not None}
     assert failed.keys() == FAILED.keys(), printed
     assert {name: text for name, text in failed.items() if not matches(text, FAILED[name])} == {}
@@ -301,6 +399,14 @@ def test_it_costs_nothing_unused_and_fails_without_torch(tmp_path: Path) -> None
         ({"mode": "both"}, "mode='both': expected 'infer' or 'train'"),
         ({"min_coverage": 90}, "min_coverage=90: expected a share from 0 to 1"),
         ({"also": {"x": 1}}, "also is a dict: expected a list of calls"),
+        ({"max_recompiles": None}, "max_recompiles=None: expected a whole number from 0 on"),
+        ({"min_coverage": "0.9"}, "min_coverage='0.9': expected a share from 0 to 1"),
+        ({"allow": [101]}, "allow holds 101: expected a string or a list of strings"),
+        ({"allow": ["GB0059", " "]}, "allow holds an empty pattern"),
+        ({"own": 1}, "own=1: expected a string or a list of strings"),
+        ({"rtol": -1}, "rtol=-1: expected a number from 0 on"),
+        ({"rtol": "a"}, "rtol='a': expected a number from 0 on"),
+        ({"rtol": 0.1}, "atol is missing: give both rtol and atol, or neither"),
         ({"allow": "TCR999", "also": [1]}, "allow names TCR999, and there is no such rule: *"),
     ],
 )

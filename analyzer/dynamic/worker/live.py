@@ -9,6 +9,7 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,11 +21,26 @@ from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.request import Extra, Work
 from tcready.dynamic.worker.run import Run
 from tcready.dynamic.worker.target import Case
-from tcready.schema import Mode, Observation, StageName
+from tcready.schema import Mode, Observation, Origin, StageName, TcreadyError, origin_of
 from torch import nn
 from torch.utils import _pytree as pytree
 
 GIVEN = "the object itself was given"
+
+
+SCRIPT = (torch.jit.ScriptModule, torch.jit.ScriptFunction, torch.ScriptMethod)
+
+
+@dataclass
+class _Names(Names):
+    """Own is what is below further folders, too."""
+
+    folders: tuple[str, ...] = ()
+
+    def origin(self, path: str) -> Origin:
+        roots = (self.root, *self.folders)
+        found = {origin_of(path, root, self.packages) for root in roots}
+        return "own" if "own" in found else "third_party"
 
 
 def observe_live(
@@ -33,6 +49,7 @@ def observe_live(
     *,
     mode: Mode,
     root: str,
+    own_folders: tuple[str, ...],
     own_packages: tuple[str, ...],
     dynamic: bool | None,
     fullgraph: bool,
@@ -43,9 +60,14 @@ def observe_live(
 
     A module is copied for each phase, so that its parameters, buffers and flags stay as they are, and so is each
     input; a function is called as it is. Random states, grad mode and stance are put back, warnings are not shown,
-    and Dynamo's caches are empty afterwards. What goes wrong is told as in any Observation.
+    and Dynamo's caches are empty afterwards. What goes wrong is told as in any Observation. Raises TcreadyError for
+    TorchScript.
     """
     value = private.uncompiled(value)
+    if isinstance(value, SCRIPT) or isinstance(getattr(value, "__self__", None), SCRIPT):
+        raise TcreadyError(
+            "this is TorchScript, which torch.compile does not take: give the module or function that it was made of"
+        )
     device = _device_of(value, cases)
     extra = Extra(fullgraph=fullgraph)
     work = Work(_name(value), None, mode, device, None, root, own_packages, (), extra=extra)
@@ -56,7 +78,7 @@ def observe_live(
     this = Run(
         work,
         journal,
-        Names(root, own_packages),
+        _Names(root, own_packages, folders=own_folders),
         functools.partial(_copied, value, mode),
         tuple(cases),
         options={} if dynamic is None else {"dynamic": dynamic},

@@ -395,6 +395,7 @@ def apart() -> Iterator[None]:
     meanwhile even where a stance says otherwise. What was compiled before is compiled again at its next call.
     """
     metrics = dynamo_utils._compilation_metrics
+    counters = {name: dict(counter) for name, counter in dynamo_utils.counters.items()}
     # Whoever listens to all loggers (pytest, from 9 on) would show thousands of lines of the structured trace.
     trace = torch._logging._internal.trace_log
     listeners = [handler for handler in trace.handlers if not type(handler).__module__.startswith("torch.")]
@@ -409,6 +410,9 @@ def apart() -> Iterator[None]:
         for handler in listeners:
             trace.addHandler(handler)
         reset()
+        for name, counter in dynamo_utils.counters.items():
+            counter.clear()
+            counter.update(counters.get(name, {}))
 
 
 def uncompiled(value: Any) -> Any:
