@@ -137,7 +137,8 @@ def check(
     With `baseline`, a file that an earlier `write_baseline` wrote, only findings that it does not hold are told; with
     `diff_base`, a git revision, only those on lines that differ from where HEAD parted from it. Verdicts, break sites
     and regions are those of all that was found, and `narrowed` says what was left out. `write_baseline` writes all
-    that was found; together with `baseline`, entries of it that this check does not speak of are kept.
+    that was found; together with `baseline`, entries of it that this check does not speak of are kept: of what it did not
+    read, hides, or read or ran otherwise than the file says.
 
     A run that fails is part of the report. Raises TcreadyError for what the caller can mend: a file or a
     class that does not exist, options that contradict each other.

@@ -36,7 +36,7 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
     again in the same mode.
     """
     own, other = _files(before, after)
-    about = tuple(_differing({"tcready": before.tool.version}, {"tcready": after.tool.version}))
+    about = tuple(_differing(*_made(before, after)))
     pairs = tuple(_pairs(before.targets, after.targets))
     where = dict.fromkeys(
         difference
@@ -56,6 +56,17 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
         other_files=other,
         differences=about,
     )
+
+
+def _made(before: Report, after: Report) -> tuple[dict[str, str], dict[str, str]]:
+    """By what each was made, and how it read the sources where both say so."""
+    made = ({"tcready": before.tool.version}, {"tcready": after.tool.version})
+    if before.readings and after.readings:
+        for said, report in zip(made, (before, after), strict=True):
+            for name in ("mode", "low", "plain_call", "torch"):
+                values = sorted({str(getattr(reading, name)) for reading in report.readings})
+                said[f"read for {name}" if name == "torch" else name] = ", ".join(values)
+    return made
 
 
 def exit_code(comparison: Comparison, *, fail_on: Level = "warning", third_party: bool = False) -> int:
@@ -86,7 +97,9 @@ def _findings(before: Report, after: Report, facts: _Facts) -> Iterator[FindingC
     known = {print_: found for found in before.findings for print_ in reversed(_prints(found))}
     for found in after.findings:
         if not known.keys() >= {*_prints(found)}:
-            yield FindingChange("new", found, because=facts.about(found.path))
+            hid = not set(before.hidden).isdisjoint(_prints(found))
+            why = ("the earlier report hides it: a noqa comment, or the choice of rules",) if hid else ()
+            yield FindingChange("new", found, because=(*why, *facts.about(found.path)))
             continue
         then = known[found.fingerprint]
         kind: FindingKind = "unchanged" if then.line == found.line else "moved"
@@ -165,7 +178,7 @@ class _Aims:
 
 
 def _aimed(report: Report) -> set[str]:
-    return {target.target for target in (*report.targets, *report.predicted)}
+    return {target.target for target in report.targets} | {target.target for target in report.predicted}
 
 
 # What may be why

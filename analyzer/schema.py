@@ -983,7 +983,7 @@ class Comparison:
     other_files: tuple[str, ...] = ()
     """The same of installed packages."""
     differences: tuple[Difference, ...] = ()
-    """Of tcready itself."""
+    """Of tcready itself, and of how the sources were read."""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -255,7 +255,6 @@ def test_written_anew_over_some_files_a_baseline_keeps_the_others(project: Path)
 
 
 TRAINED = NET.replace("x.sum() > 0", "self.training and x.sum() > 0")
-LABELLED = NET.replace("y):", "y, labels=None):").replace("x.sum() > 0", "labels is not None and x.sum() > 0")
 
 
 @pytest.mark.parametrize(
@@ -263,7 +262,7 @@ LABELLED = NET.replace("y):", "y, labels=None):").replace("x.sum() > 0", "labels
     [
         (TRAINED, ["--mode", "train"], ["--mode", "infer"]),
         (TRAINED, ["--mode", "both"], ["--mode", "infer"]),
-        (LABELLED, [], ["--plain-call"]),
+        (NET, [], ["--plain-call"]),
         (NET, ["--torch-version", "2.11"], ["--torch-version", "2.13"]),
         (NET, ["--low"], []),
     ],

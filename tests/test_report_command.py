@@ -382,7 +382,7 @@ TRAINED = NET.replace("if x.sum() > 0", "if self.training and x.sum() > 0")
         (NET, {}, TRAINED, {"low": True}, None),
         (NET, {}, TRAINED, {"plain_call": True}, "--plain-call now"),
         (NET, {}, NET.replace("x.sum() > 0", "y"), {}, None),
-        (NET, {}, NET.replace("nn.Module", "Base"), {}, "net.py::Net is not in the later report"),
+        (NET, {}, NET.replace("(nn.Module)", ""), {}, "net.py::Net is not in the later report"),
     ],
 )
 def test_what_is_hidden_or_read_otherwise_is_not_fixed(
@@ -407,6 +407,18 @@ def test_what_a_run_in_one_mode_showed_is_not_fixed_by_a_run_in_the_other(projec
     keep("train.json", dataclasses.replace(RUN, mode="train", break_sites=RUN.break_sites[:1]))
     mended = check(["net.py"], observations=["train.json", "infer.json"])
     assert kinds(compare(both, mended))["fixed"] == [16]
+
+
+def test_what_is_new_says_that_it_was_hidden_or_read_otherwise(project: Path) -> None:
+    before = check(["net.py"], run=False, ignore=["TCR101"])
+    (new,) = [
+        c for c in compare(before, check(["net.py"], run=False, mode="both")).findings if c.kind == "new"
+    ]
+    assert new.because == (
+        "the earlier report hides it: a noqa comment, or the choice of rules",
+        "net.py did not change",
+        "mode: infer before, both now",
+    )
 
 
 def test_files_that_one_report_alone_read_do_not_differ(project: Path) -> None:
