@@ -27,6 +27,7 @@ from tcready.schema import (
     Mode,
     ModeAsked,
     Observation,
+    Reading,
     Report,
     RuleText,
     SourceText,
@@ -38,7 +39,7 @@ from tcready.schema import (
 )
 
 if TYPE_CHECKING:
-    from tcready.narrow import Entry
+    from tcready.narrow import Baseline, Entry
     from tcready.static.cache import Cache
     from tcready.static.concrete import Located
     from tcready.static.parts import Part
@@ -136,7 +137,8 @@ def check(
     With `baseline`, a file that an earlier `write_baseline` wrote, only findings that it does not hold are told; with
     `diff_base`, a git revision, only those on lines that differ from where HEAD parted from it. Verdicts, break sites
     and regions are those of all that was found, and `narrowed` says what was left out. `write_baseline` writes all
-    that was found; together with `baseline`, entries of it that this check does not speak of are kept.
+    that was found; together with `baseline`, entries of it that this check does not speak of are kept: of what it did not
+    read, hides, or read or ran otherwise than the file says.
 
     A run that fails is part of the report. Raises TcreadyError for what the caller can mend: a file or a
     class that does not exist, options that contradict each other.
@@ -147,7 +149,7 @@ def check(
     targets = (targets,) if isinstance(targets, str) else targets
     base = Path(root or Path.cwd()).resolve()
     first = write_baseline is not None and baseline is not None and not (base / baseline).exists()
-    known_before = _baseline(baseline, base) if baseline is not None and not first else ()
+    known_before = _baseline(baseline, base) if baseline is not None and not first else None
     changed = _changed_lines(base, diff_base) if diff_base is not None else None
     _refuse_contradictions(targets, inputs, run, observations)
     fallback = dict(defaults or {})
@@ -236,18 +238,19 @@ def check(
         sources=(*static.sources, *_sources_of(runs, (text.path for text in static.sources))),
         warnings=(*static.warnings, *warnings),
     )
-    report = merge(static, runs, known, tool)
+    read = Reading(said, low, plain_call, ".".join(map(str, options.torch)))
+    report = dataclasses.replace(merge(static, runs, known, tool), readings=(read,))
     if write_baseline is not None or baseline is not None:
         from tcready import files, narrow
 
-        asked_again = _asking(report, targets, options)
+        held = known_before or narrow.Baseline()
+        asked_again = _asking(report, held, targets, options)
         if write_baseline is not None:
-            found = narrow.entries(report)
-            kept = [entry for entry in known_before if not asked_again(entry)]
-            files.write(str(base / write_baseline), narrow.written((*found, *kept)))
-            announce(f"{write_baseline} is written; entries: {len({*found, *kept})}")
+            anew = narrow.renewed(report, held, asked_again)
+            files.write(str(base / write_baseline), narrow.written(anew))
+            announce(f"{write_baseline} is written; entries: {len(anew.entries)}")
         if baseline is not None:
-            report = narrow.without_known(report, known_before, baseline, asked_again)
+            report = narrow.without_known(report, held.entries, baseline, asked_again)
     if changed is not None and diff_base is not None:
         from tcready import git, narrow
 
@@ -879,8 +882,8 @@ def _where(seen: Observation) -> str:
 # What is known already
 
 
-def _baseline(file: str, root: Path) -> tuple[Entry, ...]:
-    """The entries of a baseline. Raises TcreadyError where it cannot be read."""
+def _baseline(file: str, root: Path) -> Baseline:
+    """What a baseline holds. Raises TcreadyError where it cannot be read."""
     from tcready import narrow
 
     try:
@@ -900,10 +903,14 @@ def _changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple
     return git.changed_lines(root, revision)
 
 
-def _asking(report: Report, targets: Sequence[str], options: LintOptions) -> Callable[[Entry], bool]:
-    """Whether a check would have told of a baseline's entry, were it still there: its rule was asked for, its file
-    was read as a whole (or is there no more), and ran if only a run shows it.
+def _asking(
+    report: Report, known: Baseline, targets: Sequence[str], options: LintOptions
+) -> Callable[[Entry], bool]:
+    """Whether a check would have told of a baseline's entry, were it still there: its rule was asked for and no comment
+    hides it, its file was read as a whole (or is there no more) and as widely as the baseline says, and ran in the same
+    modes if only a run shows it.
     """
+    from tcready.narrow import run_modes
     from tcready.static.patterns import ignored_in
 
     root = options.root
@@ -912,6 +919,8 @@ def _asking(report: Report, targets: Sequence[str], options: LintOptions) -> Cal
     ran = {lines.path for target in report.targets for lines in target.executed}
     named = {display_path(str(root / target), str(root)) for target in targets if "::" not in target}
     folders = ("",) if "." in named else tuple(f"{name}/" for name in named)
+    otherwise = any(now.differs(then) for then in known.readings for now in report.readings)
+    run_again = run_modes(report) >= {*known.runs}
     selected, ignored = _upper(options.select), _upper(options.ignore)
 
     def asked(entry: Entry) -> bool:
@@ -921,7 +930,9 @@ def _asking(report: Report, targets: Sequence[str], options: LintOptions) -> Cal
         hidden = (*ignored, *_upper(ignored_in(path, options.per_file_ignores, root)))
         if rule and (rule.startswith(hidden) or (selected and not rule.startswith(selected))):
             return False
-        if not rule and path not in ran:
+        if entry.fingerprint in report.hidden or (rule and otherwise):
+            return False
+        if not rule and not (run_again and path in ran):
             return False
         return path in read or (entry.origin == "own" and not (root / path).exists())
 

@@ -32,10 +32,11 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
 
     Findings are the same where their fingerprints are, wherever they stand; they come in the order of the files, those
     that are not told any more at the line where they were. A finding that `after` does not tell is fixed only where it
-    could have told it: its file was read, and what only a run showed was run again.
+    could have told it: its file was read, as it was before, its target is there, and what only a run showed was run
+    again in the same mode.
     """
     own, other = _files(before, after)
-    about = tuple(_differing({"tcready": before.tool.version}, {"tcready": after.tool.version}))
+    about = tuple(_differing(*_made(before, after)))
     pairs = tuple(_pairs(before.targets, after.targets))
     where = dict.fromkeys(
         difference
@@ -55,6 +56,17 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
         other_files=other,
         differences=about,
     )
+
+
+def _made(before: Report, after: Report) -> tuple[dict[str, str], dict[str, str]]:
+    """By what each was made, and how it read the sources where both say so."""
+    made = ({"tcready": before.tool.version}, {"tcready": after.tool.version})
+    if before.readings and after.readings:
+        for said, report in zip(made, (before, after), strict=True):
+            for name in ("mode", "low", "plain_call", "torch"):
+                values = sorted({str(getattr(reading, name)) for reading in report.readings})
+                said[f"read for {name}" if name == "torch" else name] = ", ".join(values)
+    return made
 
 
 def exit_code(comparison: Comparison, *, fail_on: Level = "warning", third_party: bool = False) -> int:
@@ -85,7 +97,9 @@ def _findings(before: Report, after: Report, facts: _Facts) -> Iterator[FindingC
     known = {print_: found for found in before.findings for print_ in reversed(_prints(found))}
     for found in after.findings:
         if not known.keys() >= {*_prints(found)}:
-            yield FindingChange("new", found, because=facts.about(found.path))
+            hid = not set(before.hidden).isdisjoint(_prints(found))
+            why = ("the earlier report hides it: a noqa comment, or the choice of rules",) if hid else ()
+            yield FindingChange("new", found, because=(*why, *facts.about(found.path)))
             continue
         then = known[found.fingerprint]
         kind: FindingKind = "unchanged" if then.line == found.line else "moved"
@@ -96,18 +110,75 @@ def _missing(before: Report, after: Report) -> Iterator[FindingChange]:
     """What only the earlier report tells."""
     there = {print_ for found in after.findings for print_ in _prints(found)}
     read = {source.path for source in after.sources}
-    parted = {target.target for target in after.targets if _captured(target)}
+    aims = _Aims(before, after)
     for found in before.findings:
         if not there.isdisjoint(_prints(found)):
             continue
-        why: tuple[str, ...] = ()
+        why: str | None = None
         if after.narrowed is not None:
-            why = ("the later report leaves findings out on purpose",)
-        elif found.rule is None and not all(entry.target in parted for entry in found.targets):
-            why = ("only a run shows it, and its target was not run again",)
-        elif found.rule is not None and found.path not in read:
-            why = (f"{found.path} is not in the later report",)
-        yield FindingChange("not_compared" if why else "fixed", found, found.line, found.status, why)
+            why = "the later report leaves findings out on purpose"
+        elif not set(after.hidden).isdisjoint(_prints(found)):
+            why = "the later report hides it: a noqa comment, or the choice of rules"
+        elif found.rule is None:
+            why = aims.not_run(found)
+        elif found.path not in read:
+            why = f"{found.path} is not in the later report"
+        else:
+            why = _otherwise(found, before, after) or aims.left(found)
+        kind: FindingKind = "not_compared" if why else "fixed"
+        yield FindingChange(kind, found, found.line, found.status, (why,) if why else ())
+
+
+def _otherwise(found: Finding, before: Report, after: Report) -> str | None:
+    """How the later report read the sources, where that may be why it misses a finding."""
+    told = (now.differs(then, found.modes) for then in before.readings for now in after.readings)
+    return next((why for why in told if why is not None), None)
+
+
+class _Aims:
+    """Which targets the reports speak of and ran, as far as a finding depends on them."""
+
+    def __init__(self, before: Report, after: Report) -> None:
+        self._then, self._now = _aimed(before), _aimed(after)
+        self._ran = [
+            {(target.target, target.mode) for target in report.targets if _captured(target)}
+            for report in (before, after)
+        ]
+        self._telling: dict[str, set[str]] = defaultdict(set)
+        for aim in before.predicted:
+            for module in aim.modules:
+                for print_ in module.breaks:
+                    self._telling[print_].add(aim.target)
+
+    def not_run(self, found: Finding) -> str | None:
+        """Of what only a run showed: that not every such run was made again."""
+        then, now = self._ran
+        again = {target for target, _ in now}
+        wanted = {
+            (entry.target, mode)
+            for entry in found.targets
+            for target, mode in then
+            if target == entry.target and entry.mode in (None, mode)
+        }
+        if not all(entry.target in again for entry in found.targets):
+            return "only a run shows it, and its target was not run again"
+        missed = sorted(mode for _, mode in wanted - now)
+        return f"only a run with --mode {missed[0]} shows it, and none was made again" if missed else None
+
+    def left(self, found: Finding) -> str | None:
+        """Of what the source tells: that no target which leads there is in the later report."""
+        owners = {target for print_ in _prints(found) for target in self._telling[print_]}
+        if not owners:
+            by_name = f"{found.path}::{found.symbol.partition('.')[0]}"
+            in_file = {target for target in self._then if target.partition("::")[0] == found.path}
+            owners = {by_name} & in_file or in_file
+        if not owners or not owners.isdisjoint(self._now):
+            return None
+        return f"{_listed(sorted(owners))} is not in the later report"
+
+
+def _aimed(report: Report) -> set[str]:
+    return {target.target for target in report.targets} | {target.target for target in report.predicted}
 
 
 # What may be why
@@ -157,16 +228,16 @@ def _digests(report: Report) -> dict[str, str]:
 
 
 def _files(before: Report, after: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Files that differ: the user's, and others'. A file of others that one report alone holds tells nothing."""
+    """Files that differ: the user's, and others'. One that a single report holds may not have been read by the other."""
     own = {found.path for report in (before, after) for found in report.findings if found.origin == "own"}
     own |= {target.target.partition("::")[0] for report in (before, after) for target in report.targets}
     own |= {source.path for report in (before, after) for source in report.sources}
     own -= {f.path for report in (before, after) for f in report.findings if f.origin == "third_party"}
     then, now = _digests(before), _digests(after)
-    differing = sorted(path for path in then.keys() | now.keys() if then.get(path) != now.get(path))
+    differing = sorted(path for path in then.keys() & now.keys() if then[path] != now[path])
     return (
         tuple(path for path in differing if path in own),
-        tuple(path for path in differing if path not in own and path in then and path in now),
+        tuple(path for path in differing if path not in own),
     )
 
 

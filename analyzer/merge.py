@@ -136,6 +136,7 @@ def merge(
         warnings=(*static.warnings, *(f"{_named(r)}: {w}" for r in runs for w in r.observation.warnings)),
         statistics=static.statistics,
         predicted=static.targets,
+        hidden=tuple(sorted({p for f in known if _key(f) in hidden for p in (f.fingerprint, *f.also)})),
     )
 
 

@@ -7,7 +7,17 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tcready.schema import Finding, Narrowed, Origin, Report, TcreadyError
+from tcready.schema import (
+    Finding,
+    Mode,
+    Narrowed,
+    Origin,
+    Reading,
+    Report,
+    TcreadyError,
+    as_json,
+    from_json,
+)
 
 VERSION = 1
 """Of the baseline's file; a change of what makes a fingerprint is a new one."""
@@ -29,6 +39,17 @@ class Entry:
     origin: Origin = "own"
 
 
+@dataclass(frozen=True)
+class Baseline:
+    """What a baseline's file holds."""
+
+    entries: tuple[Entry, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    """How the sources were read that the entries come from; none where the file does not say."""
+    runs: tuple[Mode, ...] = ()
+    """The modes of the runs that they come from."""
+
+
 def entries(report: Report) -> tuple[Entry, ...]:
     """What a baseline of `report` holds, sorted: an entry for each finding, and for what it is told for besides."""
     return tuple(
@@ -42,26 +63,50 @@ def entries(report: Report) -> tuple[Entry, ...]:
     )
 
 
-def written(known: Iterable[Entry]) -> str:
-    """The file: JSON with one line for each entry, in order, so that a change of one is a diff of one."""
-    lines = [f"    {json.dumps(dataclasses.asdict(entry))}" for entry in sorted(set(known))]
-    inner = ",\n".join(lines)
-    return '{\n  "tcready_baseline": %d,\n  "findings": [%s]\n}\n' % (  # noqa: UP031 - braces
-        VERSION,
-        f"\n{inner}\n  " if lines else "",
+def renewed(report: Report, known: Baseline, asked: Callable[[Entry], bool]) -> Baseline:
+    """The baseline of `report`, with those entries of an earlier one that `asked` says it cannot speak of."""
+    found = entries(report)
+    there = {entry.fingerprint for entry in found}
+    kept = [entry for entry in known.entries if entry.fingerprint not in there and not asked(entry)]
+    # What was kept was found otherwise, and a later check must read as widely before it may call it gone.
+    readings = (*report.readings, *(known.readings if kept else ()))
+    runs = {*run_modes(report), *(known.runs if kept else ())}
+    return Baseline(
+        tuple(sorted({*found, *kept})),
+        tuple(sorted(set(readings), key=lambda one: (one.mode, one.low, one.plain_call, one.torch))),
+        tuple(sorted(runs)),
     )
 
 
-def parsed(text: str, named: str) -> tuple[Entry, ...]:
-    """The entries in a file's text. Raises TcreadyError, with `named`, where it is no baseline or a newer one."""
+def run_modes(report: Report) -> frozenset[Mode]:
+    """The modes in which some target's lines were executed."""
+    return frozenset(target.mode for target in report.targets if target.executed)
+
+
+def written(known: Baseline) -> str:
+    """The file: JSON with one line for each entry, in order, so that a change of one is a diff of one."""
+    lines = [f"    {json.dumps(dataclasses.asdict(entry))}" for entry in sorted(set(known.entries))]
+    inner = ",\n".join(lines)
+    return '{\n  "tcready_baseline": %d,\n  "findings": [%s],\n  "readings": %s,\n  "runs": %s\n}\n' % (  # noqa: UP031 - braces
+        VERSION,
+        f"\n{inner}\n  " if lines else "",
+        json.dumps(as_json(known.readings)),
+        json.dumps(known.runs),
+    )
+
+
+def parsed(text: str, named: str) -> Baseline:
+    """What a file's text holds. Raises TcreadyError, with `named`, where it is no baseline or a newer one."""
     no_baseline = f"--baseline {named} is no baseline that --write-baseline wrote"
     try:
-        data = json.loads(text)
+        data = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise TcreadyError(f"{no_baseline}: {error}") from None
     version = data.get("tcready_baseline") if isinstance(data, dict) else None
     if not isinstance(version, int) or isinstance(version, bool):
         raise TcreadyError(f"{no_baseline}: tcready_baseline is missing")
+    if version < 1:
+        raise TcreadyError(f"{no_baseline}: there is no version {version}")
     if version > VERSION:
         raise TcreadyError(f"--baseline {named} is of a newer tcready (version {version}): update this one")
     found = data.get("findings")
@@ -71,7 +116,16 @@ def parsed(text: str, named: str) -> tuple[Entry, ...]:
     for number, item in enumerate(found, 1):
         if not isinstance(item, dict) or not all(isinstance(item.get(name), str) for name in names):
             raise TcreadyError(f"{no_baseline}: entry {number} does not hold {', '.join(names)}")
-    return tuple(Entry(*(item[name] for name in names)) for item in found)
+    readings, runs = data.get("readings", []), data.get("runs", [])
+    if not isinstance(readings, list):
+        raise TcreadyError(f"{no_baseline}: readings is no list")
+    if not isinstance(runs, list) or any(mode not in ("infer", "train") for mode in runs):
+        raise TcreadyError(f"{no_baseline}: runs is no list of modes")
+    try:
+        read = tuple(from_json(Reading, item) for item in readings)
+    except TcreadyError as error:
+        raise TcreadyError(f"{no_baseline}: {error}") from None
+    return Baseline(tuple(Entry(*(item[name] for name in names)) for item in found), read, tuple(runs))
 
 
 def without_known(

@@ -46,7 +46,8 @@ Action = Literal["resume", "skip_frame", "skip_rest", "skip_frame_unlogged"]
 RegionState = Literal["predicted", "proved", "refuted"]
 
 FindingKind = Literal["new", "moved", "unchanged", "fixed", "not_compared"]
-"""`not_compared`: the later report cannot tell, as it did not read that file or run that target."""
+"""`not_compared`: the later report cannot tell: it did not read that file or run that target, read it otherwise, or
+hides the finding."""
 
 SYNTHESISED = "synthesised: "
 """How an Observation's `convention` begins where nobody gave the inputs; what they are follows."""
@@ -861,6 +862,35 @@ class Narrowed:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How the sources were read: two readings may find different things in the same code."""
+
+    mode: ModeAsked
+    low: bool = False
+    """Whether what is found with low confidence is kept."""
+    plain_call: bool = False
+    """Whether a model that takes its targets was read as called without them."""
+    torch: str = ""
+    """The version whose Dynamo is predicted: `2.13`."""
+
+    def differs(self, then: Reading, modes: tuple[Mode, ...] = ()) -> str | None:
+        """Why something that the reading `then` found may be missed by this one, in a few words; None where not.
+
+        `modes` are those in which it was found, where `then` was in both.
+        """
+        asked = set(modes) or ({"infer", "train"} if then.mode == "both" else {then.mode})
+        if self.mode != "both" and not asked <= {self.mode}:
+            return f"read with --mode {then.mode} before and {self.mode} now"
+        if then.low and not self.low:
+            return "read with --low before and without now"
+        if then.plain_call != self.plain_call:
+            return "read with --plain-call " + ("before and without now" if then.plain_call else "now alone")
+        if then.torch != self.torch:
+            return f"read for torch {then.torch} before and {self.torch} now"
+        return None
+
+
+@dataclass(frozen=True)
 class Report:
     """The whole report; every format is rendered from this value alone."""
 
@@ -882,6 +912,10 @@ class Report:
     """None where all that was found is told."""
     predicted: tuple[StaticTarget, ...] = ()
     """What the source alone says of each target: what a run that is merged later is held against."""
+    readings: tuple[Reading, ...] = ()
+    """How the sources were read; several where reports were put together, none where it is not known."""
+    hidden: tuple[str, ...] = ()
+    """Fingerprints of what was found and is not told, on account of a comment or of the choice of rules."""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -947,11 +981,11 @@ class Comparison:
     findings: tuple[FindingChange, ...]
     targets: tuple[TargetChange, ...]
     own_files: tuple[str, ...] = ()
-    """The user's files whose text differs, or that only one of the reports holds."""
+    """The user's files that both reports hold and whose text differs."""
     other_files: tuple[str, ...] = ()
     """The same of installed packages."""
     differences: tuple[Difference, ...] = ()
-    """Of tcready itself."""
+    """Of tcready itself, and of how the sources were read."""
     schema_version: int = SCHEMA_VERSION
 
 

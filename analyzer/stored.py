@@ -130,6 +130,8 @@ def together(reports: Sequence[tuple[str, Report]], runs: Sequence[Observation])
             *(target for name, target in alone.items() if name not in spoken),
         ),
         checkout=checkouts.pop() if len(checkouts) == 1 else None,
+        readings=tuple(dict.fromkeys(reading for report in given for reading in report.readings)),
+        hidden=tuple(sorted({print_ for report in given for print_ in report.hidden})),
     )
 
 

@@ -21,6 +21,7 @@ from tcready.merge import merge
 from tcready.schema import (
     BreakSite,
     Finding,
+    LineSet,
     Narrowed,
     Observation,
     Report,
@@ -29,6 +30,7 @@ from tcready.schema import (
     StaticResult,
     TcreadyError,
     Tool,
+    as_json,
 )
 
 NET = """\
@@ -194,7 +196,7 @@ def test_the_file_is_stable_and_one_line_is_one_finding(project: Path) -> None:
     assert [entry["path"] for entry in data["findings"]] == ["net.py"] * 3 + ["other.py"] * 3
     assert all(json.dumps(entry) in text.splitlines()[n + 3] for n, entry in enumerate(data["findings"]))
     assert narrow.parsed(text, "") == narrow.parsed(narrow.written(narrow.parsed(text, "")), "")
-    assert narrow.parsed(narrow.written(()), "") == ()
+    assert narrow.parsed(narrow.written(narrow.Baseline()), "") == narrow.Baseline()
 
 
 @pytest.mark.parametrize(
@@ -205,6 +207,10 @@ def test_the_file_is_stable_and_one_line_is_one_finding(project: Path) -> None:
         ("[" * 100_000, "bad.json"),
         ("[]", "tcready_baseline"),
         ('{"tcready_baseline": 2, "findings": []}', "newer tcready"),
+        ('{"tcready_baseline": 0, "findings": []}', "no version 0"),
+        ('{"tcready_baseline": -1, "findings": []}', "no version -1"),
+        ('{"tcready_baseline": 1, "findings": [], "readings": [{"mode": "x"}]}', "Reading.mode"),
+        ('{"tcready_baseline": 1, "findings": [], "runs": ["x"]}', "runs"),
         ('{"tcready_baseline": 1}', "findings"),
         ('{"tcready_baseline": 1, "findings": [{"path": "a.py"}]}', "entry 1"),
         (b"\xff\xfe", "bad.json"),
@@ -240,12 +246,67 @@ def test_gone_are_entries_that_this_check_could_have_told_of(project: Path) -> N
 
 def test_written_anew_over_some_files_a_baseline_keeps_the_others(project: Path) -> None:
     (project / "net.py").write_text(NET.replace("x.sum() > 0", "x.sum() > 1"))
-    before = narrow.parsed((project / "known.json").read_text(), "")
+    before = narrow.parsed((project / "known.json").read_text(), "").entries
     assert run("--baseline", "known.json", "--write-baseline", "known.json", "net.py") == 0
-    after = narrow.parsed((project / "known.json").read_text(), "")
+    after = narrow.parsed((project / "known.json").read_text(), "").entries
     assert {e for e in before if e.path == "other.py"} == {e for e in after if e.path == "other.py"}
     assert len(before) == len(after)
     assert new() == ((), Narrowed("known.json", known=4))
+
+
+TRAINED = NET.replace("x.sum() > 0", "self.training and x.sum() > 0")
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        (TRAINED, ["--mode", "train"], ["--mode", "infer"]),
+        (TRAINED, ["--mode", "both"], ["--mode", "infer"]),
+        (NET, [], ["--plain-call"]),
+        (NET, ["--torch-version", "2.11"], ["--torch-version", "2.13"]),
+        (NET, ["--low"], []),
+    ],
+)
+def test_a_check_that_reads_otherwise_keeps_what_it_cannot_find(
+    project: Path, text: str, before: list[str], after: list[str]
+) -> None:
+    (project / "other.py").unlink()
+    (project / "net.py").write_text(text)
+    assert run("--write-baseline", "known.json", *before) == 0
+    held = {entry["fingerprint"] for entry in json.loads((project / "known.json").read_text())["findings"]}
+    assert len(held) == 3
+    both = ["--baseline", "known.json", "--write-baseline", "known.json"]
+    if text == NET:  # nothing here depends on it: what is mended is kept all the same
+        (project / "net.py").write_text(NET.replace("x.sum() > 0", "self.training"))
+    for _ in range(2):  # the second is held against what the first has written
+        run(*both, *after, "-o", "out.json", "--output-format", "json")
+        said = json.loads((project / "out.json").read_text())["narrowed"]
+        assert (said["gone"], said["known"]) == (0, 1)
+        data = json.loads((project / "known.json").read_text())
+        assert {entry["fingerprint"] for entry in data["findings"]} == held
+    (project / "net.py").write_text(text)
+    assert run("--baseline", "known.json", *before) == 0
+    (project / "net.py").write_text(NET.replace("x.sum() > 0", "self.training"))
+    assert run("--write-baseline", "known.json", *before) == 0
+    assert len(narrow.parsed((project / "known.json").read_text(), "").entries) == 2
+
+
+def test_what_a_comment_hides_is_not_gone(project: Path) -> None:
+    (project / "net.py").write_text(NET.replace("x.sum() > 0:", "x.sum() > 0:  # noqa: TCR101"))
+    assert new()[1].gone == 0
+    assert run("--baseline", "known.json", "--write-baseline", "known.json") == 0
+    (project / "net.py").write_text(NET)
+    assert run("--baseline", "known.json") == 0
+
+
+def test_a_baseline_of_before_and_with_a_byte_order_mark(project: Path) -> None:
+    data = json.loads((project / "known.json").read_text())
+    assert data.pop("readings")[0]["mode"] == "infer"
+    data.pop("runs")
+    (project / "known.json").write_text("\ufeff" + json.dumps(data), encoding="utf-8")
+    assert run("--baseline", "known.json") == 0
+    (project / "net.py").write_text(NET.replace("x.sum() > 0", "self.training"))
+    assert new(mode="train")[1].gone == 1, "it does not say how it was read: the same is taken"
 
 
 def test_a_file_to_write_is_refused_before_anything_is_read(project: Path) -> None:
@@ -269,6 +330,34 @@ def _seen(text: str, *lines: int, slug: str = "Unsupported: thing") -> Report:
     )
     source = SourceText("net.py", "0" * 64, text)
     return merge(StaticResult((), (), (source,), (), (), {}), [run], (), Tool("tcready", "0"))
+
+
+def test_what_a_run_in_training_showed_is_kept_by_a_run_in_inference(project: Path) -> None:
+    seen = Observation(
+        target="net.py::Net",
+        convention=None,
+        mode="train",
+        stages=(Stage("parse", "pass", ""), Stage("capture", "pass", "")),
+        environment={},
+        break_sites=(BreakSite("net.py", 9, "Net.forward", "Unsupported: thing", "GB0001", 1, "own", ()),),
+        executed=(LineSet("net.py", ((5, 9),)),),
+    )
+    (project / "run.json").write_text(json.dumps(as_json(seen)))
+    quiet = dataclasses.replace(seen, mode="infer", break_sites=())
+    (project / "infer.json").write_text(json.dumps(as_json(quiet)))
+    (project / "train.json").write_text(json.dumps(as_json(dataclasses.replace(quiet, mode="train"))))
+    check(["."], observations=["run.json"], write_baseline="known.json")
+    before = narrow.parsed((project / "known.json").read_text(), "")
+    assert (len(before.entries), before.runs) == (7, ("train",))
+
+    def again(*files: str) -> tuple[int, int]:
+        report = check(["."], observations=files, baseline="known.json", write_baseline="known.json")
+        assert report.narrowed is not None
+        return report.narrowed.gone, len(narrow.parsed((project / "known.json").read_text(), "").entries)
+
+    assert again("infer.json") == (0, 7)
+    assert again("train.json") == (0, 7), "now it takes both"
+    assert again("infer.json", "train.json") == (1, 6)
 
 
 def test_what_only_a_run_showed_survives_reformatting_too(tmp_path: Path) -> None:

@@ -357,6 +357,75 @@ def test_what_the_later_report_could_not_tell_is_not_fixed(project: Path) -> Non
         compare(hidden, static)
 
 
+NOQA = NET.replace("x.sum() > 0:", "x.sum() > 0:  # noqa: TCR101")
+TRAINED = NET.replace("if x.sum() > 0", "if self.training and x.sum() > 0")
+
+
+@pytest.mark.parametrize(
+    ("text", "then", "later", "now", "why"),
+    [
+        (NET, {}, NET, {"ignore": ["TCR101"]}, "hides it"),
+        (NET, {}, NET, {"select": ["TCR2", "TCR3"]}, "hides it"),
+        (NET, {}, NET, {"per_file_ignores": {"net.py": ["TCR10"]}}, "hides it"),
+        (NET, {}, NOQA, {}, "hides it"),
+        (TRAINED, {"mode": "train"}, TRAINED, {"mode": "infer"}, "--mode train before and infer now"),
+        (TRAINED, {"mode": "both"}, TRAINED, {"mode": "infer"}, "--mode both before and infer now"),
+        (TRAINED, {"mode": "train"}, NET.replace("x.sum() > 0", "y"), {"mode": "both"}, None),
+        (
+            NET,
+            {"torch_version": "2.11"},
+            TRAINED,
+            {"torch_version": "2.13"},
+            "torch 2.11 before and 2.13 now",
+        ),
+        (NET, {"low": True}, TRAINED, {}, "--low before"),
+        (NET, {}, TRAINED, {"low": True}, None),
+        (NET, {}, TRAINED, {"plain_call": True}, "--plain-call now"),
+        (NET, {}, NET.replace("x.sum() > 0", "y"), {}, None),
+        (NET, {}, NET.replace("(nn.Module)", ""), {}, "net.py::Net is not in the later report"),
+    ],
+)
+def test_what_is_hidden_or_read_otherwise_is_not_fixed(
+    project: Path, text: str, then: dict[str, Any], later: str, now: dict[str, Any], why: str | None
+) -> None:
+    Path("net.py").write_text(text)
+    before = check(["net.py"], run=False, **then)
+    Path("net.py").write_text(later)
+    after = check(["net.py"], run=False, **now)
+    told = [change for change in compare(before, after).findings if change.finding.line == 11]
+    (change,) = [change for change in told if change.kind != "new"]
+    assert (change.kind, len(change.because)) == (("not_compared", 1) if why else ("fixed", 0))
+    assert (why or "") in "".join(change.because)
+
+
+def test_what_a_run_in_one_mode_showed_is_not_fixed_by_a_run_in_the_other(project: Path) -> None:
+    keep("train.json", dataclasses.replace(RUN, mode="train"))
+    keep("infer.json", dataclasses.replace(RUN, break_sites=RUN.break_sites[:1]))
+    both = check(["net.py"], observations=["train.json", "infer.json"])
+    infer = check(["net.py"], observations=["infer.json"])
+    assert kinds(compare(both, infer))["not_compared"] == [16]
+    keep("train.json", dataclasses.replace(RUN, mode="train", break_sites=RUN.break_sites[:1]))
+    mended = check(["net.py"], observations=["train.json", "infer.json"])
+    assert kinds(compare(both, mended))["fixed"] == [16]
+
+
+def test_what_is_new_says_that_it_was_hidden_or_read_otherwise(project: Path) -> None:
+    before = check(["net.py"], run=False, ignore=["TCR101"])
+    (new,) = [
+        c for c in compare(before, check(["net.py"], run=False, mode="both")).findings if c.kind == "new"
+    ]
+    assert new.because == (
+        "the earlier report hides it: a noqa comment, or the choice of rules",
+        "net.py did not change",
+        "mode: infer before, both now",
+    )
+
+
+def test_files_that_one_report_alone_read_do_not_differ(project: Path) -> None:
+    compared = compare(check(["."], run=False), check(["net.py"], run=False))
+    assert compared.own_files == ()
+
+
 def test_a_target_that_no_longer_compiles_fails_and_one_that_no_longer_runs_could_not(project: Path) -> None:
     keep("before.json", with_run())
     stages = (*RUN.stages[:4], Stage("capture", "fail", "InternalTorchDynamoError: oh"))
