@@ -69,7 +69,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "rules": frozenset({"libcst"}),
     "refactor": frozenset({"libcst"}),
     "reports": frozenset({"rich", "jinja2", "markupsafe", "pygments"}),
-    "project": frozenset({"tomli"}),
+    "project": frozenset({"tomli", "tomllib"}),
     "git": frozenset(),
     "files": frozenset(),
     "narrow": frozenset(),
