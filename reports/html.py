@@ -8,6 +8,7 @@ script through.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import functools
 import hashlib
 import json
@@ -18,7 +19,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 from tcready.reports import code, json_, view
-from tcready.reports.page import page
+from tcready.reports.page import AROUND, own_paths, page
 from tcready.reports.paths import without_absolute_paths
 from tcready.schema import Report
 
@@ -36,7 +37,7 @@ def render(report: Report) -> str:
         script=Markup(script),  # noqa: S704 - our own file
         style_hash=_csp_hash(style),
         script_hash=_csp_hash(script),
-        data=embedded(report),
+        data=embedded(lean(report)),
         view=view,
         gb_link=_gb_link,
     )
@@ -63,6 +64,28 @@ def _template() -> Template:
         "coloured": _coloured,
     }
     return environment.get_template("page.html.jinja")
+
+
+def lean(report: Report) -> Report:
+    """`report` with the lines of installed files left empty that no finding stands near: they are most of a page, and
+    nothing shows them."""
+    own = own_paths(report)
+    wanted: dict[str, set[int]] = {}
+    for found in report.findings:
+        wanted.setdefault(found.path, set()).update(range(found.line - AROUND, found.end_line + AROUND + 1))
+
+    def kept(path: str, text: str) -> str:
+        pieces = re.split(r"(\r\n|\r|\n)", text)  # lines, and between them their ends
+        lines = wanted.get(path, set())
+        return "".join(piece if at % 2 or at // 2 + 1 in lines else "" for at, piece in enumerate(pieces))
+
+    return dataclasses.replace(
+        report,
+        sources=tuple(
+            source if source.path in own else dataclasses.replace(source, text=kept(source.path, source.text))
+            for source in report.sources
+        ),
+    )
 
 
 def embedded(report: Report) -> Markup:

@@ -228,10 +228,10 @@ class Page:
 
 def page(report: Report) -> Page:
     """The page on `report`, whose paths say nothing of the machine already."""
-    own_paths = _own_paths(report)
+    own_files = own_paths(report)
     told = {source.path: code.plain(source.text) for source in report.sources}
-    if sum(len(told[path]) for path in own_paths) <= MANY_COLOURED:
-        told |= {s.path: code.coloured(s.text) for s in report.sources if s.path in own_paths}
+    if sum(len(told[path]) for path in own_files) <= MANY_COLOURED:
+        told |= {s.path: code.coloured(s.text) for s in report.sources if s.path in own_files}
     views = _findings(report, told)
     own = [item for item in views if item.finding.origin == "own"]
     loud = tuple(item for item in own if item.finding.level != "note")
@@ -241,7 +241,7 @@ def page(report: Report) -> Page:
     )
     static = [target for target in targets if not target.ran]
     brief = tuple(static) if len(static) > MANY_STATIC_TARGETS else ()
-    sources = _sources(own_paths, views, targets, told)
+    sources = _sources(own_files, views, targets, told)
     return Page(
         title=_title(targets),
         report=report,
@@ -466,7 +466,7 @@ def _parent(name: str, names: set[str]) -> str | None:
 # Annotated source
 
 
-def _own_paths(report: Report) -> frozenset[str]:
+def own_paths(report: Report) -> frozenset[str]:
     """The files of the report that are the user's own and can be named to others."""
     foreign = {finding.path for finding in report.findings if finding.origin == "third_party"}
     foreign |= {site.path for t in report.targets for site in t.break_sites if site.origin == "third_party"}

@@ -26,7 +26,7 @@ from report_samples import (
     target,
 )
 from tcready.reports import code, render
-from tcready.reports.html import embedded
+from tcready.reports.html import embedded, lean
 from tcready.reports.paths import without_absolute_paths
 from tcready.reports.picture import pictures
 from tcready.reports.view import visible
@@ -117,7 +117,7 @@ def test_the_report_can_be_read_back_from_the_page(name: str) -> None:
     data = re.search(r'<script type="application/json" id="tcready-report">(.*?)</script>', text, re.DOTALL)
     assert data
     back = from_json(Report, json.loads(data[1]))
-    shown = without_absolute_paths(sample(name))
+    shown = lean(without_absolute_paths(sample(name)))
     if name == "hostile":  # its one NaN has become null
         shown = dataclasses.replace(
             shown, targets=(dataclasses.replace(shown.targets[0], bench=back.targets[0].bench),)
@@ -457,3 +457,19 @@ def test_what_a_baseline_hides_is_said() -> None:
     assert "Not shown: 3 findings known from known.json (1 entry of it gone: write it again)" in text
     assert "2 findings on lines unchanged since main" in text
     assert "Not shown" not in render(broken(), "html")
+
+
+def test_the_page_holds_of_an_installed_file_what_its_findings_need() -> None:
+    code = "".join(f"x_{n} = f(y)\r\n" for n in range(1000))
+    made = report(
+        findings=(finding(code, "x_500 = f(y)", path="pkg/m.py", origin="third_party"),),
+        sources=(source("pkg/m.py", code), source("model.py", NET)),
+        targets=(target(),),
+    )
+    slim = lean(made)
+    assert slim.sources[1] == made.sources[1]
+    lines = slim.sources[0].text.split("\r\n")
+    assert len(lines) == 1001
+    assert [n for n, line in enumerate(lines) if line] == list(range(488, 513))
+    assert len(render(made, "html")) < len(render(dataclasses.replace(made, findings=()), "html")) + 8000
+    assert render(slim, "html") == render(made, "html")
