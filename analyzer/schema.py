@@ -752,6 +752,7 @@ class SourceText:
     sha256: str
     """Of the file's bytes."""
     text: str
+    """In an HTML page, lines of installed files that no finding stands near are empty."""
 
 
 @dataclass(frozen=True)
