@@ -66,7 +66,8 @@ def _lines(comparison: Comparison) -> Iterator[str]:
             yield f"UNCHANGED {where(change)}: {what(change)}"
     for target in comparison.targets:
         yield f"TARGET {target.target} ({target.mode}): {verdict(target)}"
-        if target.before and target.after and not target.ran:
+        judged = {target.before, target.after} - {"unknown"}  # neither was run: nothing to compare
+        if target.before and target.after and judged and not target.ran:
             yield "    break sites were not compared: it was not run in both"
         for site in target.sites:
             place = f"{site.site.path}:{site.site.line}"
