@@ -39,7 +39,7 @@ from tcready.schema import (
 )
 
 if TYPE_CHECKING:
-    from tcready.narrow import Baseline, Entry
+    from tcready.baseline import Baseline, Entry
     from tcready.static.cache import Cache
     from tcready.static.concrete import Located
     from tcready.static.parts import Part
@@ -241,23 +241,25 @@ def check(
     read = Reading(said, low, plain_call, ".".join(map(str, options.torch)))
     report = dataclasses.replace(merge(static, runs, known, tool), readings=(read,))
     if write_baseline is not None or baseline is not None:
-        from tcready import files, narrow
+        from tcready import baseline as baselines
+        from tcready import files
 
-        held = known_before or narrow.Baseline()
+        held = known_before or baselines.Baseline()
         asked_again = _asking(report, held, targets, options)
         if write_baseline is not None:
-            anew = narrow.renewed(report, held, asked_again)
-            files.write(str(base / write_baseline), narrow.written(anew))
+            anew = baselines.renewed(report, held, asked_again)
+            files.write(str(base / write_baseline), baselines.written(anew))
             announce(f"{write_baseline} is written; entries: {len(anew.entries)}")
         if baseline is not None:
-            report = narrow.without_known(report, held.entries, baseline, asked_again)
+            report = baselines.without_known(report, held.entries, baseline, asked_again)
     if changed is not None and diff_base is not None:
-        from tcready import git, narrow
+        from tcready import baseline as baselines
+        from tcready import git
 
         commit, lines = changed
         unseen = git.unwatched(base, {finding.path for finding in report.findings})
         lines = {**{path: [(1, sys.maxsize)] for path in unseen}, **lines}
-        report = narrow.on_changed_lines(report, lines, diff_base, commit)
+        report = baselines.on_changed_lines(report, lines, diff_base, commit)
     return _at_its_commit(report, base) if checkout else report
 
 
@@ -884,7 +886,7 @@ def _where(seen: Observation) -> str:
 
 def _baseline(file: str, root: Path) -> Baseline:
     """What a baseline holds. Raises TcreadyError where it cannot be read."""
-    from tcready import narrow
+    from tcready import baseline as baselines
 
     try:
         text = (root / file).read_text(encoding="utf-8")
@@ -894,7 +896,7 @@ def _baseline(file: str, root: Path) -> Baseline:
         raise TcreadyError(f"--baseline {file}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise TcreadyError(f"--baseline {file} is no baseline: {error}") from None
-    return narrow.parsed(text, file)
+    return baselines.parsed(text, file)
 
 
 def _changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[int, int]]]]:
@@ -910,7 +912,7 @@ def _asking(
     hides it, its file was read as a whole (or is there no more) and as widely as the baseline says, and ran in the same
     modes if only a run shows it.
     """
-    from tcready.narrow import run_modes
+    from tcready.baseline import run_modes
     from tcready.static.patterns import ignored_in
 
     root = options.root

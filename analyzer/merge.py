@@ -23,7 +23,7 @@ from tcready.schema import (
     LEVELS,
     STAGES,
     SYNTHESISED,
-    BreakShape,
+    BreakEffect,
     BreakSite,
     Cost,
     Effect,
@@ -550,7 +550,7 @@ def _judged(finding: Finding, runs: Sequence[_Run], proofs: Sequence[_Proof]) ->
         targets=targets,
         gb_ids=tuple(dict.fromkeys(i for proof in proofs for i in proof.gb_ids)) or finding.gb_ids,
         evidence=tuple(dict.fromkeys([*map(_static_line, finding.evidence), *said])),
-        shape=_seen(finding.shape, proofs),
+        break_effect=_seen(finding.break_effect, proofs),
         cost=_cost(proofs),
     )
 
@@ -572,7 +572,7 @@ def _cost(told: Iterable[_Proof | _Event]) -> Mapping[str, float] | None:
     return {"operations": sum(c.ops for c in costs), "seconds": sum(c.seconds for c in costs)}
 
 
-def _seen(shape: BreakShape | None, proofs: Iterable[_Proof]) -> BreakShape | None:
+def _seen(shape: BreakEffect | None, proofs: Iterable[_Proof]) -> BreakEffect | None:
     """The prediction with what the runs showed beside it: a function that was ever given up counts as that."""
     if shape is None:
         return None

@@ -149,7 +149,9 @@ def _claims(report: Report) -> Iterable[Finding]:
                 targets=(),
                 cost=None,
                 evidence=tuple(line for line in found.evidence if not line.startswith(_RUN)),
-                shape=dataclasses.replace(found.shape, seen=()) if found.shape is not None else None,
+                break_effect=dataclasses.replace(found.break_effect, seen=())
+                if found.break_effect is not None
+                else None,
             )
 
 

@@ -18,6 +18,7 @@ import pydantic
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from tcready import api, schema
 from tcready.cli import app
+from tcready.schema.codec import json_name
 from tcready.static.rule import Rule, Sample
 from tcready.static.versions import NEWEST
 
@@ -193,7 +194,10 @@ class _Generator(GenerateJsonSchema):
 def _schema(kind: type[Any]) -> JsonSchemaValue:
     for value in vars(schema).values():
         if dataclasses.is_dataclass(value) and isinstance(value, type):
-            value.__pydantic_config__ = pydantic.ConfigDict(use_attribute_docstrings=True)  # type: ignore[attr-defined]
+            names = {field.name: json_name(field) for field in dataclasses.fields(value)}
+            value.__pydantic_config__ = pydantic.ConfigDict(  # type: ignore[attr-defined]
+                use_attribute_docstrings=True, alias_generator=names.__getitem__
+            )
     made = pydantic.TypeAdapter(kind).json_schema(mode="serialization", schema_generator=_Generator)
     made["properties"]["schema_version"] = {
         "const": schema.SCHEMA_VERSION,
@@ -209,7 +213,7 @@ def _dump(value: JsonSchemaValue) -> str:
 
 
 def _fields(schemas: Mapping[str, JsonSchemaValue]) -> str:
-    text = NOTICE.format(source="analyzer/schema.py") + (
+    text = NOTICE.format(source="analyzer/schema") + (
         "# Fields of the JSON\n\n"
         "Every value of a report and of an observation, as the JSON Schemas have them. A field with a default may be "
         "missing in a report that an older tcready wrote; all others are always there. Where a description says None, "

@@ -256,7 +256,7 @@ class _Printer:
         ):
             for index, line in enumerate(lines):
                 self.field("" if index else label, line)
-        if finding.shape is not None:
+        if finding.break_effect is not None:
             self.field("frames", shape_sentence(finding))
         if finding.cost is not None:
             self.field("cost", cost_sentence(finding))

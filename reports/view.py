@@ -15,7 +15,7 @@ from tcready.schema import (
     LEVELS,
     STAGES,
     Backend,
-    BreakShape,
+    BreakEffect,
     BreakSite,
     Coverage,
     CudaGraphSkip,
@@ -477,7 +477,7 @@ def shape_sentence(finding: Finding) -> str:
 
     `splits Net.forward, Block.forward (2 call levels); so it was in the run`; empty for what is no break.
     """
-    shape = finding.shape
+    shape = finding.break_effect
     if shape is None:
         return ""
     counts = [f"{shape.levels} call levels"] if shape.levels > 1 else []
@@ -489,7 +489,7 @@ def shape_sentence(finding: Finding) -> str:
     return "; ".join(parts)
 
 
-def _seen(shape: BreakShape) -> str:
+def _seen(shape: BreakEffect) -> str:
     """A function above is not met again where another break of the one below comes first."""
     told = {(f.path, f.line): f.fate for f in (*shape.above, shape.frame) if f.fate != "not_compiled"}
     seen = {(f.path, f.line): f.fate for f in shape.seen}

@@ -335,9 +335,10 @@ def test_a_program_that_uses_the_package_is_checked_strictly(tmp_path: Path) -> 
     pytest.importorskip("mypy")
     package = tmp_path / "site" / "tcready"
     package.mkdir(parents=True)
-    for name in ("__init__.py", "api.py", "schema.py", "project.py", "py.typed"):
+    for name in ("__init__.py", "api.py", "target.py", "project.py", "py.typed"):
         (package / name).symlink_to(ROOT / "analyzer" / name)
     (package / "reports").symlink_to(ROOT / "reports")
+    (package / "schema").symlink_to(ROOT / "analyzer" / "schema")
     (tmp_path / "consumer.py").write_text(CONSUMER)
     (tmp_path / "mypy.ini").write_text(
         "[mypy]\n[mypy-tcready.*]\nfollow_imports = silent\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from fixture_markers import ROOT
-from tcready import narrow
+from tcready import baseline as baselines
 from tcready.api import check
 from tcready.cli import main
 from tcready.identity import spelled
@@ -195,8 +195,8 @@ def test_the_file_is_stable_and_one_line_is_one_finding(project: Path) -> None:
     assert data["tcready_baseline"] == 1
     assert [entry["path"] for entry in data["findings"]] == ["net.py"] * 3 + ["other.py"] * 3
     assert all(json.dumps(entry) in text.splitlines()[n + 3] for n, entry in enumerate(data["findings"]))
-    assert narrow.parsed(text, "") == narrow.parsed(narrow.written(narrow.parsed(text, "")), "")
-    assert narrow.parsed(narrow.written(narrow.Baseline()), "") == narrow.Baseline()
+    assert baselines.parsed(text, "") == baselines.parsed(baselines.written(baselines.parsed(text, "")), "")
+    assert baselines.parsed(baselines.written(baselines.Baseline()), "") == baselines.Baseline()
 
 
 @pytest.mark.parametrize(
@@ -246,9 +246,9 @@ def test_gone_are_entries_that_this_check_could_have_told_of(project: Path) -> N
 
 def test_written_anew_over_some_files_a_baseline_keeps_the_others(project: Path) -> None:
     (project / "net.py").write_text(NET.replace("x.sum() > 0", "x.sum() > 1"))
-    before = narrow.parsed((project / "known.json").read_text(), "").entries
+    before = baselines.parsed((project / "known.json").read_text(), "").entries
     assert run("--baseline", "known.json", "--write-baseline", "known.json", "net.py") == 0
-    after = narrow.parsed((project / "known.json").read_text(), "").entries
+    after = baselines.parsed((project / "known.json").read_text(), "").entries
     assert {e for e in before if e.path == "other.py"} == {e for e in after if e.path == "other.py"}
     assert len(before) == len(after)
     assert new() == ((), Narrowed("known.json", known=4))
@@ -288,7 +288,7 @@ def test_a_check_that_reads_otherwise_keeps_what_it_cannot_find(
     assert run("--baseline", "known.json", *before) == 0
     (project / "net.py").write_text(NET.replace("x.sum() > 0", "self.training"))
     assert run("--write-baseline", "known.json", *before) == 0
-    assert len(narrow.parsed((project / "known.json").read_text(), "").entries) == 2
+    assert len(baselines.parsed((project / "known.json").read_text(), "").entries) == 2
 
 
 def test_what_a_comment_hides_is_not_gone(project: Path) -> None:
@@ -347,13 +347,13 @@ def test_what_a_run_in_training_showed_is_kept_by_a_run_in_inference(project: Pa
     (project / "infer.json").write_text(json.dumps(as_json(quiet)))
     (project / "train.json").write_text(json.dumps(as_json(dataclasses.replace(quiet, mode="train"))))
     check(["."], observations=["run.json"], write_baseline="known.json")
-    before = narrow.parsed((project / "known.json").read_text(), "")
+    before = baselines.parsed((project / "known.json").read_text(), "")
     assert (len(before.entries), before.runs) == (7, ("train",))
 
     def again(*files: str) -> tuple[int, int]:
         report = check(["."], observations=files, baseline="known.json", write_baseline="known.json")
         assert report.narrowed is not None
-        return report.narrowed.gone, len(narrow.parsed((project / "known.json").read_text(), "").entries)
+        return report.narrowed.gone, len(baselines.parsed((project / "known.json").read_text(), "").entries)
 
     assert again("infer.json") == (0, 7)
     assert again("train.json") == (0, 7), "now it takes both"
@@ -367,17 +367,19 @@ def test_what_only_a_run_showed_survives_reformatting_too(tmp_path: Path) -> Non
     many = (tmp_path / "net.py").read_text()
     line = next(n for n, text in enumerate(many.splitlines(), 1) if "'a'" in text)
     assert line > 8
-    known = narrow.entries(_seen(one, 7))
-    moved = narrow.without_known(_seen(many, line), known, "known.json", lambda _: True)
+    known = baselines.entries(_seen(one, 7))
+    moved = baselines.without_known(_seen(many, line), known, "known.json", lambda _: True)
     assert (moved.findings, moved.narrowed) == ((), Narrowed("known.json", known=1))
-    other = narrow.without_known(_seen(many, line, slug="Other: thing"), known, "known.json", lambda _: True)
+    other = baselines.without_known(
+        _seen(many, line, slug="Other: thing"), known, "known.json", lambda _: True
+    )
     assert len(other.findings) == 1
     assert other.narrowed == Narrowed("known.json", gone=1)
 
 
 def test_a_baseline_hides_findings_and_never_the_verdict() -> None:
     report = _seen(NET, 6)
-    narrowed = narrow.without_known(report, narrow.entries(report), "known.json", lambda _: True)
+    narrowed = baselines.without_known(report, baselines.entries(report), "known.json", lambda _: True)
     assert (len(report.findings), narrowed.findings) == (1, ())
     assert narrowed.targets == report.targets
     assert (report.targets[0].verdict, len(report.targets[0].break_sites)) == ("not_ready", 1)
@@ -385,7 +387,7 @@ def test_a_baseline_hides_findings_and_never_the_verdict() -> None:
 
 def test_parsed_names_the_file() -> None:
     with pytest.raises(TcreadyError, match=r"some/file\.json"):
-        narrow.parsed("null", "some/file.json")
+        baselines.parsed("null", "some/file.json")
 
 
 def test_under_pre_commit_files_that_are_not_named_are_not_gone(

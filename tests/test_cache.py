@@ -490,11 +490,11 @@ def test_what_is_told_of_a_file_does_not_depend_on_its_neighbours(project: Path)
     shared = [finding for finding in findings if finding.path == "helper.py"]
     assert shared
     for finding in shared:  # the ways there are those of all
-        assert finding.shape is not None
-        assert {frame.path for frame in finding.shape.above} == set(names)
-        assert (finding.shape.levels, finding.shape.chains) == (2, len(names))
+        assert finding.break_effect is not None
+        assert {frame.path for frame in finding.break_effect.above} == set(names)
+        assert (finding.break_effect.levels, finding.shape.chains) == (2, len(names))
 
 
 def _bare(finding: Any) -> str:
     """What is told of a place, apart from the ways that lead there."""
-    return json.dumps(as_json(dataclasses.replace(finding, shape=None)), sort_keys=True)
+    return json.dumps(as_json(dataclasses.replace(finding, break_effect=None)), sort_keys=True)

@@ -10,7 +10,7 @@ import pytest
 from tcready.merge import STRENGTH, exit_code, merge
 from tcready.schema import (
     STAGES,
-    BreakShape,
+    BreakEffect,
     BreakSite,
     Coverage,
     Finding,
@@ -155,27 +155,29 @@ def test_a_break_on_the_line_confirms_and_brings_its_ids_and_evidence() -> None:
 
 
 def test_the_fates_that_runs_showed_stand_beside_the_prediction() -> None:
-    predicted = BreakShape(FrameFate(PATH, FORWARD, "Net.forward", "split"))
+    predicted = BreakEffect(FrameFate(PATH, FORWARD, "Net.forward", "split"))
     split, lost = (FrameFate(PATH, FORWARD, "Net.forward", fate) for fate in ("split", "whole_frame"))
     above = FrameFate(PATH, 14, "helper", "split")
     runs = [
         observation(break_sites=(site(frames=(split, above), case="a"), site(frames=(lost,), case="b"))),
         observation(target="model.py::Other", break_sites=(site(frames=(split,)),)),
     ]
-    found = only(merged(static(finding(shape=predicted)), *runs))
-    assert found.shape == dataclasses.replace(predicted, seen=(lost, above))
-    assert only(merged(static(finding(shape=predicted)), observation())).shape == predicted
-    assert only(merged(static(finding()), *runs)).shape is None
+    found = only(merged(static(finding(break_effect=predicted)), *runs))
+    assert found.break_effect == dataclasses.replace(predicted, seen=(lost, above))
+    assert only(merged(static(finding(break_effect=predicted)), observation())).break_effect == predicted
+    assert only(merged(static(finding()), *runs)).break_effect is None
 
 
 def test_a_skipped_frame_shows_the_fate_of_the_function_it_is() -> None:
-    predicted = BreakShape(FrameFate(PATH, FORWARD, "Net.forward", "whole_frame", "construct"))
+    predicted = BreakEffect(FrameFate(PATH, FORWARD, "Net.forward", "whole_frame", "construct"))
     frame = SkippedFrame(PATH, FORWARD, "Net.forward", "torch.nn.LSTM", False, 11)
     found = only(
-        merged(static(finding(effect="frame_skip", shape=predicted)), observation(skipped_frames=(frame,)))
+        merged(
+            static(finding(effect="frame_skip", break_effect=predicted)), observation(skipped_frames=(frame,))
+        )
     )
-    assert found.shape is not None
-    assert found.shape.seen == (FrameFate(PATH, FORWARD, "Net.forward", "whole_frame"),)
+    assert found.break_effect is not None
+    assert found.break_effect.seen == (FrameFate(PATH, FORWARD, "Net.forward", "whole_frame"),)
 
 
 def test_a_run_in_one_mode_says_nothing_of_what_is_predicted_in_the_other() -> None:

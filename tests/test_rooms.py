@@ -16,10 +16,11 @@ FOLDERS = {"analyzer": "tcready", "rules": "tcready.rules", "reports": "tcready.
 
 ALLOWED: dict[str, frozenset[str]] = {
     "schema": frozenset(),
+    "target": frozenset({"schema"}),
     "identity": frozenset(),
-    "static": frozenset({"schema", "identity"}),
-    "dynamic": frozenset({"schema", "worker"}),
-    "worker": frozenset({"schema"}),
+    "static": frozenset({"schema", "identity", "target"}),
+    "dynamic": frozenset({"schema", "target", "worker"}),
+    "worker": frozenset({"schema", "target"}),
     "regions": frozenset({"schema"}),
     "merge": frozenset({"schema", "regions", "identity"}),
     "rules": frozenset({"schema", "static"}),
@@ -28,7 +29,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "project": frozenset({"schema"}),
     "git": frozenset({"schema"}),
     "files": frozenset({"schema"}),
-    "narrow": frozenset({"schema"}),
+    "baseline": frozenset({"schema"}),
     "comparison": frozenset({"schema"}),
     "stored": frozenset({"schema", "merge"}),
     "api": frozenset(
@@ -43,7 +44,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "project",
             "git",
             "files",
-            "narrow",
+            "baseline",
             "comparison",
             "stored",
         }
@@ -60,6 +61,7 @@ TYPES_ONLY = {("cli", "static")}
 """Imports that only a type checker follows."""
 LIBRARIES: dict[str, frozenset[str]] = {
     "schema": frozenset(),
+    "target": frozenset(),
     "identity": frozenset(),
     "static": frozenset({"libcst"}),
     "dynamic": frozenset(),
@@ -72,7 +74,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "project": frozenset({"tomli", "tomllib"}),
     "git": frozenset(),
     "files": frozenset(),
-    "narrow": frozenset(),
+    "baseline": frozenset(),
     "comparison": frozenset(),
     "stored": frozenset(),
     "api": frozenset(),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tcready import api
-from tcready.schema import BreakShape, FrameFate
+from tcready.schema import BreakEffect, FrameFate
 
 torch = pytest.importorskip("torch")
 
@@ -216,10 +216,10 @@ def _compiled(frames: Iterable[FrameFate]) -> dict[tuple[str, int], str]:
     }
 
 
-def _predicted(folder: Path) -> BreakShape:
+def _predicted(folder: Path) -> BreakEffect:
     """The shape of the one break that `Model` runs into."""
     report = api.check(["model.py::Model"], run=False, root=folder)
-    (shape,) = [finding.shape for finding in report.findings if finding.shape is not None]
+    (shape,) = [finding.break_effect for finding in report.findings if finding.shape is not None]
     return shape
 
 

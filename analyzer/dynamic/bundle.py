@@ -27,9 +27,13 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 def bundle_files() -> dict[str, bytes]:
     """Name within the bundle to content: the worker, what launches it, the schema, and nothing else of tcready."""
     dynamic = PACKAGE / "dynamic"
-    paths = [*(dynamic / "worker").glob("*.py"), *(dynamic / name for name in LAUNCHER)]
+    paths = [
+        *(dynamic / "worker").rglob("*.py"),
+        *(dynamic / name for name in LAUNCHER),
+        *(PACKAGE / "schema").glob("*.py"),
+        PACKAGE / "target.py",
+    ]
     files = {f"tcready/{path.relative_to(PACKAGE).as_posix()}": path.read_bytes() for path in paths}
-    files["tcready/schema.py"] = (PACKAGE / "schema.py").read_bytes()
     files["tcready/__init__.py"] = files["tcready/dynamic/__init__.py"] = STUB.encode()
     files["__main__.py"] = MAIN.encode()
     return dict(sorted(files.items()))

@@ -60,10 +60,10 @@ from tcready.static.values import (
 from tcready.static.versions import Version
 
 if TYPE_CHECKING:
+    from tcready.static.break_effect import Shapes
     from tcready.static.concrete import Concrete, Located
     from tcready.static.graph import CallGraph
     from tcready.static.scope import Frame
-    from tcready.static.shape import Shapes
 
 Suggest: TypeAlias = "Callable[[str, Rule, Located], str | None]"
 STACK = 6000
@@ -458,7 +458,7 @@ class _Pass:
             chain = next((chains[c] for c in sorted(self.places[key]) if c in chains), ())
             finding = self._finding(rule, claim, fact, confidence, chain, options, wanted, suggest)
             if finding.effect in SPLITTING:
-                finding = dataclasses.replace(finding, shape=self.shapes.shape(self.places[key]))
+                finding = dataclasses.replace(finding, break_effect=self.shapes.shape(self.places[key]))
             count = repeats.get(finding.fingerprint, 0)
             repeats[finding.fingerprint] = count + 1
             if count:
@@ -511,7 +511,7 @@ class _Pass:
 
     def _cause(self, fact: Fact, claim: Claim, rule: Rule) -> str | None:
         """What makes the function around a break eager as a whole; None where a break splits it."""
-        from tcready.static.shape import cause_of
+        from tcready.static.break_effect import cause_of
 
         if (claim.effect or rule.effect) == "frame_skip":
             return "construct"
@@ -533,7 +533,7 @@ class _Pass:
 
     @cached_property
     def shapes(self) -> Shapes:
-        from tcready.static.shape import Shapes
+        from tcready.static.break_effect import Shapes
 
         return Shapes(self.interpreter, [analysis.entry for analysis in self.analyses])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tcready.schema import (
     FATES,
-    BreakShape,
+    BreakEffect,
     Confidence,
     Finding,
     FrameFate,
@@ -143,12 +143,14 @@ def _one(first: Finding, second: Finding) -> Finding:
     """One finding of two for the same place: as the surer says, over the ways there and the modes of both."""
     best = max(first, second, key=_weight)
     modes = tuple(mode for mode in BOTH if mode in (*first.modes, *second.modes))
-    if first.shape == second.shape and best.modes == modes:
+    if first.break_effect == second.break_effect and best.modes == modes:
         return best
-    return dataclasses.replace(best, modes=modes, shape=_one_shape(first.shape, second.shape))
+    return dataclasses.replace(
+        best, modes=modes, break_effect=_one_effect(first.break_effect, second.break_effect)
+    )
 
 
-def _one_shape(first: BreakShape | None, second: BreakShape | None) -> BreakShape | None:
+def _one_effect(first: BreakEffect | None, second: BreakEffect | None) -> BreakEffect | None:
     """The shape over the ways of two; ways that both tell, function by function, count once."""
     if first is None or second is None or first == second:
         return first or second
@@ -159,7 +161,7 @@ def _one_shape(first: BreakShape | None, second: BreakShape | None) -> BreakShap
             frames[place] = max(frames.get(place, frame), frame, key=lambda f: FATES.index(f.fate))
     own = frames.pop((first.frame.path, first.frame.line))
     alike = {(f.path, f.line) for f in first.above} == {(f.path, f.line) for f in second.above}
-    return BreakShape(
+    return BreakEffect(
         frame=own,
         above=tuple(frames.values()),
         levels=min(first.levels, second.levels),

@@ -225,10 +225,11 @@ def test_bundle_is_deterministic_and_holds_the_worker_alone(tmp_path: Path) -> N
     build_bundle(tmp_path / "b.pyz")
     assert (tmp_path / "a.pyz").read_bytes() == (tmp_path / "b.pyz").read_bytes()
     names = set(zipfile.ZipFile(tmp_path / "a.pyz").namelist())
-    assert {"__main__.py", "tcready/schema.py", "tcready/dynamic/worker/main.py"} <= names
-    rest = {name for name in names if not name.startswith("tcready/dynamic/worker/")}
+    assert {"__main__.py", "tcready/schema/codec.py", "tcready/dynamic/worker/main.py"} <= names
+    rooms = ("tcready/dynamic/worker/", "tcready/schema/")
+    rest = {name for name in names if not name.startswith(rooms)}
     launcher = {f"tcready/dynamic/{name}.py" for name in ("__init__", "bundle", "by_hand", "launch")}
-    assert rest == {"__main__.py", "tcready/__init__.py", "tcready/schema.py", *launcher}
+    assert rest == {"__main__.py", "tcready/__init__.py", "tcready/target.py", *launcher}
 
 
 def test_progress_tells_the_stages(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tcready.schema import (
     STAGES,
-    BreakShape,
+    BreakEffect,
     BreakSite,
     Coverage,
     Explain,
@@ -306,13 +306,13 @@ def _each(status: str, case: str | None = None, name: str = "model.py::Net") -> 
     return (FindingTarget(name, case, status),)  # type: ignore[arg-type]
 
 
-def _shape() -> BreakShape:
+def _shape() -> BreakEffect:
     """A break in `Gate.forward`, which `Net.forward` calls."""
     gate, above = (
         FrameFate("model.py", line, symbol, "split")
         for line, symbol in ((13, "Gate.forward"), (28, "Net.forward"))
     )
-    return BreakShape(gate, (above,), levels=2)
+    return BreakEffect(gate, (above,), levels=2)
 
 
 def _broken_findings() -> tuple[Finding, ...]:
@@ -333,7 +333,7 @@ def _broken_findings() -> tuple[Finding, ...]:
                 "Dynamo: Data-dependent branching (GB0170, 3 hits)",
             ),
             reached_by=down,
-            shape=dataclasses.replace(shape, seen=(*shape.above, shape.frame)),
+            break_effect=dataclasses.replace(shape, seen=(*shape.above, shape.frame)),
             cost={"operations": 6.0, "seconds": 0.0021},
             fix=Fix(
                 "choose with torch.where",
@@ -600,7 +600,7 @@ def static() -> Report:
             level=level,
             effect=effect,
             reached_by=by,
-            shape=_shape() if symbol == "Gate.forward" else None,
+            break_effect=_shape() if symbol == "Gate.forward" else None,
         )
         for needle, code, symbol, message, level, effect, by in (
             (
@@ -775,7 +775,7 @@ def hostile() -> Report:
             {value: 1.0},
             (value, f"Dynamo: {value}"),
             (value, value),
-            BreakShape(
+            BreakEffect(
                 FrameFate(path, line, value, "split"),
                 (FrameFate(path, line, value, "whole_frame", value),),
                 seen=(FrameFate(value, line, value, "whole_frame"),),

@@ -23,7 +23,7 @@ from rich.cells import cell_len
 from tcready.reports import render
 from tcready.reports.text import source_window
 from tcready.reports.view import kind_of, lines_of, number, percent, reflowed, shape_sentence, visible
-from tcready.schema import BreakShape, Finding, FindingTarget, Frame, FrameFate
+from tcready.schema import BreakEffect, Finding, FindingTarget, Frame, FrameFate
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -132,42 +132,42 @@ CALLER = FrameFate("model.py", 28, "Net.forward", "split")
 @pytest.mark.parametrize(
     ("shape", "sentence"),
     [
-        (BreakShape(SPLIT), "splits Gate.forward"),
+        (BreakEffect(SPLIT), "splits Gate.forward"),
         (
-            BreakShape(SPLIT, (LOST,), levels=2, chains=3),
+            BreakEffect(SPLIT, (LOST,), levels=2, chains=3),
             "runs all of Net.forward eagerly (in a `for`); splits Gate.forward (2 call levels, 3 call chains)",
         ),
         (
-            BreakShape(dataclasses.replace(LOST, because="construct")),
+            BreakEffect(dataclasses.replace(LOST, because="construct")),
             "runs all of Net.forward eagerly",
         ),
         (
-            BreakShape(
+            BreakEffect(
                 FrameFate("model.py", 40, "say", "not_compiled", "no tensor"), (CALLER,), seen=(CALLER,)
             ),
             "splits Net.forward; say not compiled anyway (no tensor goes in); so it was in the run",
         ),
         (
-            BreakShape(SPLIT, (CALLER,), levels=2, seen=(SPLIT,)),
+            BreakEffect(SPLIT, (CALLER,), levels=2, seen=(SPLIT,)),
             "splits Net.forward, Gate.forward (2 call levels); in the run so seen of Gate.forward",
         ),
         (
-            BreakShape(SPLIT, (LOST,), levels=2, seen=(CALLER, SPLIT)),
+            BreakEffect(SPLIT, (LOST,), levels=2, seen=(CALLER, SPLIT)),
             "runs all of Net.forward eagerly (in a `for`); splits Gate.forward (2 call levels); "
             "otherwise in the run: splits Net.forward, Gate.forward",
         ),
         (
-            BreakShape(SPLIT, tuple(dataclasses.replace(CALLER, line=n, symbol=f"f{n}") for n in range(6))),
+            BreakEffect(SPLIT, tuple(dataclasses.replace(CALLER, line=n, symbol=f"f{n}") for n in range(6))),
             "splits f0, f1, f2, f3 and 3 more",
         ),
     ],
 )
 def test_what_a_break_does_to_the_functions_around_it_is_one_sentence(
-    shape: BreakShape, sentence: str
+    shape: BreakEffect, sentence: str
 ) -> None:
-    found = dataclasses.replace(broken().findings[0], shape=shape)
+    found = dataclasses.replace(broken().findings[0], break_effect=shape)
     assert shape_sentence(found) == sentence
-    assert shape_sentence(dataclasses.replace(found, shape=None)) == ""
+    assert shape_sentence(dataclasses.replace(found, break_effect=None)) == ""
 
 
 @pytest.mark.parametrize("form", ["text", "html"])

@@ -12,7 +12,7 @@ import builtins
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from tcready.schema import FATES, BreakShape, Fate, FrameFate, display_path
+from tcready.schema import FATES, BreakEffect, Fate, FrameFate, display_path
 from tcready.static.evaluate import Context
 from tcready.static.facts import Enclosing
 from tcready.static.index import FunctionInfo, Import
@@ -47,7 +47,7 @@ class Shapes:
         self._traced = self._reachable(entries)
         self._depths = self._measured(entries)
 
-    def shape(self, standing: Mapping[int, Cause]) -> BreakShape | None:
+    def shape(self, standing: Mapping[int, Cause]) -> BreakEffect | None:
         """The shape of a break that stands in some contexts, in each with what makes all of it eager there.
 
         None where no compiled function leads there.
@@ -76,7 +76,7 @@ class Shapes:
         own = self._contexts[nearest].function
         if own is None:
             return None
-        return BreakShape(
+        return BreakEffect(
             frame=fates.pop(own),
             above=tuple(fates.values()),
             levels=self._depths[nearest],

@@ -1,0 +1,41 @@
+"""What a break does to the functions around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcready.schema.words import Fate
+
+
+@dataclass(frozen=True)
+class FrameFate:
+    """What a break does to one function. `line` is the first of its code, decorators included.
+
+    `split`: it is compiled up to the break, or up to the call that leads there, and again from there on.
+    `whole_frame`: Dynamo gives all of it up, or all that is left; what it calls may still be compiled.
+    `not_compiled`: Dynamo never compiles it by itself, break or no break.
+    """
+
+    path: str
+    line: int
+    symbol: str
+    fate: Fate
+    because: str | None = None
+    """What decides that it is no split: the statement around the break or the call (`for`, `while`, `try`,
+    `with`), `iterator`, `generator`, `property`, `checkpoint`, `no tensor`, or `construct`: the break itself."""
+
+
+@dataclass(frozen=True)
+class BreakEffect:
+    """What a break does to the functions around it, as the source predicts it and as runs showed it."""
+
+    frame: FrameFate
+    """The function that the break stands in."""
+    above: tuple[FrameFate, ...] = ()
+    """Every function on a way from a compiled entry down to it, outermost first."""
+    levels: int = 1
+    """Compiled functions on the shortest way, this one included: the break is met once in each of them."""
+    chains: int = 1
+    """Distinct ways, told by the functions on them."""
+    seen: tuple[FrameFate, ...] = ()
+    """What runs showed for this break; empty where none did."""

@@ -1,0 +1,77 @@
+"""Two reports held against each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tcready.schema.run import BreakSite
+from tcready.schema.static import Finding
+from tcready.schema.words import SCHEMA_VERSION, FindingKind, Mode, StageName, Status, Verdict
+
+
+@dataclass(frozen=True)
+class FindingChange:
+    """One finding in two reports; it is the same one where the fingerprint is."""
+
+    kind: FindingKind
+    finding: Finding
+    """As the later report tells it; as the earlier one does where the later does not."""
+    before_line: int | None = None
+    """None where the earlier report does not tell it."""
+    before_status: Status | None = None
+    because: tuple[str, ...] = ()
+    """What differs between the reports and may be why it is new; why it was not compared."""
+
+
+@dataclass(frozen=True)
+class SiteChange:
+    """A break site that only one of two runs of a target showed. It is the same one where file, function and reason
+    are, the n-th such in both."""
+
+    kind: Literal["fixed", "new"]
+    site: BreakSite
+    because: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a run says of where it was made, in two reports: `torch`, `packages.transformers`, `device`."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class TargetChange:
+    """One target in two reports; verdict and share of operations in graphs are None where it is in one alone."""
+
+    target: str
+    mode: Mode
+    before: Verdict | None
+    after: Verdict | None
+    coverage_before: float | None = None
+    coverage_after: float | None = None
+    ran: bool = False
+    """Whether it was run in both: its break sites were compared."""
+    failed: tuple[StageName, ...] = ()
+    """Stages that fail now and did not before."""
+    sites: tuple[SiteChange, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    before: str
+    """How the two reports are called."""
+    after: str
+    findings: tuple[FindingChange, ...]
+    targets: tuple[TargetChange, ...]
+    own_files: tuple[str, ...] = ()
+    """The user's files that both reports hold and whose text differs."""
+    other_files: tuple[str, ...] = ()
+    """The same of installed packages."""
+    differences: tuple[Difference, ...] = ()
+    """Of tcready itself, and of how the sources were read."""
+    schema_version: int = SCHEMA_VERSION

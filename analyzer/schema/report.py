@@ -1,0 +1,179 @@
+"""The whole report: every format is rendered from it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tcready.schema.run import (
+    Backend,
+    BreakSite,
+    Coverage,
+    CustomOp,
+    Ddp,
+    Explain,
+    Frame,
+    Graph,
+    Intent,
+    LineSet,
+    ModuleShare,
+    Recompile,
+    ShapeStudy,
+    SkippedFrame,
+    Stage,
+    Training,
+)
+from tcready.schema.static import Finding, RuleText, Skipped, SourceText, StaticTarget
+from tcready.schema.words import SCHEMA_VERSION, Mode, ModeAsked, RegionState, Verdict
+
+
+@dataclass(frozen=True)
+class Region:
+    name: str
+    """Dotted; `*` and `{0,2}` stand for list positions, the whole model is ""."""
+    instances: int
+    """Modules alike, which one line of code compiles."""
+    state: RegionState
+    reason: str
+    """Why it can be compiled whole."""
+    code: str
+    """The line that compiles it; empty where its author does already."""
+    ops_share: float | None = None
+    """Of the whole call's operations."""
+    time_share: float | None = None
+    """Of their time."""
+    ops_captured_share: float | None = None
+    """Measured: share of the region's own ops that ran inside graphs."""
+
+
+@dataclass(frozen=True)
+class TargetReport:
+    target: str
+    convention: str | None
+    """What gave the inputs; None where nothing was run."""
+    mode: Mode
+    verdict: Verdict
+    stages: tuple[Stage, ...]
+    environment: Mapping[str, Any] | None
+    """Versions, device and interpreter of the run; None where there was none."""
+    break_sites: tuple[BreakSite, ...]
+    skipped_frames: tuple[SkippedFrame, ...]
+    graphs: tuple[Graph, ...]
+    recompiles: tuple[Recompile, ...]
+    coverage: Coverage | None
+    explain: Explain | None
+    regions: tuple[Region, ...]
+    """Parts that no break stands in."""
+    modules: tuple[ModuleShare, ...]
+    """The module hierarchy, parents first."""
+    verdict_reason: str = ""
+    """The verdict in one sentence, naming the stages that did not run."""
+    waist: Frame | None = None
+    """The innermost function through which every way to a break led, where it is not the outermost one."""
+    executed: tuple[LineSet, ...] = ()
+    intents: tuple[Intent, ...] = ()
+    training: Training | None = None
+    parity: Mapping[str, Any] | None = None
+    bench: Mapping[str, Any] | None = None
+    shapes: ShapeStudy | None = None
+    ddp: Ddp | None = None
+    backend: tuple[Backend, ...] = ()
+    custom_ops: tuple[CustomOp, ...] = ()
+    traced: tuple[LineSet, ...] = ()
+    digests: tuple[tuple[str, str], ...] = ()
+    """(display path, SHA-256 of the bytes) of the files that were run, as the run saw them."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    name: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """The git checkout that the sources were read in."""
+
+    commit: str
+    link: str | None = None
+    """The page of a line at that commit, with `{path}` (relative to the working folder, percent-encoded) and
+    `{line}` to be put in; None where the remote is none that has such pages."""
+    files: tuple[str, ...] = ()
+    """The report's files that are as committed: only to their lines a link leads."""
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """Why a report tells fewer findings than were found. Verdicts, break sites and regions are those of all."""
+
+    baseline: str | None = None
+    """The baseline's file as it was named; None where none was."""
+    known: int = 0
+    """Findings that the baseline holds, and that are not told."""
+    gone: int = 0
+    """Entries of the baseline, of what was read or run here, that nothing was found for any more."""
+    diff_base: str | None = None
+    """The revision as it was named; None where none was."""
+    commit: str | None = None
+    """The commit that the lines were compared with: where the checkout and the revision parted."""
+    unchanged: int = 0
+    """Findings on lines that are as they were there, and that are not told."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the sources were read: two readings may find different things in the same code."""
+
+    mode: ModeAsked
+    low: bool = False
+    """Whether what is found with low confidence is kept."""
+    plain_call: bool = False
+    """Whether a model that takes its targets was read as called without them."""
+    torch: str = ""
+    """The version whose Dynamo is predicted: `2.13`."""
+
+    def differs(self, then: Reading, modes: tuple[Mode, ...] = ()) -> str | None:
+        """Why something that the reading `then` found may be missed by this one, in a few words; None where not.
+
+        `modes` are those in which it was found, where `then` was in both.
+        """
+        asked = set(modes) or ({"infer", "train"} if then.mode == "both" else {then.mode})
+        if self.mode != "both" and not asked <= {self.mode}:
+            return f"read with --mode {then.mode} before and {self.mode} now"
+        if then.low and not self.low:
+            return "read with --low before and without now"
+        if then.plain_call != self.plain_call:
+            return "read with --plain-call " + ("before and without now" if then.plain_call else "now alone")
+        if then.torch != self.torch:
+            return f"read for torch {then.torch} before and {self.torch} now"
+        return None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The whole report; every format is rendered from this value alone."""
+
+    tool: Tool
+    findings: tuple[Finding, ...]
+    targets: tuple[TargetReport, ...]
+    rules: tuple[RuleText, ...]
+    """Those that a finding names."""
+    sources: tuple[SourceText, ...]
+    """The text of each file that something is told of."""
+    skipped: tuple[Skipped, ...]
+    """Files that could not be read or parsed."""
+    warnings: tuple[str, ...]
+    statistics: Mapping[str, Any]
+    """How much was read: `files`, `functions`, `calls`, how many of these were resolved."""
+    checkout: Checkout | None = None
+    """None outside of a git checkout."""
+    narrowed: Narrowed | None = None
+    """None where all that was found is told."""
+    predicted: tuple[StaticTarget, ...] = ()
+    """What the source alone says of each target: what a run that is merged later is held against."""
+    readings: tuple[Reading, ...] = ()
+    """How the sources were read; several where reports were put together, none where it is not known."""
+    hidden: tuple[str, ...] = ()
+    """Fingerprints of what was found and is not told, on account of a comment or of the choice of rules."""
+    schema_version: int = SCHEMA_VERSION

@@ -1,0 +1,496 @@
+"""What one run of one target showed: stages, break sites, graphs, coverage, and what each study measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tcready.schema.break_effect import FrameFate
+from tcready.schema.words import (
+    SCHEMA_VERSION,
+    Action,
+    Mode,
+    Origin,
+    ShapeCure,
+    ShapeSetting,
+    StageName,
+    StageReason,
+    StageState,
+    TrainingPhase,
+)
+
+
+@dataclass(frozen=True)
+class Stage:
+    stage: StageName
+    state: StageState
+    detail: str
+    """Why it failed or did not run, for people; what it came to."""
+    seconds: float | None = None
+    reason: StageReason | None = None
+    """The same as a word, for code; None for a stage that passed, and in reports of an older tcready."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    path: str
+    line: int
+    symbol: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What ran outside of graphs on account of one break, in the warm call whose operations are counted."""
+
+    ops: int
+    seconds: float
+    """Of those operations, each measured by itself: on the device's clock on CUDA, on the host's elsewhere."""
+
+
+@dataclass(frozen=True)
+class Intent:
+    """Code whose author decided about compiling it: compiled already, or kept out. It is left as it is."""
+
+    path: str
+    line: int
+    symbol: str
+    kind: Literal["compiled", "disabled"]
+    how: str
+    """`torch.compile`, `module.compile()`, `torch.compiler.disable`."""
+    modules: tuple[str, ...] = ()
+    """Dotted names of the modules that are compiled by a call of their own."""
+
+
+@dataclass(frozen=True)
+class BreakSite:
+    """A distinct source line at which Dynamo broke; `hits` counts events, `stack` is outermost first."""
+
+    path: str
+    line: int
+    symbol: str
+    reason: str
+    """As Dynamo words it."""
+    gb_id: str | None
+    hits: int
+    origin: Origin
+    stack: tuple[Frame, ...]
+    action: Action = "resume"
+    """What Dynamo did then: resume behind the break, or give up the function, or what is left of it."""
+    case: str | None = None
+    gb_ids: tuple[str, ...] = ()
+    """Every id seen at this line, root cause first; `gb_id` is the first of them."""
+    hints: tuple[str, ...] = ()
+    frames: tuple[FrameFate, ...] = ()
+    """The functions in whose compilation this break was met, and what became of each."""
+    cost: Cost | None = None
+    """None where no warm call was counted."""
+
+
+@dataclass(frozen=True)
+class SkippedFrame:
+    """A user frame Dynamo gave up on; `benign` when it held no tensor work. `end_line` closes its code."""
+
+    path: str
+    line: int
+    symbol: str
+    reason: str
+    """As Dynamo words it."""
+    benign: bool
+    end_line: int | None = None
+    origin: Origin = "own"
+    case: str | None = None
+
+
+@dataclass(frozen=True)
+class Graph:
+    compile_id: str
+    """As torch's logs name it."""
+    path: str
+    line: int
+    """The first line of the function that it was captured from."""
+    ops: int
+    """As Dynamo counts them."""
+    guards: int | None = None
+    phase: Literal["forward", "backward", "inference"] = "inference"
+    case: str | None = None
+    """The named case; None where the inputs name none."""
+    symbol: str = ""
+    modules: tuple[str, ...] = ()
+    """Dotted names of the modules whose operations it held in the warm call, in order; the root is ""."""
+
+
+@dataclass(frozen=True)
+class Recompile:
+    path: str
+    line: int
+    """The first line of the function that was compiled again."""
+    symbol: str
+    reasons: tuple[str, ...]
+    """The guards that failed."""
+    case: str | None = None
+    identical_call: bool = False
+    """Whether it was the third of three calls with the same inputs."""
+    origin: Origin = "own"
+    lines: tuple[Frame, ...] = ()
+    """The source lines that the failed guards name, where they name any."""
+
+
+@dataclass(frozen=True)
+class CaseCoverage:
+    """What one named case's warm call dispatched, and how much it weighs in the share of all cases."""
+
+    case: str
+    weight: float
+    ops_total: int
+    ops_captured: int
+    share: float
+    """`ops_captured` over `ops_total`."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """ATen dispatches of one warm call per case: in graphs over all. `ops_total` and `ops_captured` are plain sums."""
+
+    ops_total: int
+    ops_captured: int
+    share: float
+    """Each case's dispatches count as often as its weight says."""
+    time_share: float | None = None
+    """The same share by the time of the operations, each measured by itself."""
+    seconds: float | None = None
+    """Of all the operations together."""
+    clock: str | None = None
+    """`cuda` where the device's events measured the time, `host` where `time.perf_counter` did."""
+    cases: tuple[CaseCoverage, ...] = ()
+    """Where the inputs name cases."""
+
+
+@dataclass(frozen=True)
+class DdpSplit:
+    """One graph below DistributedDataParallel, as Dynamo's DDPOptimizer parted it along gradient buckets."""
+
+    buckets: tuple[int, ...]
+    """Bytes of the parameters of each part, in the order of the forward; one entry: it was not parted."""
+    case: str | None = None
+
+    @property
+    def subgraphs(self) -> int:
+        return len(self.buckets)
+
+
+@dataclass(frozen=True)
+class Ddp:
+    """A run over several processes."""
+
+    processes: int
+    backend: str
+    """Of torch.distributed: gloo, nccl."""
+    wrapped: Literal["target", "here", "no"]
+    """Who put the module into DistributedDataParallel: the target itself, the run, or nobody."""
+    reason: str = ""
+    """Why it is in none."""
+    optimize: str | None = None
+    """`torch._dynamo.config.optimize_ddp` in words; DDPOptimizer parts graphs only under `ddp_optimizer` or True."""
+    splits: tuple[DdpSplit, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explain:
+    """What `torch._dynamo.explain` itself said, to be read beside the complete record."""
+
+    graph_count: int
+    graph_break_count: int
+    reasons: tuple[str, ...]
+    op_count: int | None = None
+
+
+@dataclass(frozen=True)
+class InputDimension:
+    """Dimension `dimension` (from 0) of the tensor that the call passes as `argument`: `x`, `batch['ids']`."""
+
+    argument: str
+    dimension: int
+
+
+@dataclass(frozen=True)
+class RefusedSize:
+    """A size with which the eager model raised, and the first line of what it raised."""
+
+    size: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class ShapeAxis:
+    """Dimensions of the inputs that have one size and are varied together, from the size that was given."""
+
+    name: str
+    """`batch`, `sequence`, `height and width`, or which dimension of which argument."""
+    size: int
+    dimensions: tuple[InputDimension, ...]
+    sizes: tuple[int, ...] = ()
+    """Other sizes that the eager model takes, in the order in which they are called."""
+    refused: tuple[RefusedSize, ...] = ()
+    fixed: str | None = None
+    """Why no other size was tried under Dynamo: what the eager model said to the first; None where some were."""
+
+
+@dataclass(frozen=True)
+class InputShape:
+    argument: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ShapeCall:
+    """One call of a compiled callable that has seen the calls before it."""
+
+    label: str
+    """`given`, `again`, `batch 5`, or the name of a case."""
+    inputs: tuple[InputShape, ...]
+    compiled: int
+    """Frames compiled in this call; `recompiled` of them had been compiled before."""
+    recompiled: int
+    recompiles: tuple[Recompile, ...] = ()
+    """With every guard that failed, of each compiled entry of the frame."""
+    limit: tuple[Frame, ...] = ()
+    """Functions that run eagerly from here on: the recompile limit was reached."""
+    error: str | None = None
+    """What the compiled call raised; no call after it was made."""
+    size: int | None = None
+    """Of the axis, where it is not the given one."""
+    identical: bool = False
+    """Whether the call before had the same inputs."""
+
+
+@dataclass(frozen=True)
+class ShapeTrial:
+    """One compiled callable under one setting, from a reset: all its calls in order."""
+
+    varied: str
+    """The axis by name, or `cases`: the target's named cases one after the other."""
+    setting: ShapeSetting
+    calls: tuple[ShapeCall, ...]
+    recompiled: int
+    """Over all calls."""
+    limit: bool = False
+    """Whether a function ran into the recompile limit."""
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class ShapeAdvice:
+    """What follows from the trials of one axis; `code` is the line to write, None where there is none."""
+
+    varied: str
+    cure: ShapeCure
+    text: str
+    code: str | None = None
+
+
+@dataclass(frozen=True)
+class ShapeStudy:
+    """What other sizes of the inputs recompile."""
+
+    axes: tuple[ShapeAxis, ...] = ()
+    trials: tuple[ShapeTrial, ...] = ()
+    advice: tuple[ShapeAdvice, ...] = ()
+    case: str | None = None
+    """The named case whose inputs were varied."""
+    cut: tuple[str, ...] = ()
+    """What was left out, and why; the study is whole where this is empty."""
+
+
+@dataclass(frozen=True)
+class ModuleShare:
+    """One node of the module hierarchy; `name` is dotted, the root is "". Ops include the subtree's."""
+
+    name: str
+    type: str
+    """The class."""
+    ops: int | None = None
+    """ATen operations of the warm compiled call; of an eager one where nothing was compiled."""
+    ops_captured: int | None = None
+    """Those of them that ran in compiled graphs."""
+    seconds: float | None = None
+    """Of its operations, each measured by itself."""
+    path: str | None = None
+    """File and first line of the code of its forward; None where that is not user code."""
+    line: int | None = None
+    ops_self: int | None = None
+    """Ops dispatched while this module was the innermost one."""
+    seconds_captured: float | None = None
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """An operator for which Inductor has no code of its own: it calls the eager kernel."""
+
+    operator: str
+    count: int
+
+
+@dataclass(frozen=True)
+class CudaGraphSkip:
+    """Why Inductor keeps a graph, or an operation, out of CUDA graphs."""
+
+    reason: str
+    count: int = 1
+    path: str | None = None
+    """The user's line behind it, where one is named."""
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What Inductor made of one case of a target under one mode of torch.compile (training: backward included)."""
+
+    mode: str
+    """`default` or `reduce-overhead`."""
+    case: str | None = None
+    cold_seconds: float | None = None
+    """First compiled call beyond a later one, with an empty cache; what the toolchain needs once is not in it.
+    `reduce-overhead` comes after `default` and finds the binaries of its kernels."""
+    warm_seconds: float | None = None
+    """The same in the same process, where only the files of the cache were kept."""
+    cache_hits: int | None = None
+    """Of the FX graph cache, in the warm compilation."""
+    cache_misses: int | None = None
+    kernels: int = 0
+    extern_calls: int = 0
+    """Calls of kernels that Inductor did not write: matrix products, convolutions, fallbacks."""
+    fallbacks: tuple[Fallback, ...] = ()
+    difference: float | None = None
+    """From eager: the largest over the largest value of that tensor; None where nothing was compared."""
+    tolerance: float | None = None
+    """What `difference` was held against, by the coarsest dtype that was compared."""
+    cudagraphs: int | None = None
+    """CUDA graphs recorded; None where none were asked for."""
+    cudagraph_skips: tuple[CudaGraphSkip, ...] = ()
+    error: str = ""
+    """Why this mode failed, in one line; the stage fails for `default` alone."""
+
+
+@dataclass(frozen=True)
+class OpCheck:
+    """One test of `torch.library.opcheck`."""
+
+    name: str
+    state: StageState
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class CustomOp:
+    """An operator, or a function, whose code is neither Python nor torch's own, at the place that calls it."""
+
+    name: str
+    """`mylib::gate`, `my_extension.gate`, `libm.abs`."""
+    kind: Literal["operator", "extension", "ctypes"]
+    path: str
+    line: int
+    symbol: str
+    origin: Origin = "own"
+    lacks: tuple[str, ...] = ()
+    """What torch.compile asks for and is not there: `fake kernel`, `autograd formula`, `registration`."""
+    schema: str = ""
+    """As it is registered, or as the observed call suggests."""
+    skeleton: str = ""
+    """Code that would register what is lacking; empty where nothing is."""
+    checks: tuple[OpCheck, ...] = ()
+    in_graph: bool = False
+    """Whether a compiled graph called it."""
+    around: str | None = None
+    """The autograd.Function that calls it, where one does."""
+    case: str | None = None
+
+
+@dataclass(frozen=True)
+class LineSet:
+    """Lines of one file as inclusive (first, last) ranges, ascending."""
+
+    path: str
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class TrainingPart:
+    """One part of a training step, observed by itself."""
+
+    phase: TrainingPhase
+    state: StageState
+    detail: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a run in training mode showed beyond its forward.
+
+    Gradients and buffers are part of the stage `parity`; nothing else that is met here counts for the verdict.
+    """
+
+    loss: str | None = None
+    """Where it came from (`output.loss`), or `synthesised: ...`; None where there was nothing to train."""
+    parts: tuple[TrainingPart, ...] = ()
+    """`forward` and `backward` are what AOTAutograd makes of the captured graphs."""
+    graphs: tuple[Graph, ...] = ()
+    """AOTAutograd's, with ATen operations: `forward`, `backward`, or `inference` where nothing requires grad."""
+    backward: Coverage | None = None
+    """ATen dispatches of a warm backward from what the loss is made of to the leaves: in compiled graphs over all."""
+    gradients: int = 0
+    """Compared, eager against compiled."""
+    buffers: int = 0
+    differences: tuple[str, ...] = ()
+    """The first few that were found, each named by parameter, input or buffer."""
+    aot_sites: tuple[BreakSite, ...] = ()
+    """Breaks that only AOTAutograd provokes: it cannot trace what Dynamo had captured there."""
+    optimizer_sites: tuple[BreakSite, ...] = ()
+    """Breaks of the optimiser's step compiled alone."""
+    optimizer_recompiles: tuple[Recompile, ...] = ()
+    step_sites: tuple[BreakSite, ...] = ()
+    """Breaks of a whole step compiled as one function, those of the model itself left out."""
+
+
+SYNTHESISED = "synthesised: "
+"""How an Observation's `convention` begins where nobody gave the inputs; what they are follows."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one run of one target showed. A run that failed is an Observation too.
+
+    `executed` are the user lines that ran in the eager forward; `traced` those that Dynamo traced.
+    """
+
+    target: str
+    convention: str | None
+    """What gave the inputs: `get_inputs()`, `--inputs ...`, `synthesised: ...`; None where nothing did."""
+    mode: Mode
+    stages: tuple[Stage, ...]
+    environment: Mapping[str, Any] | None
+    """Versions, device and interpreter of the run."""
+    break_sites: tuple[BreakSite, ...] = ()
+    skipped_frames: tuple[SkippedFrame, ...] = ()
+    graphs: tuple[Graph, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
+    coverage: Coverage | None = None
+    explain: Explain | None = None
+    modules: tuple[ModuleShare, ...] = ()
+    executed: tuple[LineSet, ...] = ()
+    traced: tuple[LineSet, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
+    """(display path, file name on the observed machine) of every user file named above."""
+    warnings: tuple[str, ...] = ()
+    ddp: Ddp | None = None
+    digests: tuple[tuple[str, str], ...] = ()
+    """(display path, SHA-256 of the bytes) of the files in `sources`."""
+    intents: tuple[Intent, ...] = ()
+    training: Training | None = None
+    """None in inference mode, and where the run ended before."""
+    shapes: ShapeStudy | None = None
+    """None where it was not asked for, or nothing was compiled."""
+    backend: tuple[Backend, ...] = ()
+    custom_ops: tuple[CustomOp, ...] = ()
+    schema_version: int = SCHEMA_VERSION

@@ -1,0 +1,160 @@
+"""What the static half says: findings, module hierarchies, sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tcready.schema.break_effect import BreakEffect
+from tcready.schema.words import Confidence, Effect, Level, Mode, Origin, Status
+
+
+@dataclass(frozen=True)
+class Fix:
+    title: str
+    """One sentence."""
+    safe: bool
+    """Whether it may be applied unread; no suggestion of this version may."""
+    diff: str | None
+    """A unified diff against the file as it stands, or None where only the rule's example speaks."""
+    verified: bool | None
+    """True or False once a run has shown it; None while nobody ran it."""
+
+
+@dataclass(frozen=True)
+class FindingTarget:
+    target: str
+    case: str | None
+    """The named case in which it was confirmed; None where the inputs name none."""
+    status: Status
+    mode: Mode | None = None
+    """The mode of the run, where the target was run in several."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One hazard at one place. `path` is spelled as `display_path` spells it."""
+
+    rule: str | None
+    """`TCR101`; None where a run showed what no rule speaks of."""
+    name: str
+    """The rule's name, or the kind of what the run showed."""
+    effect: Effect
+    """What Dynamo is said to do."""
+    level: Level
+    confidence: Confidence
+    message: str
+    """One line."""
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    """One past the last; the span is one expression or the header of one statement."""
+    symbol: str
+    """The function it stands in: `Model.forward`."""
+    origin: Origin
+    """Whose code it is: the user's, or an installed package's."""
+    status: Status
+    gb_ids: tuple[str, ...]
+    """Ids of PyTorch's graph break registry: of the breaks that were seen, else of those that the rule predicts."""
+    targets: tuple[FindingTarget, ...]
+    """The status in each target, and in each named case of it."""
+    fingerprint: str
+    """The same for the same rule, file, function and code, on whatever line."""
+    fix: Fix | None = None
+    cost: Mapping[str, float] | None = None
+    """`operations` that ran outside of graphs on its account, and their `seconds`, in one warm call of each case."""
+    evidence: tuple[str, ...] = ()
+    """Why the static pass says so, in plain words, and what the run said: one line each, static first."""
+    reached_by: tuple[str, ...] = ()
+    """Symbols from the compiled entry down to the function this stands in: how it is reached."""
+    break_effect: BreakEffect | None = field(default=None, metadata={"json": "shape"})
+    """What the break does to the functions around it; None for what is no break."""
+    modes: tuple[Mode, ...] = ()
+    """The modes in which the static pass finds it, where it was asked about both; empty where about one."""
+    also: tuple[str, ...] = ()
+    """Fingerprints of what else is found of the same kind on this line: this finding is told for them too."""
+    also_until: int | None = None
+    """The last line of their spans; None where it is told for itself alone."""
+
+
+@dataclass(frozen=True)
+class StaticModule:
+    """A node of the module hierarchy as the source tells it; `*` stands for the members of a list."""
+
+    name: str
+    type: str
+    path: str | None
+    line: int | None
+    """Where the code of its forward stands; None for a module of torch or one not found."""
+    breaks: tuple[str, ...]
+    """Fingerprints of the breaking findings that stand in the code this very module runs."""
+    known: bool = True
+    """False where the source does not tell what this module is."""
+
+
+@dataclass(frozen=True)
+class StaticTarget:
+    target: str
+    modules: tuple[StaticModule, ...]
+    modes: tuple[Mode, ...] = ("infer",)
+    """What it was read in; over several, `breaks` are those of any."""
+
+
+@dataclass(frozen=True)
+class RuleText:
+    code: str
+    name: str
+    summary: str
+    why: str
+    """Why it hurts torch.compile."""
+    instead: str
+    """What to write instead."""
+    before: str | None
+    """Example code with the hazard."""
+    after: str | None
+    """The same without it."""
+
+
+@dataclass(frozen=True)
+class SourceText:
+    path: str
+    sha256: str
+    """Of the file's bytes."""
+    text: str
+    """In an HTML page, lines of installed files that no finding stands near are empty."""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    path: str
+    reason: str
+    """Why nothing is said of this file."""
+
+
+@dataclass(frozen=True)
+class Noqa:
+    """One code that a `# noqa` names."""
+
+    path: str
+    line: int
+    code: str
+    """As written, upper-case; it may be a prefix."""
+
+
+@dataclass(frozen=True)
+class StaticResult:
+    """What the static half hands to merge."""
+
+    findings: tuple[Finding, ...]
+    targets: tuple[StaticTarget, ...]
+    sources: tuple[SourceText, ...]
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    statistics: Mapping[str, Any]
+    unused: tuple[Noqa, ...] = ()
+    """What hides nothing, as far as the source tells."""
+    hidden: tuple[Finding, ...] = ()
+    """What a comment or the choice of rules hides: a run that shows one of these shows nothing new."""

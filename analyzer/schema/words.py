@@ -1,0 +1,80 @@
+"""The words that values are made of: effects, levels, stages and their states, in the orders that code compares by."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+SCHEMA_VERSION = 1
+"""1: first version."""
+Effect = Literal[
+    "graph_break",
+    "frame_skip",
+    "recompile",
+    "compile_error",
+    "wrong_result",
+    "sync",
+    "cudagraph_skip",
+    "slow",
+    "intent",
+]
+Level = Literal["error", "warning", "note"]
+Confidence = Literal["high", "medium", "low"]
+Origin = Literal["own", "third_party"]
+Status = Literal["confirmed", "not_observed", "not_traced", "not_reached", "runtime_only", "predicted"]
+Verdict = Literal["ready", "ready_by_region", "not_ready", "unknown"]
+StageName = Literal["parse", "import", "build", "eager", "capture", "fullgraph", "backend", "parity", "speed"]
+StageState = Literal["pass", "fail", "not_run"]
+StageReason = Literal[
+    "timeout",
+    "memory",
+    "crash",
+    "exit",
+    "no_torch",
+    "device_missing",
+    "not_asked",
+    "budget",
+    "earlier_stage",
+    "compile_error",
+    "mismatch",
+    "error",
+]
+"""Why a stage failed or did not run. `crash`: the process died by a signal; `exit`: it ended by itself; `mismatch`: the
+compiled outputs differ from eager; `error`: anything else that was raised."""
+InputsSource = Literal["option", "project", "convention", "made_up", "object"]
+"""What gave the inputs: `--inputs`, a table of pyproject.toml, the file itself, nobody (they were made up), or the caller
+in this process."""
+TrainingPhase = Literal["loss", "gradients", "forward", "backward", "optimizer", "step"]
+Mode = Literal["infer", "train"]
+ModeAsked = Literal["infer", "train", "both"]
+Fate = Literal["split", "whole_frame", "not_compiled"]
+Action = Literal["resume", "skip_frame", "skip_rest", "skip_frame_unlogged"]
+RegionState = Literal["predicted", "proved", "refuted"]
+FindingKind = Literal["new", "moved", "unchanged", "fixed", "not_compared"]
+"""`not_compared`: the later report cannot tell: it did not read that file or run that target, read it otherwise, or
+hides the finding."""
+ShapeSetting = Literal["default", "dynamic=True", "dynamic=False", "mark_dynamic"]
+ShapeCure = Literal["none", "keep", "mark_dynamic", "dynamic=True", "pad", "mend", "unknown"]
+LEVELS: tuple[Level, ...] = ("note", "warning", "error")
+"""In rising order of weight."""
+FATES: tuple[Fate, ...] = ("not_compiled", "split", "whole_frame")
+"""In rising order of what is lost: of several fates of one function the last of these is told."""
+STAGES: tuple[StageName, ...] = (
+    "parse",
+    "import",
+    "build",
+    "eager",
+    "capture",
+    "fullgraph",
+    "backend",
+    "parity",
+    "speed",
+)
+"""In the order in which a target climbs them."""
+BREAKING: frozenset[Effect] = frozenset({"graph_break", "frame_skip", "compile_error"})
+"""Effects that split or end a compiled region."""
+INTENDED = frozenset({"GB0025", "GB0098", "GB0099"})
+"""Ids of breaks that the author asked for: `torch._dynamo.graph_break()`, `torch.compiler.disable`."""
+
+
+class TcreadyError(Exception):
+    """What the user can mend: told in one line, exit 2, never a traceback."""

@@ -1,0 +1,52 @@
+"""What the user names: the one place that reads the text of a target, and of `--inputs`.
+
+Standard library and the schema only: it travels with the worker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tcready.schema import TcreadyError
+
+Kind = Literal["path", "module"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file or folder, a name in a file (`path.py::Name`), or a name in an importable module (`pkg.mod::Name`)."""
+
+    kind: Kind
+    place: str
+    """The file or folder as written, or the dotted module."""
+    name: str | None = None
+    """The class, object or function, dotted where it is nested; None for all that the file holds."""
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Reads `path`, `path.py::Name` or `pkg.mod::Name`. Nothing is looked up on disk.
+
+        A place without a name, with a slash or backslash, or that ends in `.py`, is a path. Raises TcreadyError for
+        text that names no place.
+        """
+        place, _, name = text.partition("::")
+        if not place:
+            raise TcreadyError(
+                f"{text!r} is no target: name a file, a folder, path.py::Name or pkg.mod::Name"
+            )
+        is_path = not name or "/" in place or "\\" in place or place.endswith(".py")
+        return cls("path" if is_path else "module", place, name or None)
+
+    def __str__(self) -> str:
+        return f"{self.place}::{self.name}" if self.name else self.place
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the place is spelled like a Python file."""
+        return self.kind == "path" and self.place.endswith(".py")
+
+    @property
+    def package(self) -> str | None:
+        """The top-level package of `pkg.mod::Name`, whose code counts as the user's own; None for a path."""
+        return self.place.partition(".")[0] if self.kind == "module" else None
