@@ -7,12 +7,10 @@ rich, click or jinja2.
 from __future__ import annotations
 
 import dataclasses
-import gc
 import hashlib
 import importlib.util
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +27,6 @@ from tcready.schema import (
     Observation,
     Reading,
     Report,
-    RuleText,
     SourceText,
     Stage,
     StaticResult,
@@ -40,11 +37,10 @@ from tcready.schema import (
 
 if TYPE_CHECKING:
     from tcready.baseline import Baseline, Entry
-    from tcready.static.cache import Cache
+    from tcready.options import ReportOptions
     from tcready.static.concrete import Located
-    from tcready.static.parts import Part
+    from tcready.static.driver import RuleSet
     from tcready.static.rule import Rule
-    from tcready.static.targets import LintOptions, Unit
 
 Tell = Callable[[str], None]
 """Told one line of what goes on."""
@@ -144,7 +140,9 @@ def check(
     class that does not exist, options that contradict each other.
     """
     from tcready.merge import merge
-    from tcready.static.targets import LintOptions, is_wanted
+    from tcready.options import ReadOptions, ReportOptions
+    from tcready.static import driver
+    from tcready.static.targets import is_wanted
 
     targets = (targets,) if isinstance(targets, str) else targets
     base = Path(root or Path.cwd()).resolve()
@@ -162,18 +160,22 @@ def check(
     usual: ModeAsked = fallback.pop("mode", None) or "infer"
     modes = {table.mode or usual for target in targets for table in project.matching(target, tables, base)}
     said: ModeAsked = mode or ("both" if len(modes) > 1 else modes.pop() if modes else usual)
-    options = LintOptions(
-        root=base,
-        mode=said,
+    shown = ReportOptions(
         select=tuple(select),
         ignore=tuple(ignore),
         per_file_ignores=tuple((glob, tuple(held)) for glob, held in (per_file_ignores or {}).items()),
+    )
+    version = _torch_version(torch_version, base)
+    options = ReadOptions(
+        root=base,
+        mode=said,
         exclude=tuple(exclude),
         low=low,
         plain_call=plain_call,
-        torch=_torch_version(torch_version, base),
+        torch=version,
     )
-    static, known, tool = _read(targets, options, cache=cache, jobs=jobs)
+    read = driver.read(targets, options, _rule_set(), shown, cache=cache, jobs=jobs)
+    static, known, tool = read.result, read.rules, read.tool
     runs: list[Observation] = []
     warnings: list[str] = []
     asked: dict[str, Any] = {
@@ -194,7 +196,7 @@ def check(
         announce(f"{file}: {seen.target} was run {_where(seen)}")
         runs.append(seen)
         warnings.extend(unlike)
-        warnings.extend(w for w in _other_torch(seen, options.torch, torch_version) if w not in warnings)
+        warnings.extend(w for w in _other_torch(seen, version, torch_version) if w not in warnings)
     if targets and not static.skipped and not static.warnings and static.statistics.get("files") == 0:
         warnings.append(f"no Python file in {', '.join(targets)}")
         announce(warnings[-1])
@@ -221,9 +223,7 @@ def check(
                 seen = dataclasses.replace(seen, convention=f"[{project.TABLES}.{due.table.name}]")
             if not _lacks_torch(seen):
                 runs.append(seen)
-                warnings.extend(
-                    w for w in _other_torch(seen, options.torch, torch_version) if w not in warnings
-                )
+                warnings.extend(w for w in _other_torch(seen, version, torch_version) if w not in warnings)
             elif due.asked:
                 runs.append(_failed_import(seen))
                 break
@@ -238,14 +238,14 @@ def check(
         sources=(*static.sources, *_sources_of(runs, (text.path for text in static.sources))),
         warnings=(*static.warnings, *warnings),
     )
-    read = Reading(said, low, plain_call, ".".join(map(str, options.torch)))
-    report = dataclasses.replace(merge(static, runs, known, tool), readings=(read,))
+    reading = Reading(said, low, plain_call, ".".join(map(str, version)))
+    report = dataclasses.replace(merge(static, runs, known, tool), readings=(reading,))
     if write_baseline is not None or baseline is not None:
         from tcready import baseline as baselines
         from tcready import files
 
         held = known_before or baselines.Baseline()
-        asked_again = _asking(report, held, targets, options)
+        asked_again = _asking(report, held, targets, shown, base)
         if write_baseline is not None:
             anew = baselines.renewed(report, held, asked_again)
             files.write(str(base / write_baseline), baselines.written(anew))
@@ -449,159 +449,11 @@ def _tool() -> Tool:
     return Tool("tcready", version())
 
 
-# The static half: units that the cache does not know are read, here or by several processes
+def _rule_set() -> RuleSet:
+    from tcready.static.driver import RuleSet
 
-
-CHUNK = 500_000
-"""Bytes of source that share one reading of what they import: what was read is dropped after each chunk."""
-NAMED = 300_000
-"""A class of an installed package counts for so many bytes: what it reaches."""
-WORTH_A_PROCESS = 1_000_000
-"""Bytes of source that take longer to analyse than a process takes to start."""
-MAX_JOBS = 8
-
-
-def _read(
-    targets: Sequence[str], options: LintOptions, *, cache: bool, jobs: int | None
-) -> tuple[StaticResult, tuple[RuleText, ...], Tool]:
-    """What the sources say, the rules that were asked, and who asked."""
-    from tcready.static.parts import codes, combine, ignoring
-    from tcready.static.targets import units
-
-    asked = _asked(options) if cache else None
-    kept = _open_cache(options, asked)
-    known = kept.about() if kept is not None else None
-    if known is None:
-        known = tuple(rule.text() for rule in load_rules()), _tool()
-        if kept is not None:
-            kept.keep_about(*known)
-    rules, tool = known
-    there = [rule.code for rule in rules]
-    select, ignore = (codes(asked_for, there) for asked_for in (options.select, options.ignore))
-    ignored = ignoring(options, there)
-    wanted = units(targets, options.root, options.exclude)
-    found = {unit: kept.part(unit) if kept is not None else None for unit in wanted}
-    missing = [unit for unit, part in found.items() if part is None]
-    parts: dict[Unit, Part | None] = {**found, **dict(_examined(missing, options, asked, jobs))}
-    read = [part for part in parts.values() if part is not None]
-    return combine(read, select, ignore, there, ignored), rules, tool
-
-
-def _asked(options: LintOptions) -> str:
-    from tcready.static.cache import asked
-
-    return asked(options, ("tcready", "tcready.static", "tcready.rules", "tcready.refactor"))
-
-
-def _open_cache(options: LintOptions, asked: str | None) -> Cache | None:
-    from tcready.static.cache import Cache
-    from tcready.static.disk import Disk
-
-    return Cache(options.root, asked, Disk()) if asked is not None else None
-
-
-def _examined(
-    units: Sequence[Unit], options: LintOptions, asked: str | None, jobs: int | None
-) -> Iterator[tuple[Unit, Part]]:
-    """Each unit with what was found in it, in order."""
-    sizes = [_size(unit) for unit in units]
-    paying = min(sum(sizes) // WORTH_A_PROCESS + 1, _processors(), MAX_JOBS)
-    processes = min(jobs if jobs is not None else paying, len(units))
-    chunks = list(_chunks(units, sizes, sum(sizes) // processes if processes else 0))
-    if processes <= 1 or len(chunks) <= 1:
-        for chunk in chunks:
-            yield from zip(chunk, _examine(chunk, options, asked, last=chunk is chunks[-1]), strict=True)
-        return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-
-    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
-    before = multiprocessing.active_children()
-    executor = ProcessPoolExecutor(min(processes, len(chunks)), context, _prepare)
-    try:
-        waiting = [(chunk, executor.submit(_examine, chunk, options, asked)) for chunk in chunks]
-        for chunk, future in waiting:
-            try:
-                parts = future.result()
-            except (
-                BrokenProcessPool
-            ):  # one was killed, or cannot start: a main module that must not be imported
-                parts = _examine(chunk, options, asked)
-            yield from zip(chunk, parts, strict=True)
-    except BaseException:  # interrupted, or a name is not there: nobody waits for the rest
-        for process in multiprocessing.active_children():
-            if process not in before:
-                process.terminate()
-        raise
-    finally:
-        executor.shutdown(cancel_futures=True)
-
-
-def _processors() -> int:
-    """Those that this process may use, where the system tells."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _size(unit: Unit) -> int:
-    try:
-        return unit.path.stat().st_size if unit.path is not None else NAMED
-    except OSError:
-        return 0
-
-
-def _chunks(units: Sequence[Unit], sizes: Sequence[int], share: int) -> Iterator[tuple[Unit, ...]]:
-    """Runs of units, each of CHUNK bytes or of one process's share where that is less."""
-    chunk: list[Unit] = []
-    held = 0
-    for unit, size in zip(units, sizes, strict=True):
-        if chunk and held + size > min(CHUNK, share):
-            yield tuple(chunk)
-            chunk, held = [], 0
-        chunk.append(unit)
-        held += size
-    if chunk:
-        yield tuple(chunk)
-
-
-def _prepare() -> None:
-    """A process of the pool leaves interrupts to its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _examine(
-    units: Sequence[Unit], options: LintOptions, asked: str | None, *, last: bool = False
-) -> list[Part]:
-    """What is found in some units, over one reading of what they share; kept where there is a cache.
-
-    Garbage is collected once, and not where these units are the last: all that is read is held to the end, and
-    walking it again and again took a third of the time.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return _examined_here(units, options, asked)
-    finally:
-        if not last:
-            gc.collect()
-        if collecting:
-            gc.enable()
-
-
-def _examined_here(units: Sequence[Unit], options: LintOptions, asked: str | None) -> list[Part]:
-    from tcready.static.index import Library
-    from tcready.static.lint import examine
-
-    rules = load_rules()
-    library = Library()
-    kept = _open_cache(options, asked)
-    parts = []
-    for unit in units:
-        part, reading = examine(unit, rules, options, _suggest, library)
-        if kept is not None:
-            kept.keep(unit, part, reading, library.disk)
-        parts.append(part)
-    return parts
+    packages = ("tcready", "tcready.schema", "tcready.static", "tcready.rules", "tcready.refactor")
+    return RuleSet(load_rules, _tool, _suggest, packages)
 
 
 # What is to be run
@@ -906,7 +758,7 @@ def _changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple
 
 
 def _asking(
-    report: Report, known: Baseline, targets: Sequence[str], options: LintOptions
+    report: Report, known: Baseline, targets: Sequence[str], options: ReportOptions, root: Path
 ) -> Callable[[Entry], bool]:
     """Whether a check would have told of a baseline's entry, were it still there: its rule was asked for and no comment
     hides it, its file was read as a whole (or is there no more) and as widely as the baseline says, and ran in the same
@@ -915,7 +767,6 @@ def _asking(
     from tcready.baseline import run_modes
     from tcready.static.patterns import ignored_in
 
-    root = options.root
     skipped = {item.path for item in report.skipped}
     read = {source.path for source in report.sources}
     ran = {lines.path for target in report.targets for lines in target.executed}

@@ -45,15 +45,16 @@ def analyse(job: tuple[dict[str, Any], str, str, bool]) -> Model:
     """Lints one record's target."""
     record, site, mode, plain_call = job
     from tcready import rules
+    from tcready.options import ReadOptions
     from tcready.schema import BREAKING
-    from tcready.static.lint import LintOptions, lint
+    from tcready.static.lint import lint
     from tcready.static.versions import version_of
 
     model = Model(record)
     start = time.perf_counter()
     try:
         torch = version_of(record["versions"]["torch"])
-        options = LintOptions(
+        options = ReadOptions(
             root=Path("/"),
             mode=mode,  # type: ignore[arg-type]
             search_path=(Path(site),),

@@ -130,14 +130,15 @@ def _outcomes(task: Task, rules: Any, trace: TextIO, limit: float) -> Iterator[O
 def _linted(task: Task, target: str, rules: Any, trace: TextIO, limit: float) -> tuple[Outcome, list[str]]:
     """The outcome of one target, and the names of what was interpreted in it."""
     import programs
+    from tcready.options import ReadOptions
     from tcready.refactor.suggest import suggest
     from tcready.schema import TcreadyError, as_json, display_path
-    from tcready.static.lint import LintOptions, lint
+    from tcready.static.lint import lint
 
     outcome = Outcome(target.replace(task.path, task.key, 1))
     names: list[str] = []
     root = Path(task.root)
-    options = LintOptions(root=root, mode=None, low=True, search_path=(Path(task.site),))
+    options = ReadOptions(root=root, mode=None, low=True, search_path=(Path(task.site),))
     trace.seek(0)
     trace.truncate()
     trace.write(f"{outcome.target}\n")

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tcready import api, schema
+from tcready.options import ReadOptions
 from tcready.refactor import suggest
 from tcready.rules import print_call
 from tcready.schema import Report, as_json
@@ -221,7 +222,7 @@ def test_a_change_of_the_code_that_judges_asks_differently(
     (package / "__init__.py").write_text("")
     (package / "rule.py").write_text("x = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
-    options = lint.LintOptions(root=tmp_path)
+    options = ReadOptions(root=tmp_path)
     before = cache.asked(options, ("judging",))
     assert cache.asked(options, ("judging",)) == before
     assert cache.asked(options, ("judging",), ("torch 2.9",)) != before
@@ -230,13 +231,14 @@ def test_a_change_of_the_code_that_judges_asks_differently(
 
 
 def test_every_room_that_decides_a_result_is_in_the_key() -> None:
-    asked = api._asked(lint.LintOptions(root=Path("/")))
+    options = ReadOptions(root=Path("/"))
+    asked = cache.asked(options, api._rule_set().packages)
     for module in (schema, interp, suggest, print_call):
         file = Path(module.__file__ or "")
         before = file.stat()
         try:
             os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-            assert api._asked(lint.LintOptions(root=Path("/"))) != asked
+            assert cache.asked(options, api._rule_set().packages) != asked
         finally:
             os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 

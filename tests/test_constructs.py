@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from construct_samples import Construct, elsewhere, rows, samples, untold
+from tcready.options import ReadOptions
 from tcready.rules import load
 from tcready.schema import Finding
-from tcready.static.lint import LintOptions, lint
+from tcready.static.lint import lint
 
 try:
     import torch
@@ -166,7 +167,7 @@ def findings(sample: Construct, path: Path) -> list[Finding]:
     path.write_text(sample.text, encoding="utf-8")
     name = "Model" if "class Model" in sample.text else "model"
     mode = "train" if sample.program.train else "infer"
-    options = LintOptions(root=path.parent, mode=mode, third_party=False)
+    options = ReadOptions(root=path.parent, mode=mode, third_party=False)
     result = lint([f"{path}::{name}"], tuple(RULES.values()), options)
     assert not result.skipped
     return list(result.findings)

@@ -17,10 +17,11 @@ FOLDERS = {"analyzer": "tcready", "rules": "tcready.rules", "reports": "tcready.
 ALLOWED: dict[str, frozenset[str]] = {
     "schema": frozenset(),
     "target": frozenset({"schema"}),
+    "options": frozenset({"schema"}),
     "identity": frozenset(),
-    "static": frozenset({"schema", "identity", "target"}),
-    "dynamic": frozenset({"schema", "target", "worker"}),
-    "worker": frozenset({"schema", "target"}),
+    "static": frozenset({"schema", "identity", "options", "target"}),
+    "dynamic": frozenset({"schema", "options", "target", "worker"}),
+    "worker": frozenset({"schema", "options", "target"}),
     "regions": frozenset({"schema"}),
     "merge": frozenset({"schema", "regions", "identity"}),
     "rules": frozenset({"schema", "static"}),
@@ -35,6 +36,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "api": frozenset(
         {
             "schema",
+            "options",
+            "target",
             "static",
             "dynamic",
             "merge",
@@ -62,6 +65,7 @@ TYPES_ONLY = {("cli", "static")}
 LIBRARIES: dict[str, frozenset[str]] = {
     "schema": frozenset(),
     "target": frozenset(),
+    "options": frozenset(),
     "identity": frozenset(),
     "static": frozenset({"libcst"}),
     "dynamic": frozenset(),

@@ -8,9 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
+from tcready.options import ReadOptions
 from tcready.rules import load
 from tcready.schema import Finding, Level
-from tcready.static.lint import LintOptions, lint
+from tcready.static.lint import lint
 from tcready.static.rule import Rule, Sample
 from tcready.static.versions import CHANGES, KNOWN, NEWEST
 
@@ -207,7 +208,7 @@ def findings(sample: Sample, path: Path, rule: Rule) -> list[Finding]:
     """What lint says of a sample of `rule`, notes of other rules and what is told of packages left out."""
     path.write_text(source_of(sample), encoding="utf-8")
     name = "Model" if "class Model" in sample.source else "model"
-    options = LintOptions(root=path.parent, torch=rule.recorded or NEWEST)
+    options = ReadOptions(root=path.parent, torch=rule.recorded or NEWEST)
     result = lint([f"{path}::{name}"], RULES, options)
     assert not result.skipped
     own = [f for f in result.findings if f.origin == "own"]

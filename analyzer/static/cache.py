@@ -25,11 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tcready.options import ReadOptions
 from tcready.schema import RuleText, TcreadyError, Tool, as_json, from_json
 from tcready.static import locate
 from tcready.static.disk import Disk, Stamp
 from tcready.static.parts import Part
-from tcready.static.targets import LintOptions, Unit
+from tcready.static.targets import Unit
 
 FOLDER = ".tcready_cache"
 FORMAT = 1
@@ -52,7 +53,7 @@ class Reading:
     search_path: tuple[Path, ...]
 
 
-def asked(options: LintOptions, packages: Iterable[str], more: Sequence[str] = ()) -> str:
+def asked(options: ReadOptions, packages: Iterable[str], more: Sequence[str] = ()) -> str:
     """All that results depend on apart from the units and the files, in one digest.
 
     `packages` are the packages whose code judges; what else decides a result is in `more`. `select` and `ignore`

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tcready.identity import fingerprint, spelled
+from tcready.options import ReadOptions
 from tcready.schema import (
     BREAKING,
     Confidence,
@@ -39,10 +40,10 @@ from tcready.static.cache import Reading
 from tcready.static.facts import Fact, Loop, Test
 from tcready.static.index import ClassInfo, FunctionInfo, Library, ModuleInfo, Program
 from tcready.static.interp import Interpreter
-from tcready.static.parts import CHANCES, Part, codes, combine, ignoring, in_both_modes
+from tcready.static.parts import CHANCES, Part, combine, in_both_modes
 from tcready.static.rule import Claim, Rule
 from tcready.static.source import UnreadableError
-from tcready.static.targets import LintOptions, Unit, units
+from tcready.static.targets import Unit, units
 from tcready.static.tree import module_tree
 from tcready.static.values import (
     NONE,
@@ -57,7 +58,7 @@ from tcready.static.values import (
     options,
     tensor_of,
 )
-from tcready.static.versions import Version
+from tcready.static.versions import NEWEST, Version
 
 if TYPE_CHECKING:
     from tcready.static.break_effect import Shapes
@@ -92,7 +93,7 @@ class Analysis:
 
 
 def lint(
-    targets: Sequence[str], rules: Sequence[Rule], options: LintOptions, suggest: Suggest | None = None
+    targets: Sequence[str], rules: Sequence[Rule], options: ReadOptions, suggest: Suggest | None = None
 ) -> StaticResult:
     """Analyses files, folders, `path.py::Name` and `pkg.mod::Name`; nothing of theirs is executed.
 
@@ -100,22 +101,16 @@ def lint(
     target that does not exist or a name that is not there. `suggest` gives the diff of a rule's suggested
     change at a place (path as shown, rule, place).
     """
-    known = [rule.code for rule in rules]
-    asked = codes(options.select, known), codes(options.ignore, known)
-    ignored = ignoring(options, known)
     library = Library()
     wanted = units(targets, options.root, options.exclude)
     parts = [examine(unit, rules, options, suggest, library)[0] for unit in wanted]
-    return combine(parts, *asked, known, ignored)
+    return combine(parts, rules=[rule.code for rule in rules])
 
 
 def examine(
-    unit: Unit, rules: Sequence[Rule], options: LintOptions, suggest: Suggest | None, library: Library
+    unit: Unit, rules: Sequence[Rule], options: ReadOptions, suggest: Suggest | None, library: Library
 ) -> tuple[Part, Reading]:
-    """What is found in one unit, and what that depends on. Raises TcreadyError as `lint`.
-
-    `select`, `ignore` and `per_file_ignores` of the options are left to who combines the parts.
-    """
+    """What is found in one unit, and what that depends on. Raises TcreadyError as `lint`."""
     collecting, limit = gc.isenabled(), sys.getrecursionlimit()
     gc.disable()  # what is built is kept to the end; walking it again and again took a third of the time
     try:
@@ -127,7 +122,7 @@ def examine(
 
 
 def _examine(
-    unit: Unit, rules: Sequence[Rule], options: LintOptions, suggest: Suggest | None, library: Library
+    unit: Unit, rules: Sequence[Rule], options: ReadOptions, suggest: Suggest | None, library: Library
 ) -> tuple[Part, Reading]:
     search_path = options.search_path or locate.default_search_path(options.root)
     packages = () if unit.path is not None else (unit.place.partition(".")[0],)
@@ -167,7 +162,7 @@ def _part(
     programs: Sequence[Program],
     entries: Sequence[Entry],
     rules: Sequence[Rule],
-    options: LintOptions,
+    options: ReadOptions,
     suggest: Suggest | None,
     mode: Mode | None,
     skipped: Mapping[Path, str],
@@ -230,7 +225,7 @@ def _names_torch(path: Path, library: Library) -> bool:
 
 
 def _idle(
-    program: Program, entry: Entry, rules: Sequence[Rule], options: LintOptions, part: Part
+    program: Program, entry: Entry, rules: Sequence[Rule], options: ReadOptions, part: Part
 ) -> tuple[Noqa, ...]:
     """What a `# noqa` of a whole file names, where no way to read the file finds anything.
 
@@ -442,7 +437,7 @@ class _Pass:
     # findings
 
     def findings(
-        self, rules: Sequence[Rule], options: LintOptions, suggest: Suggest | None, wanted: Origin
+        self, rules: Sequence[Rule], options: ReadOptions, suggest: Suggest | None, wanted: Origin
     ) -> dict[tuple[str, int, int, str], Finding]:
         """Findings by (file, line, column, rule) in code of the wanted origin."""
         claims = self.claims(rules, options, wanted)
@@ -467,7 +462,7 @@ class _Pass:
         return made
 
     def claims(
-        self, rules: Sequence[Rule], options: LintOptions, wanted: Origin
+        self, rules: Sequence[Rule], options: ReadOptions, wanted: Origin
     ) -> dict[tuple[str, int, int, str], tuple[Rule, Claim, Fact, Confidence]]:
         """What rules say by (file, line, column, rule) in code of the wanted origin, each as the surest fact has it."""
         listening: dict[type, list[Rule]] = {}
@@ -492,7 +487,7 @@ class _Pass:
                 judged[same] = [
                     (rule, claim, _confidence(fact, claim, rule))
                     for rule in asked
-                    for claim in _claims(rule, fact, options.torch)
+                    for claim in _claims(rule, fact, options.torch or NEWEST)
                 ]
             for rule, claim, confidence in judged[same]:
                 key = (path, fact.node.lineno, fact.node.col_offset, rule.code)
@@ -551,7 +546,7 @@ class _Pass:
         fact: Fact,
         confidence: Confidence,
         chain: tuple[str, ...],
-        options: LintOptions,
+        options: ReadOptions,
         origin: Origin,
         suggest: Suggest | None,
     ) -> Finding:

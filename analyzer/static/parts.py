@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from tcready.options import ReportOptions
 from tcready.schema import (
     FATES,
     BreakEffect,
@@ -23,7 +25,6 @@ from tcready.schema import (
     TcreadyError,
 )
 from tcready.static.patterns import ignored_in
-from tcready.static.targets import LintOptions
 
 CHANCES: tuple[Confidence, ...] = ("low", "medium", "high")
 FAMILIES = frozenset({"TCR", *(f"TCR{family}" for family in range(1, 7))})
@@ -76,11 +77,11 @@ def codes(prefixes: Iterable[str], rules: Collection[str]) -> tuple[str, ...]:
     return found
 
 
-def ignoring(options: LintOptions, rules: Collection[str]) -> Callable[[str], tuple[str, ...]]:
+def ignoring(options: ReportOptions, rules: Collection[str], root: Path) -> Callable[[str], tuple[str, ...]]:
     """What `per_file_ignores` of the options says of a file, for `combine`. Raises TcreadyError as `codes`."""
     per_file = [(glob, codes(prefixes, rules)) for glob, prefixes in options.per_file_ignores]
-    ignored_in("", per_file, options.root)  # a glob that cannot be read is told though nothing is found
-    return lambda path: ignored_in(path, per_file, options.root)
+    ignored_in("", per_file, root)  # a glob that cannot be read is told though nothing is found
+    return lambda path: ignored_in(path, per_file, root)
 
 
 def combine(

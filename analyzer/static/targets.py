@@ -11,37 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcready.schema import ModeAsked, TcreadyError, display_path
+from tcready.schema import TcreadyError, display_path
 from tcready.static.patterns import is_excluded, matches
-from tcready.static.versions import NEWEST, Version
 
 IGNORED_FOLDERS = frozenset(
     {"__pycache__", "node_modules", "build", "dist", "site-packages", "venv", "env", "__pypackages__"}
 )
-
-
-@dataclass(frozen=True)
-class LintOptions:
-    root: Path
-    mode: ModeAsked | None = "infer"
-    """What `self.training` is taken for: `both` asks for one after the other, None for either at once."""
-    select: tuple[str, ...] = ()
-    """Prefixes of rule codes; empty for all."""
-    ignore: tuple[str, ...] = ()
-    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Globs of files, and the prefixes of rule codes that are not asked there."""
-    exclude: tuple[str, ...] = ()
-    """Globs of files and folders that are passed by where a folder is read."""
-    search_path: tuple[Path, ...] | None = None
-    """Where installed packages are looked for; None for this interpreter's path."""
-    low: bool = False
-    """Keep findings of low confidence."""
-    plain_call: bool = False
-    """A model that takes its targets is called without them, as any other: by default it gets all it takes."""
-    torch: Version = NEWEST
-    """The version whose Dynamo is predicted."""
-    third_party: bool | None = None
-    """Follow calls into other people's packages; None: where a class or function was named, not for files."""
 
 
 @dataclass(frozen=True)

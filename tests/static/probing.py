@@ -5,9 +5,10 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
+from tcready.options import ReadOptions
 from tcready.schema import Mode
 from tcready.static.facts import Call, Fact
-from tcready.static.lint import LintOptions, lint
+from tcready.static.lint import lint
 from tcready.static.rule import Rule
 from tcready.static.values import (
     Choice,
@@ -85,7 +86,7 @@ def known(folder: Path, source: str, *, mode: Mode | None = "infer", name: str =
     path.write_text(HEAD + textwrap.dedent(source), encoding="utf-8")
     seen: dict[str, set[str]] = {}
     target = f"{path}::{name}" if name else str(path)
-    result = lint([target], [listener(seen)], LintOptions(root=folder, mode=mode, search_path=(folder,)))
+    result = lint([target], [listener(seen)], ReadOptions(root=folder, mode=mode, search_path=(folder,)))
     assert not result.skipped
     assert not result.warnings
     return {label: " / ".join(sorted(values)) for label, values in seen.items()}

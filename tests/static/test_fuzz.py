@@ -16,9 +16,10 @@ import pytest
 from probing import HEAD, forward
 from programs import Mixer, Writer, damaged, fixture_sources, hypothesmith_texts, parses, wrong_with
 from tcready import rules
+from tcready.options import ReadOptions
 from tcready.refactor.suggest import suggest
 from tcready.schema import StaticResult, TcreadyError
-from tcready.static.lint import LintOptions, lint
+from tcready.static.lint import lint
 
 RULES = rules.load()
 SECONDS = 6.0
@@ -26,7 +27,7 @@ SECONDS = 6.0
 
 
 def _lint(root: Path, target: str) -> StaticResult:
-    options = LintOptions(root=root, mode=None, low=True, search_path=(root,))
+    options = ReadOptions(root=root, mode=None, low=True, search_path=(root,))
     return lint([target], RULES, options, suggest)
 
 
@@ -253,9 +254,10 @@ import json, sys
 from pathlib import Path
 from tcready import rules
 from tcready.schema import as_json
-from tcready.static.lint import LintOptions, lint
+from tcready.options import ReadOptions
+from tcready.static.lint import lint
 root = Path(sys.argv[1])
-result = lint(sys.argv[2:], rules.load(), LintOptions(root=root, mode=None, low=True, search_path=(root,)))
+result = lint(sys.argv[2:], rules.load(), ReadOptions(root=root, mode=None, low=True, search_path=(root,)))
 print(json.dumps(as_json(result)))
 """
 

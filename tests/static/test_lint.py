@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from tcready import rules
+from tcready.options import ReadOptions
 from tcready.schema import Finding, StaticResult, TcreadyError
-from tcready.static.lint import LintOptions, lint
+from tcready.static.lint import lint
 
 RULES = rules.load()
 HEAD = "import torch\nfrom torch import nn\n\n\n"
@@ -31,7 +32,7 @@ def _write(folder: Path, name: str, text: str, *, head: str = HEAD) -> Path:
 
 
 def _lint(root: Path, *targets: str, **options: object) -> StaticResult:
-    settings = LintOptions(root=root, search_path=(root,))
+    settings = ReadOptions(root=root, search_path=(root,))
     return lint(targets, RULES, dataclasses.replace(settings, **options))  # type: ignore[arg-type]
 
 
@@ -631,7 +632,7 @@ def test_a_class_named_in_a_comment_is_still_read(tmp_path: Path) -> None:
         "        print('1')\n"
         "        return x\n"
     )
-    result = lint(["m.py"], rules.load(), LintOptions(root=tmp_path))
+    result = lint(["m.py"], rules.load(), ReadOptions(root=tmp_path))
     assert [(f.rule, f.line) for f in result.findings] == [("TCR301", 8)]
 
 
@@ -644,4 +645,4 @@ def test_an_import_that_no_file_can_be_named_after(tmp_path: Path) -> None:
         "    def forward(self, x):\n"
         f"        return {long}.x.f(x)\n"
     )
-    assert not lint(["m.py::M"], rules.load(), LintOptions(root=tmp_path)).findings
+    assert not lint(["m.py::M"], rules.load(), ReadOptions(root=tmp_path)).findings

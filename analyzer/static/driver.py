@@ -1,0 +1,201 @@
+"""The sole entry to the static half: targets to a StaticResult, through the cache and, if that pays, several processes.
+
+Production, tests, fuzzing and benchmarks all go through `read`. Units that the cache does not know are examined here or
+in a pool of processes.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tcready.options import ReadOptions, ReportOptions
+from tcready.schema import RuleText, StaticResult, Tool
+from tcready.static.cache import Cache
+from tcready.static.cache import asked as cache_key
+from tcready.static.disk import Disk
+from tcready.static.parts import Part, codes, combine, ignoring
+from tcready.static.targets import Unit, units
+
+if TYPE_CHECKING:
+    from tcready.static.lint import Suggest
+    from tcready.static.rule import Rule
+
+CHUNK = 500_000
+"""Bytes of source that share one reading of what they import: what was read is dropped after each chunk."""
+NAMED = 300_000
+"""A class of an installed package counts for so many bytes: what it reaches."""
+WORTH_A_PROCESS = 1_000_000
+"""Bytes of source that take longer to analyse than a process takes to start."""
+MAX_JOBS = 8
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """Where rules and diffs come from. They are handed in: the static half imports neither. All can be pickled."""
+
+    load: Callable[[], tuple[Rule, ...]]
+    """Every rule, by code."""
+    tool: Callable[[], Tool]
+    suggest: Suggest | None = None
+    """The diff of a rule's suggested change at a place: path as shown, rule, place."""
+    packages: tuple[str, ...] = ()
+    """Packages whose code decides results: a change there makes every cache entry void."""
+
+
+@dataclass(frozen=True)
+class ReadResult:
+    """What the sources say, the rules that were applied, and who applied them."""
+
+    result: StaticResult
+    rules: tuple[RuleText, ...]
+    tool: Tool
+
+
+def read(
+    targets: Sequence[str],
+    options: ReadOptions,
+    rules: RuleSet,
+    report: ReportOptions,
+    *,
+    cache: bool = False,
+    jobs: int | None = 1,
+) -> ReadResult:
+    """Reads files, folders, `path.py::Name` and `pkg.mod::Name`; nothing of theirs is executed.
+
+    With `cache`, results are kept in `.tcready_cache` below the root. `jobs` processes read, None for as many as pay;
+    more than one needs a main module that can be imported. A file that cannot be read is in `skipped`; the others are
+    still analysed. Raises TcreadyError for a target that does not exist, a name that is not there, and a rule code that
+    matches no rule.
+    """
+    key = cache_key(options, rules.packages) if cache else None
+    kept = _open_cache(options, key)
+    known = kept.about() if kept is not None else None
+    if known is None:
+        known = tuple(rule.text() for rule in rules.load()), rules.tool()
+        if kept is not None:
+            kept.keep_about(*known)
+    texts, tool = known
+    there = [rule.code for rule in texts]
+    select, ignore = codes(report.select, there), codes(report.ignore, there)
+    ignored = ignoring(report, there, options.root)
+    wanted = units(targets, options.root, options.exclude)
+    found = {unit: kept.part(unit) if kept is not None else None for unit in wanted}
+    missing = [unit for unit, part in found.items() if part is None]
+    parts: dict[Unit, Part | None] = {**found, **dict(_examined(missing, options, rules, key, jobs))}
+    read = [part for part in parts.values() if part is not None]
+    return ReadResult(combine(read, select, ignore, there, ignored), texts, tool)
+
+
+def _open_cache(options: ReadOptions, key: str | None) -> Cache | None:
+    return Cache(options.root, key, Disk()) if key is not None else None
+
+
+def _examined(
+    units: Sequence[Unit], options: ReadOptions, rules: RuleSet, key: str | None, jobs: int | None
+) -> Iterator[tuple[Unit, Part]]:
+    """Each unit with what was found in it, in order."""
+    sizes = [_size(unit) for unit in units]
+    paying = min(sum(sizes) // WORTH_A_PROCESS + 1, _processors(), MAX_JOBS)
+    processes = min(jobs if jobs is not None else paying, len(units))
+    chunks = list(_chunks(units, sizes, sum(sizes) // processes if processes else 0))
+    if processes <= 1 or len(chunks) <= 1:
+        for chunk in chunks:
+            yield from zip(chunk, _examine(chunk, options, rules, key, last=chunk is chunks[-1]), strict=True)
+        return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
+    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+    before = multiprocessing.active_children()
+    executor = ProcessPoolExecutor(min(processes, len(chunks)), context, _prepare)
+    try:
+        waiting = [(chunk, executor.submit(_examine, chunk, options, rules, key)) for chunk in chunks]
+        for chunk, future in waiting:
+            try:
+                parts = future.result()
+            except (
+                BrokenProcessPool
+            ):  # one was killed, or cannot start: a main module that must not be imported
+                parts = _examine(chunk, options, rules, key)
+            yield from zip(chunk, parts, strict=True)
+    except BaseException:  # interrupted, or a name is not there: nobody waits for the rest
+        for process in multiprocessing.active_children():
+            if process not in before:
+                process.terminate()
+        raise
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _processors() -> int:
+    """Those that this process may use, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _size(unit: Unit) -> int:
+    try:
+        return unit.path.stat().st_size if unit.path is not None else NAMED
+    except OSError:
+        return 0
+
+
+def _chunks(units: Sequence[Unit], sizes: Sequence[int], share: int) -> Iterator[tuple[Unit, ...]]:
+    """Runs of units, each of CHUNK bytes or of one process's share where that is less."""
+    chunk: list[Unit] = []
+    held = 0
+    for unit, size in zip(units, sizes, strict=True):
+        if chunk and held + size > min(CHUNK, share):
+            yield tuple(chunk)
+            chunk, held = [], 0
+        chunk.append(unit)
+        held += size
+    if chunk:
+        yield tuple(chunk)
+
+
+def _prepare() -> None:
+    """A process of the pool leaves interrupts to its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _examine(
+    units: Sequence[Unit], options: ReadOptions, rules: RuleSet, key: str | None, *, last: bool = False
+) -> list[Part]:
+    """What is found in some units, over one reading of what they share; kept where there is a cache.
+
+    Garbage is collected once, and not where these units are the last: all that is read is held to the end, and
+    walking it again and again took a third of the time.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _examined_here(units, options, rules, key)
+    finally:
+        if not last:
+            gc.collect()
+        if collecting:
+            gc.enable()
+
+
+def _examined_here(
+    units: Sequence[Unit], options: ReadOptions, rules: RuleSet, key: str | None
+) -> list[Part]:
+    from tcready.static.index import Library
+    from tcready.static.lint import examine
+
+    all_rules = rules.load()
+    library = Library()
+    kept = _open_cache(options, key)
+    parts = []
+    for unit in units:
+        part, reading = examine(unit, all_rules, options, rules.suggest, library)
+        if kept is not None:
+            kept.keep(unit, part, reading, library.disk)
+        parts.append(part)
+    return parts
