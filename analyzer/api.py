@@ -142,7 +142,7 @@ def check(
     from tcready.merge import merge
     from tcready.options import ReadOptions, ReportOptions
     from tcready.static import driver
-    from tcready.static.targets import is_wanted
+    from tcready.static.units import is_wanted
 
     targets = (targets,) if isinstance(targets, str) else targets
     base = Path(root or Path.cwd()).resolve()

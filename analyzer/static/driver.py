@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from tcready.options import ReadOptions, ReportOptions
 from tcready.schema import RuleText, StaticResult, Tool
-from tcready.static.cache import Cache
-from tcready.static.cache import asked as cache_key
+from tcready.static.cache import Cache, cache_key
 from tcready.static.disk import Disk
 from tcready.static.parts import Part, codes, combine, ignoring
-from tcready.static.targets import Unit, units
+from tcready.static.units import Unit, units
 
 if TYPE_CHECKING:
-    from tcready.static.lint import Suggest
+    from tcready.static.judge import Suggest
     from tcready.static.rule import Rule
 
 CHUNK = 500_000
@@ -60,7 +59,7 @@ def read(
     targets: Sequence[str],
     options: ReadOptions,
     rules: RuleSet,
-    report: ReportOptions,
+    report: ReportOptions | None = None,
     *,
     cache: bool = False,
     jobs: int | None = 1,
@@ -72,6 +71,7 @@ def read(
     still analysed. Raises TcreadyError for a target that does not exist, a name that is not there, and a rule code that
     matches no rule.
     """
+    report = report or ReportOptions()
     key = cache_key(options, rules.packages) if cache else None
     kept = _open_cache(options, key)
     known = kept.about() if kept is not None else None
@@ -186,8 +186,8 @@ def _examine(
 def _examined_here(
     units: Sequence[Unit], options: ReadOptions, rules: RuleSet, key: str | None
 ) -> list[Part]:
+    from tcready.static.examine import examine
     from tcready.static.index import Library
-    from tcready.static.lint import examine
 
     all_rules = rules.load()
     library = Library()

@@ -17,7 +17,7 @@ from tcready.schema import origin_of
 from tcready.static import locate
 from tcready.static.disk import Disk
 from tcready.static.source import Source, UnreadableError, parse, read
-from tcready.static.targets import holds
+from tcready.static.units import holds
 
 AnyFunction: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 
