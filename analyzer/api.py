@@ -38,6 +38,7 @@ from tcready.schema import (
 if TYPE_CHECKING:
     from tcready.baseline import Baseline, Entry
     from tcready.options import ReportOptions
+    from tcready.schema import Edit
     from tcready.static.concrete import Located
     from tcready.static.driver import RuleSet
     from tcready.static.rule import Rule
@@ -49,7 +50,7 @@ Tell = Callable[[str], None]
 def _say_nothing(_text: str) -> None: ...
 
 
-def _suggest(path: str, rule: Rule, place: Located) -> str | None:
+def _suggest(path: str, rule: Rule, place: Located) -> tuple[Edit, ...]:
     from tcready.refactor.suggest import suggest
 
     return suggest(path, rule, place)

@@ -35,13 +35,13 @@ MAX_JOBS = 8
 
 @dataclass(frozen=True)
 class RuleSet:
-    """Where rules and diffs come from. They are handed in: the static half imports neither. All can be pickled."""
+    """Where rules and edits come from. They are handed in: the static half imports neither. All can be pickled."""
 
     load: Callable[[], tuple[Rule, ...]]
     """Every rule, by code."""
     tool: Callable[[], Tool]
     suggest: Suggest | None = None
-    """The diff of a rule's suggested change at a place: path as shown, rule, place."""
+    """The edits of a rule's suggested change at a place: path as shown, rule, place."""
     packages: tuple[str, ...] = ()
     """Packages whose code decides results: a change there makes every cache entry void."""
 

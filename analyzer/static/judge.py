@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tcready.edits import patch
 from tcready.identity import fingerprint, spelled
 from tcready.options import ReadOptions
-from tcready.schema import Confidence, Effect, Finding, Fix, Level, Origin, display_path, is_installed
+from tcready.schema import Confidence, Edit, Effect, Finding, Fix, Level, Origin, display_path, is_installed
 from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at
 from tcready.static.facts import Fact, Loop, Test
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     from tcready.static.concrete import Located
 
-Suggest: TypeAlias = "Callable[[str, Rule, Located], str | None]"
-"""The diff of a rule's suggested change at a place: path as shown, rule, place."""
+Suggest: TypeAlias = "Callable[[str, Rule, Located], tuple[Edit, ...]]"
+"""The edits of a rule's suggested change at a place: path as shown, rule, place."""
 Place: TypeAlias = "tuple[str, int, int, str]"
 """Where a rule claims something: (file, line, byte column, rule code)."""
 SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
@@ -154,10 +155,10 @@ def _finding(
         end = node.col_offset + len(f"class {node.name}")
     column, end_column = source.column(first, node.col_offset), source.column(last, end)
     written = concrete.written(first, column, last, end_column)
-    diff = None
+    edits: tuple[Edit, ...] = ()
     if suggest is not None and rule.rewrite is not None and origin == "own":
         located = concrete.locate(first, column, last, end_column)
-        diff = suggest(shown, rule, located) if located is not None else None
+        edits = suggest(shown, rule, located) if located is not None else ()
     return Finding(
         rule=rule.code,
         name=rule.name,
@@ -176,7 +177,13 @@ def _finding(
         gb_ids=rule.gb_ids,
         targets=(),
         fingerprint=fingerprint(rule.code, shown, fact.where.symbol, spelled(node)),
-        fix=Fix(_first_sentence(rule.instead), safe=False, diff=diff, verified=None),
+        fix=Fix(
+            title=_first_sentence(rule.instead),
+            safe=False,
+            diff=(patch({shown: source.text}, edits) or None) if edits else None,
+            verified=None,
+            edits=edits,
+        ),
         evidence=tuple(_evidence(fact, written, judged.confidence)),
     )
 
