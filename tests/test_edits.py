@@ -168,8 +168,8 @@ def test_what_rules_suggest_is_one_patch(end: str, tail: str, tmp_path: Path) ->
     fixes = [finding.fix for finding in report.findings if finding.fix is not None]
     assert len(fixes) == 3
     for number, fix in enumerate(fixes):
-        alone = git_applied(tmp_path / str(number), {"model.py": text}, fix.diff or "")
-        assert alone == {"model.py": applied(text, fix.edits)}
+        single = git_applied(tmp_path / str(number), {"model.py": text}, fix.diff or "")
+        assert single == {"model.py": applied(text, fix.edits)}
     edits = [each for fix in fixes for each in fix.edits]
     made = git_applied(tmp_path, {"model.py": text}, patch({"model.py": text}, edits))["model.py"]
     assert made == applied(text, edits)

@@ -178,11 +178,11 @@ class Interpretation:
     def _whole_file(self, entry: Entry) -> Iterator[Analysis]:
         """Every nn.Module of a file: those that no other class uses first, then what was not reached."""
         interpreter = self.interpreter
-        classes = [c for c in entry.module.classes() if interpreter.lineage(c).is_module]
-        classes = [c for c in classes if interpreter.lineage(c).functions("forward")]
+        classes = [c for c in entry.module.classes() if interpreter.mro(c).is_module]
+        classes = [c for c in classes if interpreter.mro(c).functions("forward")]
         used = _named_by_others(classes)
         for cls in sorted(classes, key=lambda c: c.name in used):
-            forward = interpreter.lineage(cls).functions("forward")[0]
+            forward = interpreter.mro(cls).functions("forward")[0]
             if cls.name in used and any(c.function is forward for c in interpreter.contexts):
                 continue
             yield from self._class(cls, f"{entry.target}::{cls.name}")

@@ -127,7 +127,7 @@ class BreakEffects:
         for option in options(value):
             if isinstance(option, (Tensor, Unknown)) or self._interpreter.is_module(option):
                 return True
-            if isinstance(option, Class) and self._interpreter.lineage(option.info).is_module:
+            if isinstance(option, Class) and self._interpreter.mro(option.info).is_module:
                 return True
             inner: Iterable[Value] = ()
             if isinstance(option, Sequence) and option.kind in ("list", "tuple"):

@@ -148,13 +148,13 @@ def _size(unit: Unit) -> int:
 def _chunks(units: Sequence[Unit], sizes: Sequence[int], share: int) -> Iterator[tuple[Unit, ...]]:
     """Runs of units, each of CHUNK bytes or of one process's share where that is less."""
     chunk: list[Unit] = []
-    held = 0
+    size_so_far = 0
     for unit, size in zip(units, sizes, strict=True):
-        if chunk and held + size > min(CHUNK, share):
+        if chunk and size_so_far + size > min(CHUNK, share):
             yield tuple(chunk)
-            chunk, held = [], 0
+            chunk, size_so_far = [], 0
         chunk.append(unit)
-        held += size
+        size_so_far += size
     if chunk:
         yield tuple(chunk)
 

@@ -132,7 +132,7 @@ class _Examination:
                     codes |= {place[3] for place in claims.by_place}
                 made = judge.findings(each, claims, options, origin, self.suggest)
                 findings.update({place: f for place, f in made.items() if place not in findings})
-        told = sorted(findings, key=lambda place: (findings[place].path, *place[1:]))
+        order = sorted(findings, key=lambda place: (findings[place].path, *place[1:]))
         shown = {finding.path for finding in findings.values()}
         named = self.shown(entries[0].module.path if entries else unit.path)
         left_out = [path for path in skipped if self.is_left_out(path)]
@@ -143,8 +143,8 @@ class _Examination:
             f"{self.shown(path)} is left out: {skipped[path]}; it does not name torch" for path in left_out
         )
         return Part(
-            findings=tuple(findings[place] for place in told),
-            silenced=tuple(position for position, place in enumerate(told) if place in silenced),
+            findings=tuple(findings[place] for place in order),
+            silenced=tuple(position for position, place in enumerate(order) if place in silenced),
             targets=tuple(static_targets(last, findings, sorted(codes), (mode or "infer",))),
             sources=tuple(_sources(last.interpreter.program, options.root, shown | {named})),
             named=named,

@@ -10,12 +10,12 @@ import ast
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from tcready.schema import Confidence
 from tcready.static.values import Value
 
 Enclosing = Literal["for", "while", "try", "with", "comprehension", "iterator", "checkpoint"]
 """`iterator`: a generator expression, or a comprehension over what Dynamo cannot pass on across a break; `checkpoint`:
 a call that `torch.utils.checkpoint` makes."""
-Chance = Literal["high", "medium", "low"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Where:
     enclosing: tuple[Enclosing, ...] = ()
     """Statements of the same function around the place that decide what a break does to the frame; outermost
     first. Loops that the source shows to be unrolled count too: a break in them skips the frame all the same."""
-    chance: Chance = "high"
+    confidence: Confidence = "high"
     """How sure it is that this code runs at all: `low` below a call with several candidates."""
     conditional: bool = False
     """Stands below a branch that a Python value which the source does not decide takes."""

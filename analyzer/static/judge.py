@@ -16,7 +16,7 @@ from tcready.schema import Confidence, Edit, Effect, Finding, Fix, Level, Origin
 from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at
 from tcready.static.facts import Fact, Loop, Test
-from tcready.static.parts import CHANCES
+from tcready.static.parts import CONFIDENCES
 from tcready.static.rule import Claim, Rule
 from tcready.static.values import NONE, Choice, Tensor, Unknown, likely, options, tensor_of
 from tcready.static.versions import NEWEST, Version
@@ -104,7 +104,7 @@ def claims(
             cause = cause_at(fact, claim.effect or rule.effect, function)
             contexts[fact.where.context] = contexts.get(fact.where.context) or cause
             known = found.by_place.get(place)
-            if known is None or CHANCES.index(confidence) > CHANCES.index(known.confidence):
+            if known is None or CONFIDENCES.index(confidence) > CONFIDENCES.index(known.confidence):
                 found.by_place[place] = Judged(rule, claim, fact, confidence)
     return found
 
@@ -201,7 +201,7 @@ class _Question:
             self._names[kind] = tuple(name for name in names if name != "where")
         where = fact.where
         values = [getattr(fact, name) for name in self._names[kind]]
-        return kind, where.enclosing, where.chance, where.conditional, *values
+        return kind, where.enclosing, where.confidence, where.conditional, *values
 
 
 def _claimed(rule: Rule, fact: Fact, torch: Version) -> Iterable[Claim]:
@@ -217,14 +217,14 @@ def _claimed(rule: Rule, fact: Fact, torch: Version) -> Iterable[Claim]:
 
 def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
     """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
-    levels: list[Confidence] = [fact.where.chance]
+    levels: list[Confidence] = [fact.where.confidence]
     if rule.incidental and fact.where.conditional:
         levels.append("low" if is_installed(fact.where.path) else "medium")
     if claim.confidence is not None:
         levels.append(claim.confidence)
     for field in dataclasses.fields(fact):
         levels.extend(_sureness(getattr(fact, field.name)))
-    return min(levels, key=CHANCES.index)
+    return min(levels, key=CONFIDENCES.index)
 
 
 def _sureness(value: Any) -> Iterator[Confidence]:

@@ -236,8 +236,8 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
         return Tensor(
             None if subject.dtype == "bool" or base in ("type_as", "where") else subject.dtype, sure
         )
-    asked = dtype_of(keywords.get("dtype"))
-    return Tensor(asked or subject.dtype, sure)
+    dtype = dtype_of(keywords.get("dtype"))
+    return Tensor(dtype or subject.dtype, sure)
 
 
 ARRAY = ExternalInstance("numpy.ndarray")
@@ -473,20 +473,20 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         if short in ("load", "get_rng_state", "hub", "vmap", "cond", "while_loop"):
             return UNKNOWN
         subject = next((t for a in args if (t := tensor_of(a))), None)
-        asked = dtype_of(keywords.get("dtype"))
+        dtype = dtype_of(keywords.get("dtype"))
         if short in ("tensor", "as_tensor", "asarray", "from_numpy"):
             found = args[0] if args else UNKNOWN
-            kind = asked or (_python_dtype(found) if "dtype" not in keywords else None)
+            kind = dtype or (_python_dtype(found) if "dtype" not in keywords else None)
             constant = bool(args) and all(isinstance(v, (Const, Plain)) for v in options(found))
             return Tensor(kind, given=constant)  # a number made a tensor is still known while tracing
         if short in ARITHMETIC and args and all(_is_number(v) for a in args[:2] for v in options(a)):
             return Plain("int", _origin(args))
         if short in ("zeros", "ones", "empty", "full", "linspace", "eye", "rand", "randn", "normal"):
-            return Tensor(asked or ("float" if "dtype" not in keywords and short != "full" else None))
+            return Tensor(dtype or ("float" if "dtype" not in keywords and short != "full" else None))
         if short == "arange":
             plain = "dtype" not in keywords
             whole = all(isinstance(v, (Const, Plain)) and _python_dtype(v) == "int" for v in args)
-            return Tensor(asked or ("int" if plain and whole else None))
+            return Tensor(dtype or ("int" if plain and whole else None))
         if short == "where" and len(args) == 1 and not keywords:
             return Sequence("tuple", None, Tensor("int"))
         if short == "where" and len(args) == 3:

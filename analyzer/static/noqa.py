@@ -101,7 +101,7 @@ class _Walking(Interpreter):
 
     def block(self, body: list[ast.stmt], frame: Frame) -> bool:
         for statement in body:
-            if not self.quiet and frame.chance == "high" and not frame.conditional:
+            if not self.quiet and frame.confidence == "high" and not frame.conditional:
                 self.walked.add(id(statement))
             if not super().block([statement], frame):
                 return False

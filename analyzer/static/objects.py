@@ -10,7 +10,7 @@ from tcready.static.values import ExternalInstance, Instance, Unknown, Value, jo
 
 
 @dataclass(frozen=True, eq=False)
-class Lineage:
+class Mro:
     """A class's method resolution order: classes with source, and the external names above them."""
 
     classes: tuple[ClassInfo, ...]

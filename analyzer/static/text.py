@@ -39,9 +39,9 @@ def match(name: str, args: tuple[Value, ...]) -> Value:
     """A search in constant text for a constant pattern that only lists words: it cannot run long."""
     pattern, text = (likely(v) for v in (*args, UNKNOWN, UNKNOWN)[:2])
     if isinstance(pattern, Const) and isinstance(text, Const) and len(args) == 2:
-        asked, within = pattern.value, text.value
-        if isinstance(asked, str) and isinstance(within, str) and WORDS.fullmatch(asked):
-            found = getattr(re, name)(asked, within)
+        words, within = pattern.value, text.value
+        if isinstance(words, str) and isinstance(within, str) and WORDS.fullmatch(words):
+            found = getattr(re, name)(words, within)
             if name != "findall":
                 return NONE if found is None else ExternalInstance("re.Match")
             return Sequence(

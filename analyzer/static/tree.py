@@ -68,7 +68,7 @@ def _static_module(
             continue
         for context in interpretation.graph.run_by(value.ident) if breaking else ():
             found.update(breaking.get(context, ()))
-        forward = interpreter.lineage(value.cls).functions("forward")
+        forward = interpreter.mro(value.cls).functions("forward")
         if forward and line is None:
             path = display_path(str(forward[0].module.path), str(interpreter.program.root))
             line = forward[0].node.lineno
@@ -98,13 +98,14 @@ def _walk(
     for value in values:
         if value.ident in above:
             continue
-        for child, held in _children(interpreter, value):
+        for child, modules in _children(interpreter, value):
             found = children.setdefault(child, [])
-            found.extend(h for h in held if h not in found and h.ident not in above)
-    for child, held in children.items():
-        if held:
+            found.extend(m for m in modules if m not in found and m.ident not in above)
+    for child, modules in children.items():
+        if modules:
             inner = (*above, *(v.ident for v in values))
-            yield from _walk(interpreter, f"{name}.{child}" if name else child, tuple(held), inner, depth + 1)
+            path = f"{name}.{child}" if name else child
+            yield from _walk(interpreter, path, tuple(modules), inner, depth + 1)
 
 
 def _children(
@@ -112,12 +113,12 @@ def _children(
 ) -> Iterator[tuple[str, list[Instance | ExternalInstance]]]:
     if isinstance(value, ExternalInstance) and not value.ident:
         return
-    held = interpreter.heap[value]
-    for name, attribute in held.attributes.items():
+    known = interpreter.heap[value]
+    for name, attribute in known.attributes.items():
         modules = list(_modules(interpreter, attribute))
         if modules:
             yield name, modules
-    members = held.members
+    members = known.members
     if isinstance(members, Items):
         if members.items is not None:
             for index, item in enumerate(members.items):
