@@ -1,7 +1,7 @@
 """An attribute that holds an `nn.Buffer` is given that buffer again in the forward.
 
 ## What it does
-Finds `self.table = self.table.to(dtype)` and its kin where the attribute was made with `nn.Buffer(...)`: a conversion
+Finds `self.table = self.table.to(dtype)` and its kin if the attribute was made with `nn.Buffer(...)`: a conversion
 that may give the buffer itself back, an operation in place; and `nn.Buffer(...)` assigned in the forward.
 
 ## Why it hurts torch.compile
@@ -9,7 +9,7 @@ Such an assignment goes through `nn.Module.__setattr__`, which asks what type th
 does not trace: the graph ends here.
 
 ## Use instead
-`self.table.copy_(new)`; `register_buffer` in `__init__`, whose buffers may be replaced; or a local name where
+`self.table.copy_(new)`; `register_buffer` in `__init__`, whose buffers may be replaced; or a local name if
 nothing has to be kept.
 
 ## Limits
@@ -23,7 +23,7 @@ from tcready.static.rule import Claim, Rule, Sample
 from tcready.static.values import Tensor, options, tensor_of
 
 CONVERSIONS = frozenset("to float type type_as contiguous cpu cuda".split())
-"""Methods that give back the tensor itself where there is nothing to convert."""
+"""Methods that give back the tensor itself if there is nothing to convert."""
 
 
 def check(fact: Store) -> Claim | None:

@@ -1,6 +1,6 @@
 """What a break does to the functions around it: which Dynamo splits, which it runs eagerly as a whole.
 
-Dynamo compiles function by function. Where a break stands in straight-line code, the function is compiled up to it
+Dynamo compiles function by function. If a break stands in straight-line code, the function is compiled up to it
 and again behind it; inside a loop, a `try` or a `with` of the user's it is given up as a whole. Either way its caller
 meets the same break at the call, and so on up to the entry.
 """
@@ -24,12 +24,12 @@ UNBROKEN: frozenset[Enclosing] = frozenset({"comprehension", "checkpoint"})
 """What may stand around a break that splits the function all the same: a comprehension is one of its own."""
 PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
 TORCH_MODULES = frozenset({"torch", "torch.nn", "torch.nn.functional", "numpy"})
-"""Dynamo compiles a function without tensors where it names one of these, or a module of torch by `import`."""
+"""Dynamo compiles a function without tensors if it names one of these, or a module of torch by `import`."""
 NESTING = 3
 """Containers in one another in which Dynamo's look for tensors is followed."""
 
 Cause = str | None
-"""What makes the whole function eager; None where a break splits it."""
+"""What makes the whole function eager; None if a break splits it."""
 
 
 class BreakEffects:
@@ -103,7 +103,7 @@ class BreakEffects:
         return next((cause for enclosing in sites if (cause := cause_of(enclosing))), None)
 
     def _untraced(self, context: Context) -> Cause:
-        """Why Dynamo never compiles a function by itself, None where it does."""
+        """Why Dynamo never compiles a function by itself, None if it does."""
         assert context.function is not None
         if self._is_generator(context.function):
             return "generator"
@@ -194,7 +194,7 @@ class BreakEffects:
 
 
 def cause_of(enclosing: Iterable[Enclosing]) -> Cause:
-    """The innermost statement around a place that makes the whole function eager; None where a break splits it."""
+    """The innermost statement around a place that makes the whole function eager; None if a break splits it."""
     return next((word for word in reversed(tuple(enclosing)) if word not in UNBROKEN), None)
 
 

@@ -7,7 +7,7 @@ shows, and another `.pth` file, and a package that is gone. Looking again costs 
 the reading asked.
 
 Entries are JSON below a checksum, never pickled: a file that a stranger put there can lie, but it runs no code.
-What cannot be read is no entry; where nothing can be written nothing is kept. Loading this module loads nothing
+What cannot be read is no entry; if nothing can be written nothing is kept. Loading this module loads nothing
 that parses or interprets.
 """
 
@@ -89,7 +89,7 @@ class Cache:
         self._disk = disk
 
     def about(self) -> tuple[tuple[RuleText, ...], Tool] | None:
-        """The texts of the rules and tcready's version, None where they are not kept."""
+        """The texts of the rules and tcready's version, None if they are not kept."""
         entry = self._read("about")
         try:
             return (_rules(entry["rules"]), from_json(Tool, entry["tool"])) if entry else None
@@ -100,7 +100,7 @@ class Cache:
         self._write("about", {"rules": as_json(rules), "tool": as_json(tool)})
 
     def part(self, unit: Unit) -> Part | None:
-        """What was found in a unit, None where that is not kept or holds no longer."""
+        """What was found in a unit, None if that is not kept or holds no longer."""
         entry = self._read(_question(unit))
         try:
             return from_json(Part, entry["part"]) if entry and self._is_valid(unit, entry) else None
@@ -108,7 +108,7 @@ class Cache:
             return None
 
     def keep(self, unit: Unit, part: Part, reading: Reading, disk: Disk) -> None:
-        """Keeps what was found on `disk`; not where a file that was asked for could not be opened."""
+        """Keeps what was found on `disk`; not if a file that was asked for could not be opened."""
         stamps = [(path, disk.stamp(path)) for path in reading.files]
         if any(stamp is None for _, stamp in stamps):
             return
@@ -151,7 +151,7 @@ class Cache:
             return None
 
     def _write(self, question: str, entry: Any) -> None:
-        """Whole or not at all, whoever else writes; silently not where nothing may be written."""
+        """Whole or not at all, whoever else writes; silently not if nothing may be written."""
         text = json.dumps(entry, separators=(",", ":")).encode()
         place = self._place(question)
         partial = place.with_suffix(f".{os.getpid()}")

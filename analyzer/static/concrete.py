@@ -138,7 +138,7 @@ class Concrete:
         return ((line, text) for line, text in self._comments[top] if first <= line <= last)
 
     def _piece(self, line: int) -> Piece | None:
-        """The piece around a 1-based line; None where libcst does not read it."""
+        """The piece around a 1-based line; None if libcst does not read it."""
         first, last, depth = *self._top(line), 0
         around = whole = next((s for start, s in self._tops if start == first), None)
         while isinstance(around, ast.ClassDef):

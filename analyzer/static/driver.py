@@ -134,7 +134,7 @@ def _examined(
 
 
 def _processors() -> int:
-    """Those that this process may use, where the system tells."""
+    """Those that this process may use, if the system tells."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -146,7 +146,7 @@ def _size(unit: Unit) -> int:
 
 
 def _chunks(units: Sequence[Unit], sizes: Sequence[int], share: int) -> Iterator[tuple[Unit, ...]]:
-    """Runs of units, each of CHUNK bytes or of one process's share where that is less."""
+    """Runs of units, each of CHUNK bytes or of one process's share if that is less."""
     chunk: list[Unit] = []
     size_so_far = 0
     for unit, size in zip(units, sizes, strict=True):
@@ -167,9 +167,9 @@ def _prepare() -> None:
 def _examine(
     units: Sequence[Unit], options: ReadOptions, rules: RuleSet, key: str | None, *, last: bool = False
 ) -> list[Part]:
-    """What is found in some units, over one reading of what they share; kept where there is a cache.
+    """What is found in some units, over one reading of what they share; kept if there is a cache.
 
-    Garbage is collected once, and not where these units are the last: all that is read is held to the end, and
+    Garbage is collected once, and not if these units are the last: all that is read is held to the end, and
     walking it again and again took a third of the time.
     """
     collecting = gc.isenabled()

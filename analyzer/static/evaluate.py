@@ -147,7 +147,7 @@ class Evaluator:
     # defaults
 
     def improbable(self, frame: Frame) -> Confidence | None:
-        """How sure code runs that the defaults pass by; None where it is not followed.
+        """How sure code runs that the defaults pass by; None if it is not followed.
 
         A project's own options are there to be used, so what they switch on is judged. Of an installed package's
         nobody uses most, and what they switch on says nothing of the model at hand.
@@ -167,7 +167,7 @@ class Evaluator:
         return self._module_frames[module]
 
     def global_value(self, module: ModuleInfo, name: str) -> Value | None:
-        """What a top-level name of a module is; None where the module has no such name."""
+        """What a top-level name of a module is; None if the module has no such name."""
         key = (module, name)
         if key in self._globals:
             return self._globals[key]
@@ -212,7 +212,7 @@ class Evaluator:
         return _held(self.eval(cast(ast.expr, binding), frame))
 
     def imported(self, item: Import) -> Value:
-        """What an import binds; an external name where its source is not read."""
+        """What an import binds; an external name if its source is not read."""
         if item.name is None:
             module = self.program.module(item.module)
             return Module(module) if module else External(item.module)
@@ -517,7 +517,7 @@ class Evaluator:
         return UNKNOWN
 
     def _make(self, owner: Instance, mro: Mro) -> None:
-        """Runs what a class does when it is called without arguments, where that is possible."""
+        """Runs what a class does when it is called without arguments, if that is possible."""
         if mro.is_module or mro.container:
             return
         for name in ("__init__", "__post_init__"):
@@ -753,7 +753,7 @@ class Evaluator:
         return made
 
     def binary(self, op: str, left: Value, right: Value) -> Value:
-        """`left op right`; constants are folded where that is small and cannot fail oddly."""
+        """`left op right`; constants are folded if that is small and cannot fail oddly."""
         return self._binary(op, whole(left), whole(right))
 
     def _binary(self, op: str, left: Value, right: Value) -> Value:
@@ -804,7 +804,7 @@ class Evaluator:
         short = kind == "or"
         values: list[Value] = []
         first: list[Value] = []
-        """The values it may have where nothing else is said."""
+        """The values it may have if nothing else is said."""
         guess: Value | None = None
         before, confidence = frame.env, frame.confidence
         for operand in node.values[:-1]:
@@ -823,7 +823,7 @@ class Evaluator:
                         break
                     frame.confidence = lower
                 elif answer.likely is None:
-                    bare = values[-1]  # it is the result only where it ends the chain
+                    bare = values[-1]  # it is the result only if it ends the chain
                     first.append(Const(short) if isinstance(bare, Plain) and bare.kind == "bool" else bare)
             frame.env = self.narrow(operand, kind == "and", frame)
         else:
@@ -958,7 +958,7 @@ class Evaluator:
         return env if narrowed == current else {**env, key: narrowed}
 
     def _instance_value(self, node: ast.expr, frame: Frame) -> Value | None:
-        """What `isinstance(x, node)` makes of x; None where the class is not understood."""
+        """What `isinstance(x, node)` makes of x; None if the class is not understood."""
         if isinstance(node, ast.Tuple):
             values = [self._instance_value(item, frame) for item in node.elts]
             known = [v for v in values if v is not None]
@@ -1455,7 +1455,7 @@ class Evaluator:
         node: ast.Call,
         confidence: Confidence,
     ) -> Value | None:
-        """The result of calling one candidate, or None where nothing is known of it. The interpreter's."""
+        """The result of calling one candidate, or None if nothing is known of it. The interpreter's."""
         raise NotImplementedError
 
 
@@ -1499,7 +1499,7 @@ def without_falsy(value: Value) -> Value:
 
 
 def _either(*values: Value) -> Value:
-    """One of several types: where a tensor is among them, an object or what comes behind it is the odd case."""
+    """One of several types: if a tensor is among them, an object or what comes behind it is the odd case."""
     found = join(*values)
     tensor = tensor_of(found)
     if tensor is None:
@@ -1540,7 +1540,7 @@ def _narrow_to(value: Value, wanted: Value | None, assume: bool) -> Value:
 
 
 def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
-    """One alternative once isinstance says `assume`; None where it is ruled out."""
+    """One alternative once isinstance says `assume`; None if it is ruled out."""
     if isinstance(option, Unknown):
         return wanted if assume else option
     if isinstance(option, Const) and option != NONE:
@@ -1554,7 +1554,7 @@ def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
 
 
 def _identity(left: Value, right: Value) -> bool | None:
-    """`left is right` where the source decides it."""
+    """`left is right` if the source decides it."""
     if isinstance(left, Const) and isinstance(right, Const):
         return left.value is right.value or (
             left.value == right.value and type(left.value) is type(right.value)
@@ -1594,7 +1594,7 @@ def _contains(item: Value, container: Value) -> bool | None:
 
 
 def _literal(node: ast.expr | None) -> object:
-    """The int of a slice bound, None for none, Ellipsis where it is no literal."""
+    """The int of a slice bound, None for none, Ellipsis if it is no literal."""
     if node is None:
         return None
     try:

@@ -104,7 +104,7 @@ class Index:
     base: Value
     index: Value
     parts: tuple[Value, ...]
-    """The index's items where it is a tuple, and the bounds where an item is a slice."""
+    """The index's items if it is a tuple, and the bounds if an item is a slice."""
     slices: tuple[Value, ...]
     """Bounds of slices alone."""
     mode: Literal["load", "store", "del"]
@@ -123,13 +123,13 @@ class Store:
     name: str
     value: Value
     old: Value | None
-    """What was there before, None where nothing is known."""
+    """What was there before, None if nothing is known."""
     augmented: bool
     """`+=` and its kind, or an assignment whose right side reads the old value."""
     own_module: bool = False
     """The owner is an nn.Module of the source."""
     source: ast.expr | None = None
-    """What an attribute is assigned, where one expression says so."""
+    """What an attribute is assigned, if one expression says so."""
 
 
 @dataclass(frozen=True, slots=True)

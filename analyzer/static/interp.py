@@ -160,7 +160,7 @@ class Interpreter(Evaluator):
         return args, keywords
 
     def run_forward(self, root: Value) -> int | None:
-        """Interprets `forward` of a module object as the compiled entry; its context, None where it has none."""
+        """Interprets `forward` of a module object as the compiled entry; its context, None if it has none."""
         if not isinstance(root, Instance):
             return None
         mro = self.mro(root.cls)
@@ -468,7 +468,7 @@ class Interpreter(Evaluator):
     def _registered(
         self, args: tuple[Value, ...], frame: Frame, node: ast.Call, confidence: Confidence
     ) -> Value | None:
-        """What a factory makes of a configuration object where its own code does not tell."""
+        """What a factory makes of a configuration object if its own code does not tell."""
         for value in args[:1]:
             for option in options(likely(value)):
                 if isinstance(option, Instance) and self.heap[option].assumed:
@@ -1208,7 +1208,7 @@ class Interpreter(Evaluator):
     # statements
 
     def block(self, body: list[ast.stmt], frame: Frame) -> bool:
-        """Interprets statements in order; False where control does not fall out of their end."""
+        """Interprets statements in order; False if control does not fall out of their end."""
         for statement in body:
             method = getattr(self, f"do_{type(statement).__name__.lower()}", None)
             if method is not None and method(statement, frame) is False:
@@ -1415,7 +1415,7 @@ class Interpreter(Evaluator):
             frame.env[f"{target.value.id}.{target.attr}"] = value
 
     def _set_property(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
-        """Runs the setter of a property where its class has one."""
+        """Runs the setter of a property if its class has one."""
         for info in self.mro(owner.cls).functions(name)[1:]:
             if any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in info.decorators):
                 self.invoke(Function(info, owner), (value,), {}, frame, frame.confidence)
@@ -1534,7 +1534,7 @@ class Interpreter(Evaluator):
         rounds: list[Value | None],
         node: ast.For | ast.AsyncFor | ast.While,
     ) -> bool:
-        """Interprets a loop's body for each round, until nothing new is learnt where members are not known."""
+        """Interprets a loop's body for each round, until nothing new is learnt if members are not known."""
         outer_exits, outer_enclosing, outer_conditional = frame.exits, frame.enclosing, frame.conditional
         frame.enclosing = (*outer_enclosing, kind)
         if len(rounds) < 2:
@@ -1762,7 +1762,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def _arms_by_literal(node: ast.If) -> int:
-    """How many ways an `if`/`elif` chain has that compares with literals; 1 where it is none."""
+    """How many ways an `if`/`elif` chain has that compares with literals; 1 if it is none."""
     ways = 1
     current: ast.If | None = node
     while current is not None and _asks_for_one(current.test):
@@ -1897,7 +1897,7 @@ def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value
 
 
 def _header(handler: ast.ExceptHandler) -> ast.expr:
-    """The classes that an `except` names; the word itself where it names none."""
+    """The classes that an `except` names; the word itself if it names none."""
     if handler.type is not None:
         return handler.type
     word = ast.copy_location(ast.Name("except", ast.Load()), handler)

@@ -45,7 +45,7 @@ FLOAT_OPS = frozenset(
     "randn relu gelu silu dropout linear layer_norm normal matmul mm bmm erf".split()
 )
 PAIRS = frozenset("max min sort topk median mode kthvalue cummax cummin aminmax".split())
-"""Give (values, indices) where a dimension is given, or always."""
+"""Give (values, indices) if a dimension is given, or always."""
 ALWAYS_PAIRS = frozenset(
     "sort topk kthvalue cummax cummin aminmax mode std_mean var_mean frexp slogdet".split()
 )
@@ -311,7 +311,7 @@ def external_attribute(name: str) -> Value:
 
 
 def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:
-    """What calling the external `name` gives, or None where nothing is known of that name."""
+    """What calling the external `name` gives, or None if nothing is known of that name."""
     if name in DEAD_UNDER_DYNAMO:
         return Const(DEAD_UNDER_DYNAMO[name])
     if name.endswith("()"):  # a function that an opaque decorator hides
@@ -590,7 +590,7 @@ MODULE_TENSORS = frozenset(
 
 
 def module_method(name: str, module: Value) -> Value | None:
-    """What an inherited method of nn.Module gives, or None where it has no such method."""
+    """What an inherited method of nn.Module gives, or None if it has no such method."""
     if name in ("parameters", "buffers"):
         return Sequence("iterator", None, Tensor(leaf=True))
     if name in ("named_parameters", "named_buffers"):

@@ -28,7 +28,7 @@ from tcready.static.patterns import ignored_in
 
 CONFIDENCES: tuple[Confidence, ...] = ("low", "medium", "high")
 FAMILIES = frozenset({"TCR", *(f"TCR{family}" for family in range(1, 7))})
-"""Prefixes that may be asked for even where a family holds no rule yet."""
+"""Prefixes that may be asked for even if a family holds no rule yet."""
 BOTH: tuple[Mode, Mode] = ("infer", "train")
 MODE_WORD: dict[Mode, str] = {"infer": "inference", "train": "training"}
 Key = tuple[str, int, int, str]
@@ -59,7 +59,7 @@ class Part:
     cut: int
     """Calls not followed because a limit was reached."""
     idle: tuple[Noqa, ...] = ()
-    """Of the unit's own file, where all of it was judged: what hides nothing that this unit finds."""
+    """Of the unit's own file, if all of it was judged: what hides nothing that this unit finds."""
     hiding: tuple[Noqa, ...] = ()
     """Of the user's files: what stands where a rule claims something, whatever its confidence."""
 
@@ -171,7 +171,7 @@ def _one_effect(first: BreakEffect | None, second: BreakEffect | None) -> BreakE
 
 
 def _with_mode(finding: Finding) -> Finding:
-    """The finding, with the one mode it is found in where it was asked about both."""
+    """The finding, with the one mode it is found in if it was asked about both."""
     if len(finding.modes) != 1:
         return finding
     note = f"only in {MODE_WORD[finding.modes[0]]} mode"
@@ -231,7 +231,7 @@ def _weight(finding: Finding) -> tuple[bool, int]:
 
 
 def _numbered(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
-    """The findings with their fingerprints numbered where several would have one."""
+    """The findings with their fingerprints numbered if several would have one."""
     repeats: dict[str, int] = {}
     numbered: dict[Key, Finding] = {}
     for key in sorted(found):
@@ -263,7 +263,7 @@ def _renumbered(part: Part, numbered: Mapping[Key, Finding]) -> tuple[StaticTarg
 
 
 def _statistics(parts: Sequence[Part]) -> dict[str, Any]:
-    """A function or a call that several units reach counts once; it is resolved where each of them says so."""
+    """A function or a call that several units reach counts once; it is resolved if each of them says so."""
     reached = sorted({name for part in parts for name in part.reached})
     calls: dict[str, dict[str, bool]] = {}
     for part in parts:

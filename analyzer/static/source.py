@@ -68,7 +68,7 @@ def contents(path: Path) -> tuple[bytes, os.stat_result]:
 def read(path: Path) -> Source:
     """Reads and parses one file.
 
-    Raises UnreadableError where it cannot be read, decoded as it declares, or parsed by this Python.
+    Raises UnreadableError if it cannot be read, decoded as it declares, or parsed by this Python.
     """
     try:
         data, _ = contents(path)
