@@ -1,0 +1,11 @@
+"""What the source predicts and what the runs showed, put together into one Report. Pure.
+
+Each finding is judged against each observation, a break that nobody predicted becomes a finding of its own,
+and every target gets its verdict and its regions.
+"""
+
+from tcready.merge.findings import STRENGTH
+from tcready.merge.report import merge
+from tcready.merge.verdict import exit_code, was_run
+
+__all__ = ["STRENGTH", "exit_code", "merge", "was_run"]

@@ -1,0 +1,201 @@
+"""Each target with its verdict and its regions: those that ran, then those that only the source speaks of."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from tcready.merge import regions
+from tcready.merge.code import Code
+from tcready.merge.findings import predicted_in
+from tcready.merge.run import Run
+from tcready.merge.verdict import troubles_of, verdict_of
+from tcready.schema import (
+    STAGES,
+    SYNTHESISED,
+    Finding,
+    Intent,
+    Mode,
+    ModuleShare,
+    Region,
+    Stage,
+    StaticTarget,
+    TargetReport,
+)
+
+
+def reports_of(
+    static: Sequence[StaticTarget], runs: Sequence[Run], findings: Sequence[Finding], code: Code
+) -> tuple[TargetReport, ...]:
+    by_code: dict[regions.Place, set[str]] = defaultdict(set)
+    for target in static if runs else ():  # finding where code begins means parsing it
+        for module in target.modules:
+            place = code.place(module.path, module.line)
+            if place is not None:
+                by_code[place].update(module.breaks)
+    # A file that by a convention says what its model is asks about that model: its other classes are parts.
+    files = {run.target.partition("::")[0] for run in runs if _by_file(run.observation.convention)}
+    covered = {target.target for target in static if target.target.partition("::")[0] in files}
+    reports = []
+    for run in runs:
+        ran = {place for m in run.modules if (place := code.place(m.path, m.line)) is not None}
+        own = next((target for target in static if _is_target(target, run, code)), None)
+        told = own.modules if own else ()
+        ran |= {place for m in told if (place := code.place(m.path, m.line)) is not None}
+        covered.update(t.target for t in static if t is own or _root(t, code) in ran)
+        reports.append(_observed_target(run, own, findings, by_code, code))
+    alone = (_static_target(target, findings) for target in static if target.target not in covered)
+    return (*reports, *alone)
+
+
+def _by_file(convention: str | None) -> bool:
+    """Whether the file itself says what its model is and what it takes."""
+    return convention is not None and not convention.startswith(("--inputs", "[tool.", SYNTHESISED))
+
+
+def _root(target: StaticTarget, code: Code) -> regions.Place | None:
+    """Where the forward of the target's root stands."""
+    root = next((module for module in target.modules if module.name == ""), None)
+    return code.place(root.path, root.line) if root else None
+
+
+def _is_target(target: StaticTarget, run: Run, code: Code) -> bool:
+    """Whether both speak of one target: by name, or in one file by where the root's forward stands."""
+    if target.target == run.target:
+        return True
+    if target.target.partition("::")[0] != run.target.partition("::")[0]:
+        return False
+    root = next((module for module in run.modules if module.name == ""), None)
+    place = code.place(root.path, root.line) if root else None
+    return place is not None and _root(target, code) == place
+
+
+def _observed_target(
+    run: Run,
+    static: StaticTarget | None,
+    findings: Sequence[Finding],
+    breaks_by_code: Mapping[regions.Place, Iterable[str]],
+    code: Code,
+) -> TargetReport:
+    seen = run.observation
+    clean = run.captured and not troubles_of(run)
+    told = (
+        (*(m.breaks for m in static.modules), *breaks_by_code.values()) if static else breaks_by_code.values()
+    )
+    breaking = frozenset() if clean else _breaking(findings, seen.target, told, seen.mode)
+    places = {(m.path, m.line) for m in seen.modules if m.path is not None and m.line is not None}
+    found = regions.predicted(
+        seen.modules,
+        static.modules if static else (),
+        breaking,
+        sites=seen.break_sites,
+        skipped=run.lost,
+        recompiles=seen.recompiles,
+        breaks_by_code={place: tuple(prints) for place, prints in breaks_by_code.items()},
+        code_ends=code.ends(places),
+    )
+    verdict, reason = verdict_of(run, found)
+    if (seen.convention or "").startswith(SYNTHESISED) and run.state("eager") == "pass":
+        reason += "; the inputs were made up"
+    found = tuple(_as_compiled(region, seen.intents) for region in found)
+    return TargetReport(
+        target=seen.target,
+        convention=seen.convention,
+        mode=seen.mode,
+        verdict=verdict,
+        verdict_reason=reason,
+        stages=_ladder(seen.stages),
+        environment=seen.environment,
+        break_sites=seen.break_sites,
+        skipped_frames=seen.skipped_frames,
+        graphs=seen.graphs,
+        recompiles=seen.recompiles,
+        coverage=seen.coverage,
+        explain=seen.explain,
+        regions=found,
+        modules=seen.modules,
+        backend=seen.backend,
+        custom_ops=seen.custom_ops,
+        executed=seen.executed,
+        traced=seen.traced,
+        digests=seen.digests,
+        intents=seen.intents,
+        training=seen.training,
+        ddp=seen.ddp,
+        waist=regions.waist(run.sites),
+        shapes=seen.shapes,
+    )
+
+
+def _as_compiled(region: Region, intents: Iterable[Intent]) -> Region:
+    """A region that its author compiles already is left as it is: no code is suggested for it."""
+    for intent in intents:
+        if region.name in intent.modules:
+            return dataclasses.replace(
+                region, code="", reason=f"compiled already by {intent.how}; {region.reason}"
+            )
+    return region
+
+
+def _static_target(target: StaticTarget, findings: Sequence[Finding]) -> TargetReport:
+    stages = tuple(
+        Stage(name, "pass", "read, not executed")
+        if name == "parse"
+        else Stage(name, "not_run", "nothing was run")
+        for name in STAGES
+    )
+    found = regions.predicted(
+        (), target.modules, _breaking(findings, target.target, (m.breaks for m in target.modules))
+    )
+    modules = tuple(ModuleShare(m.name, m.type, path=m.path, line=m.line) for m in target.modules)
+    return TargetReport(
+        target=target.target,
+        convention=None,
+        mode=target.modes[0],
+        verdict="unknown",
+        verdict_reason="nothing was run; the regions are what the source predicts"
+        + (", over both modes" if len(target.modes) > 1 else ""),
+        stages=stages,
+        environment=None,
+        break_sites=(),
+        skipped_frames=(),
+        graphs=(),
+        recompiles=(),
+        coverage=None,
+        explain=None,
+        regions=found,
+        modules=modules,
+    )
+
+
+def _breaking(
+    findings: Iterable[Finding], target: str, told: Iterable[Iterable[str]], mode: Mode | None = None
+) -> frozenset[str]:
+    """Of the predicted breaks in `told` (fingerprints), those that count against a target's regions.
+
+    A run that traced the line, or never came by, has shown that these inputs do not break there; a break of
+    the other mode is none in the run's `mode` (None: nothing was run). A break whose finding is hidden, by a
+    comment or by the choice of rules, is a break all the same.
+    """
+    spared = {
+        print_
+        for finding in findings
+        for print_ in (finding.fingerprint, *finding.also)
+        for entry in finding.targets
+        if entry.target == target
+        and entry.mode in (None, mode)
+        and entry.status in ("not_observed", "not_reached")
+    } | {
+        print_
+        for finding in findings
+        for print_ in (finding.fingerprint, *finding.also)
+        if mode is not None and finding.status != "confirmed" and not predicted_in(finding, mode)
+    }
+    return frozenset(fingerprint for some in told for fingerprint in some if fingerprint not in spared)
+
+
+def _ladder(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Every stage once, in the order of climbing; one that nobody spoke of did not run."""
+    known = {stage.stage: stage for stage in stages}
+    return tuple(known.get(name, Stage(name, "not_run", "")) for name in STAGES)
