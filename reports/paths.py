@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tcready.schema import Report, as_json, from_json
+from tcready.target import Target
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
 _ENDS = r"\s'\"<>`"
@@ -94,7 +95,7 @@ def _paths(value: Any) -> Iterator[str]:
             if isinstance(item, str) and key == "path":
                 yield item
             elif isinstance(item, str) and key == "target":
-                yield item.partition("::")[0]
+                yield Target.place_in(item)
             else:
                 yield from _paths(item)
 

@@ -25,12 +25,12 @@ ALLOWED: dict[str, frozenset[str]] = {
     "merge": frozenset({"schema", "target", "identity"}),
     "rules": frozenset({"schema", "static"}),
     "refactor": frozenset({"schema", "static"}),
-    "reports": frozenset({"schema"}),
+    "reports": frozenset({"schema", "target"}),
     "project": frozenset({"schema"}),
     "git": frozenset({"schema"}),
     "files": frozenset({"schema"}),
     "baseline": frozenset({"schema"}),
-    "comparison": frozenset({"schema"}),
+    "comparison": frozenset({"schema", "target"}),
     "stored": frozenset({"schema", "merge"}),
     "api": frozenset(
         {

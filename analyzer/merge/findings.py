@@ -26,6 +26,7 @@ from tcready.schema import (
     StaticTarget,
     Status,
 )
+from tcready.target import Target
 
 STRENGTH: tuple[Status, ...] = (
     "predicted",
@@ -129,8 +130,8 @@ def _seen(shape: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffect | N
 
 def files_not_run(targets: Iterable[StaticTarget], runs: Sequence[Run]) -> frozenset[str]:
     """Files with targets of their own that no run was about or came by: no run says anything of them."""
-    asked = {target.target.partition("::")[0] for target in targets}
-    ran = {run.target.partition("::")[0] for run in runs}
+    asked = {Target.place_in(target.target) for target in targets}
+    ran = {Target.place_in(run.target) for run in runs}
     whole = (1, sys.maxsize)
     return frozenset(
         path

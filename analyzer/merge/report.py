@@ -38,9 +38,7 @@ def merge(
         modes[observation.target].add(observation.mode)
     runs = tuple(Run(seen, code, seen.mode if len(modes[seen.target]) > 1 else None) for seen in observations)
     predictions = distinct((*static.findings, *static.hidden))
-    hidden = {key_of(finding) for finding in static.hidden} - {
-        key_of(finding) for finding in static.findings
-    }
+    hidden = {key_of(finding) for finding in static.hidden} - {key_of(finding) for finding in static.findings}
     proofs: dict[Key, list[Proof]] = defaultdict(list)
     events: dict[Key, list[Event]] = defaultdict(list)
     for run in runs:

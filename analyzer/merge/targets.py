@@ -23,6 +23,7 @@ from tcready.schema import (
     StaticTarget,
     TargetReport,
 )
+from tcready.target import Target
 
 
 def reports_of(
@@ -35,8 +36,8 @@ def reports_of(
             if place is not None:
                 by_code[place].update(module.breaks)
     # A file that by a convention says what its model is asks about that model: its other classes are parts.
-    files = {run.target.partition("::")[0] for run in runs if _by_file(run.observation.convention)}
-    covered = {target.target for target in static if target.target.partition("::")[0] in files}
+    files = {Target.place_in(run.target) for run in runs if _by_file(run.observation.convention)}
+    covered = {target.target for target in static if Target.place_in(target.target) in files}
     reports = []
     for run in runs:
         ran = {place for m in run.modules if (place := code.place(m.path, m.line)) is not None}
@@ -64,7 +65,7 @@ def _is_target(target: StaticTarget, run: Run, code: Code) -> bool:
     """Whether both speak of one target: by name, or in one file by where the root's forward stands."""
     if target.target == run.target:
         return True
-    if target.target.partition("::")[0] != run.target.partition("::")[0]:
+    if Target.place_in(target.target) != Target.place_in(run.target):
         return False
     root = next((module for module in run.modules if module.name == ""), None)
     place = code.place(root.path, root.line) if root else None
