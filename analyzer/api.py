@@ -220,7 +220,9 @@ def check(
             )
             seen = _launch(due.target, due.settings(asked | {"mode": run_mode}, fallback), base, progress)
             if due.table is not None and due.table.inputs and inputs is None:
-                seen = dataclasses.replace(seen, convention=f"[{project.TABLES}.{due.table.name}]")
+                seen = dataclasses.replace(
+                    seen, convention=f"[{project.TABLES}.{due.table.name}]", inputs_from="project"
+                )
             if not _lacks_torch(seen):
                 runs.append(seen)
                 warnings.extend(w for w in _other_torch(seen, version, torch_version) if w not in warnings)
@@ -352,7 +354,7 @@ def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None)
     Sources that only a run knows of are read below `root` (the working folder) and where packages are installed, where
     they are there. Raises TcreadyError for a file that cannot be read.
     """
-    from tcready import stored
+    from tcready.merge import combined
 
     base = Path(root or Path.cwd()).resolve()
     held = [(file, load(base / file, file)) for file in files]
@@ -369,7 +371,7 @@ def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None)
         texts = tuple(_sources_of(runs, known))
         more = Report(_tool(), (), (), (), texts, (), tuple(warnings), {})
         reports.append(("", more))
-    return stored.together(reports, runs)
+    return combined(reports, runs)
 
 
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
@@ -769,7 +771,7 @@ def _asking(
 
     skipped = {item.path for item in report.skipped}
     read = {source.path for source in report.sources}
-    ran = {lines.path for target in report.targets for lines in target.executed}
+    ran = {lines.path for target in report.targets for lines in target.observation.executed}
     named = {display_path(str(root / target), str(root)) for target in targets if "::" not in target}
     folders = ("",) if "." in named else tuple(f"{name}/" for name in named)
     otherwise = any(now.differs(then) for then in known.readings for now in report.readings)

@@ -225,7 +225,7 @@ def _listed(names: Sequence[str]) -> str:
 def _digests(report: Report) -> dict[str, str]:
     """The SHA-256 of every file that a report knows: as it was run, else as it was read."""
     found = {source.path: source.sha256 for source in report.sources}
-    return found | {path: digest for target in report.targets for path, digest in target.digests}
+    return found | {path: digest for target in report.targets for path, digest in target.observation.digests}
 
 
 def _files(before: Report, after: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -202,7 +202,7 @@ def test_one_run_through_both_halves(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert by_line["model.py", 25].status == "not_reached"
     assert statuses["dependency.py", 2] == (None, "runtime_only", "error", "third_party")
     assert {source.path for source in report.sources} == {"model.py", "dependency.py"}
-    assert any(line.startswith("Dynamo: ") for line in by_line["model.py", 24].evidence)
+    assert any(line.speaker == "dynamo" for line in by_line["model.py", 24].evidence)
     (target,) = report.targets
     assert (target.target, target.verdict) == ("model.py::Model", "ready_by_region")
     assert [(r.name, r.code) for r in target.regions] == [("inner", "model.inner.compile()")]
@@ -263,8 +263,8 @@ def test_over_both_modes_the_target_is_run_in_each(tmp_path: Path) -> None:
     prints, branches = report.findings
     assert [(t.mode, t.status) for t in prints.targets] == [("infer", "predicted"), ("train", "confirmed")]
     assert [(t.mode, t.status) for t in branches.targets] == [("infer", "confirmed"), ("train", "confirmed")]
-    assert any(line.endswith("in training mode only") for line in prints.evidence)
-    assert not any("mode only" in line for line in branches.evidence)
+    assert any(line.text.endswith("in training mode only") for line in prints.evidence)
+    assert not any("mode only" in line.text for line in branches.evidence)
     infer, train = report.targets
     assert (len(infer.break_sites), len(train.break_sites)) == (1, 2)
 

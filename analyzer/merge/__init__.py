@@ -4,8 +4,9 @@ Each finding is judged against each observation, a break that nobody predicted b
 and every target gets its verdict and its regions.
 """
 
+from tcready.merge.combine import combined
 from tcready.merge.findings import STRENGTH
 from tcready.merge.report import merge
-from tcready.merge.verdict import exit_code, was_run
+from tcready.merge.verdict import exit_code
 
-__all__ = ["STRENGTH", "exit_code", "merge", "was_run"]
+__all__ = ["STRENGTH", "combined", "exit_code", "merge"]

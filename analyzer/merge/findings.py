@@ -17,7 +17,9 @@ from tcready.schema import (
     FATES,
     LEVELS,
     BreakEffect,
+    Claim,
     Effect,
+    Evidence,
     Finding,
     FindingTarget,
     FrameFate,
@@ -68,12 +70,12 @@ def _for_all(best: Finding, others: Sequence[Finding]) -> Finding:
 
 def judged(finding: Finding, runs: Sequence[Run], proofs: Sequence[Proof]) -> Finding:
     """The finding with its status in each run, and what follows for its level."""
-    placed: list[tuple[FindingTarget, str]] = []
+    placed: list[tuple[FindingTarget, str | None]] = []
     for run in runs:
         own = [proof for proof in proofs if (proof.target, proof.mode) == (run.target, run.mode)]
         if own:
             placed += [
-                (FindingTarget(run.target, case, "confirmed", run.mode), "")
+                (FindingTarget(run.target, case, "confirmed", run.mode), None)
                 for case in dict.fromkeys(p.case for p in own)
             ]
         else:
@@ -84,48 +86,78 @@ def judged(finding: Finding, runs: Sequence[Run], proofs: Sequence[Proof]) -> Fi
     targets = (*(target for target, _ in placed), *static_only)
     status = max((target.status for target in targets), key=STRENGTH.index, default=finding.status)
     only = only_mode(proofs, runs)
-    said = [proof.evidence + _MODE_ONLY.get(only, "") for proof in proofs] or [
-        why for target, why in placed if target.status == status and why
+    from_runs = [_only_in(only, proof.evidence) for proof in proofs] or [
+        Evidence("dynamo", why) for target, why in placed if target.status == status and why
     ]
+    before = Claim(finding.level, finding.confidence, finding.gb_ids)
+    now = Claim(
+        _level(finding, status, proofs),
+        "high" if status == "confirmed" else finding.confidence,
+        tuple(dict.fromkeys(i for proof in proofs for i in proof.gb_ids)) or finding.gb_ids,
+    )
     return dataclasses.replace(
         finding,
         status=status,
-        level=_level(finding, status, proofs),
-        confidence="high" if status == "confirmed" else finding.confidence,
+        level=now.level,
+        confidence=now.confidence,
         targets=targets,
-        gb_ids=tuple(dict.fromkeys(i for proof in proofs for i in proof.gb_ids)) or finding.gb_ids,
-        evidence=tuple(dict.fromkeys([*map(_static_line, finding.evidence), *said])),
-        break_effect=_seen(finding.break_effect, proofs),
+        gb_ids=now.gb_ids,
+        evidence=tuple(dict.fromkeys([*finding.evidence, *from_runs])),
+        break_effect=_with_seen(finding.break_effect, proofs),
         cost=_cost(proofs),
+        claim=before if now != before else None,
     )
 
 
-def only_mode(told: Sequence[Proof | Event], runs: Iterable[Run]) -> Mode | None:
-    """The one mode in which something was seen, where all runs of its targets in the other captured and did not."""
-    modes = {item.mode for item in told}
-    targets = {item.target for item in told}
+def claimed(finding: Finding) -> Finding:
+    """A judged finding as the source alone claims it: `judged` the other way round."""
+    before = finding.claim or Claim(finding.level, finding.confidence, finding.gb_ids)
+    effect = finding.break_effect
+    return dataclasses.replace(
+        finding,
+        status="predicted",
+        level=before.level,
+        confidence=before.confidence,
+        targets=(),
+        gb_ids=before.gb_ids,
+        evidence=tuple(line for line in finding.evidence if line.speaker == "static"),
+        break_effect=dataclasses.replace(effect, seen=()) if effect is not None else None,
+        cost=None,
+        claim=None,
+    )
+
+
+def only_mode(shown: Sequence[Proof | Event], runs: Iterable[Run]) -> Mode | None:
+    """The one mode in which something was seen, if all runs of its targets in the other captured and did not."""
+    modes = {item.mode for item in shown}
+    targets = {item.target for item in shown}
     if len(modes) != 1 or not all(run.captured for run in runs if run.target in targets):
         return None
     return modes.pop()
 
 
-def _cost(told: Iterable[Proof | Event]) -> Mapping[str, float] | None:
+def _only_in(mode: Mode | None, evidence: Evidence) -> Evidence:
+    """The line with the one mode it holds for; None: for any."""
+    return dataclasses.replace(evidence, text=evidence.text + _MODE_ONLY.get(mode, ""))
+
+
+def _cost(shown: Iterable[Proof | Event]) -> Mapping[str, float] | None:
     """What ran outside of graphs on account of a finding, over all cases in which that was counted."""
-    costs = [item.cost for item in told if item.cost is not None]
+    costs = [item.cost for item in shown if item.cost is not None]
     if not costs:
         return None
     return {"operations": sum(c.ops for c in costs), "seconds": sum(c.seconds for c in costs)}
 
 
-def _seen(shape: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffect | None:
+def _with_seen(effect: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffect | None:
     """The prediction with what the runs showed beside it: a function that was ever given up counts as that."""
-    if shape is None:
+    if effect is None:
         return None
     frames: dict[regions.Place, FrameFate] = {}
     for frame in (frame for proof in proofs for frame in proof.frames):
         known = frames.get((frame.path, frame.line), frame)
         frames[frame.path, frame.line] = max(known, frame, key=lambda f: FATES.index(f.fate))
-    return dataclasses.replace(shape, seen=tuple(frames.values()))
+    return dataclasses.replace(effect, seen=tuple(frames.values()))
 
 
 def files_not_run(targets: Iterable[StaticTarget], runs: Sequence[Run]) -> frozenset[str]:
@@ -140,10 +172,6 @@ def files_not_run(targets: Iterable[StaticTarget], runs: Sequence[Run]) -> froze
     )
 
 
-def _static_line(text: str) -> str:
-    return text if text.startswith("static: ") else f"static: {text}"
-
-
 def _level(finding: Finding, status: Status, proofs: Sequence[Proof]) -> Level:
     """A refuted prediction is a note; a proved one weighs what its effect weighs, however unsure it was."""
     if status == "not_observed":
@@ -153,29 +181,29 @@ def _level(finding: Finding, status: Status, proofs: Sequence[Proof]) -> Level:
     return max(finding.level, *(proof.level for proof in proofs), key=LEVELS.index)
 
 
-def _status(finding: Finding, run: Run) -> tuple[Status, str]:
-    """What a run without proof says of a finding, and in which words."""
+def _status(finding: Finding, run: Run) -> tuple[Status, str | None]:
+    """What a run without proof shows of a finding, and why."""
     if not run.captured or not _showable(finding):
-        return "predicted", ""
+        return "predicted", None
     if not predicted_in(finding, run.observation.mode):
-        return "predicted", "Dynamo: the run was in the other mode"
+        return "predicted", "the run was in the other mode"
     if finding.effect == "recompile" and any(recompile.identical_call for recompile in run.recompiles):
         return (
             "predicted",
-            "Dynamo: recompiles on an identical call, and the guards that failed do not name this line",
+            "recompiles on an identical call, and the guards that failed do not name this line",
         )
     place = (finding.path, finding.line, finding.end_line)
     if not run.executed.meets(*place) and not run.traced.meets(*place):
-        return "not_reached", "Dynamo: the line did not run for these inputs"
+        return "not_reached", "the line did not run for these inputs"
     ended = any(
         s.path == finding.path and finding.line <= s.line <= finding.end_line for s in run.sites if skips(s)
     )
-    lost = run.lost_around(finding.path, finding.line)
-    covered = run.traced.meets(*place) and not ended if run.traced else lost is None
+    skipped = run.skipped_around(finding.path, finding.line)
+    covered = run.traced.meets(*place) and not ended if run.traced else skipped is None
     if covered:
-        return "not_observed", "Dynamo: traced this line and it did not show"
-    inside = f"{lost.symbol} (line {lost.line})" if lost else "a frame"
-    return "not_traced", f"Dynamo: the line ran, but inside {inside}, which Dynamo had given up on"
+        return "not_observed", "traced this line and it did not show"
+    inside = f"{skipped.symbol} (line {skipped.line})" if skipped else "a frame"
+    return "not_traced", f"the line ran, but inside {inside}, which Dynamo had given up on"
 
 
 def predicted_in(finding: Finding, mode: Mode) -> bool:
@@ -215,7 +243,7 @@ def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Find
         gb_ids=tuple(dict.fromkeys(i for event in events for i in event.gb_ids)),
         targets=tuple(dict.fromkeys(FindingTarget(e.target, e.case, "runtime_only", e.mode) for e in events)),
         fingerprint=prints[0],
-        evidence=tuple(dict.fromkeys(event.evidence + _MODE_ONLY.get(only, "") for event in events)),
+        evidence=tuple(dict.fromkeys(_only_in(only, event.evidence) for event in events)),
         cost=_cost(events),
         modes=(only,) if only else (),
         also=tuple(dict.fromkeys(print_ for print_ in prints if print_ != prints[0])),

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from tcready.merge import regions
 from tcready.merge.code import Code
 from tcready.merge.run import Run, ids_of_site, in_frame, skips
-from tcready.merge.words import first_line, recompile_evidence, site_evidence, skip_evidence, slug
+from tcready.merge.words import dynamo, first_line, recompile_evidence, site_evidence, skip_evidence, slug
 from tcready.schema import (
     BREAKING,
     INTENDED,
     BreakSite,
     Cost,
     Effect,
+    Evidence,
     Finding,
     Frame,
     FrameFate,
@@ -24,9 +25,9 @@ from tcready.schema import (
     Origin,
     Recompile,
     SkippedFrame,
+    at_recompile_limit,
 )
 
-_LIMIT = re.compile(r"recompile[_ ]limit|cache[_ ]size[_ ]limit|recompilation limit", re.IGNORECASE)
 _GUARDED = re.compile(r"(?:\.|\[['\"])([A-Za-z_]\w*)")
 """Attribute and key names in a guard: `len(L['self'].cache) == 2` guards `self` and `cache`."""
 Key = tuple[str, int, str | None]
@@ -39,7 +40,7 @@ class Proof:
 
     target: str
     case: str | None
-    evidence: str
+    evidence: Evidence
     gb_ids: tuple[str, ...] = ()
     level: Level = "error"
     frames: tuple[FrameFate, ...] = ()
@@ -61,7 +62,7 @@ class Event:
     effect: Effect
     name: str
     message: str
-    evidence: str
+    evidence: Evidence
     gb_ids: tuple[str, ...] = ()
     cost: Cost | None = None
     mode: Mode | None = None
@@ -81,11 +82,11 @@ def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tup
                 key_of(finding),
                 Proof(run.target, site.case, evidence, ids_of_site(site), level, site.frames, site.cost),
             )
-    for frame in run.lost:
+    for frame in run.skipped:
         for finding in _skip_claimants(frame, run, findings):
-            lost = FrameFate(frame.path, frame.line, frame.symbol, "whole_frame")
+            whole = FrameFate(frame.path, frame.line, frame.symbol, "whole_frame")
             evidence = skip_evidence(frame)
-            yield key_of(finding), Proof(run.target, frame.case, evidence, run.ids_of(frame), frames=(lost,))
+            yield key_of(finding), Proof(run.target, frame.case, evidence, run.ids_of(frame), frames=(whole,))
     for recompile in run.recompiles:
         for finding in _recompile_claimants(recompile, run, findings, code):
             steady = recompile.identical_call or _limit_of(recompile, run) is not None
@@ -96,16 +97,16 @@ def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tup
             )
     case = run.observation.shapes.case if run.observation.shapes else None
     for finding in findings:
-        if finding.effect == "recompile" and (said := _size_evidence(run, finding)):
-            yield key_of(finding), Proof(run.target, case, said, level="warning")
+        if finding.effect == "recompile" and (by_size := _size_evidence(run, finding)):
+            yield key_of(finding), Proof(run.target, case, by_size, level="warning")
     if run.state("capture") == "fail":
         detail = run.detail("capture")
         for finding in findings:
             if finding.effect == "compile_error" and _names_place(detail, finding):
-                yield key_of(finding), Proof(run.target, None, f"Dynamo: {first_line(detail)}")
+                yield key_of(finding), Proof(run.target, None, dynamo(first_line(detail)))
 
 
-def _size_evidence(run: Run, finding: Finding) -> str | None:
+def _size_evidence(run: Run, finding: Finding) -> Evidence | None:
     """What the shape study says of the finding's lines: with a dimension marked dynamic, code that stands there made
     it a constant, or a guard from there failed for another size. The other settings name only a tensor's first use;
     so does the guard against a size of 1.
@@ -115,14 +116,14 @@ def _size_evidence(run: Run, finding: Finding) -> str | None:
         if trial.setting != "mark_dynamic":
             continue
         if trial.error and _names_place(trial.error, finding):
-            return f"Dynamo: with {trial.varied} marked dynamic: {trial.error}"
+            return dynamo(f"with {trial.varied} marked dynamic: {trial.error}")
         for call in trial.calls:
             for event in call.recompiles if call.size not in (None, 1) else ():
                 if any(
                     f.path == finding.path and finding.line <= f.line <= finding.end_line for f in event.lines
                 ):
                     reasons = "; ".join(map(first_line, event.reasons))
-                    return f"Dynamo: recompiled {event.symbol} for {call.label}, marked dynamic: {reasons}"
+                    return dynamo(f"recompiled {event.symbol} for {call.label}, marked dynamic: {reasons}")
     return None
 
 
@@ -144,8 +145,8 @@ def _claimants(site: BreakSite, findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _skip_claimants(frame: SkippedFrame, run: Run, findings: Iterable[Finding]) -> list[Finding]:
-    """The findings that say the frame they stand in is skipped, where no break site in it says why."""
-    if _LIMIT.search(frame.reason) or _sites_behind(frame, run):
+    """The findings that say the frame they stand in is skipped, if no break explains it."""
+    if at_recompile_limit(frame) or run.by_a_break(frame):
         return []
     return [f for f in findings if f.effect == "frame_skip" and in_frame(frame, f.path, f.line)]
 
@@ -190,44 +191,28 @@ def _names_place(text: str, finding: Finding) -> bool:
 
 def _limit_of(recompile: Recompile, run: Run) -> SkippedFrame | None:
     """The skipped frame that says this recompiling went on until Dynamo gave up."""
-    for frame in run.lost:
-        if (frame.path, frame.line) == (recompile.path, recompile.line) and _LIMIT.search(frame.reason):
+    for frame in run.skipped:
+        if (frame.path, frame.line) == (recompile.path, recompile.line) and at_recompile_limit(frame):
             return frame
     return None
 
 
-def _sites_behind(frame: SkippedFrame, run: Run) -> list[BreakSite]:
-    """The break sites whose stack passes through a skipped frame: why it was given up."""
-    return [
-        site
-        for site in run.sites
-        if any(
-            in_frame(frame, f.path, f.line) or (frame.end_line is None and _same_function(frame, f))
-            for f in (*site.stack, Frame(site.path, site.line, site.symbol))
-        )
-    ]
-
-
-def _same_function(frame: SkippedFrame, other: Frame) -> bool:
-    return (frame.path, frame.symbol) == (other.path, other.symbol)
-
-
 def unclaimed(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Event]:
-    """The events of a run that no finding claims: break sites, lost frames, steady recompiles."""
+    """The events of a run that no finding claims: break sites, skipped frames, steady recompiles."""
     for site in run.sites:
         if not _claimants(site, findings):
             yield _site_event(site, run)
-    told: set[regions.Place] = set()
-    for frame in run.lost:
-        if _sites_behind(frame, run) or _skip_claimants(frame, run, findings):
+    placed: set[regions.Place] = set()
+    for frame in run.skipped:
+        if run.by_a_break(frame) or _skip_claimants(frame, run, findings):
             continue
         behind = [r for r in run.recompiles if (r.path, r.line) == (frame.path, frame.line)]
         if any(_recompile_claimants(r, run, findings, code) for r in behind):
             continue
-        told.add((frame.path, frame.line))
+        placed.add((frame.path, frame.line))
         yield _skip_event(frame, run, behind)
     for recompile in run.recompiles:
-        if not recompile.identical_call or (recompile.path, recompile.line) in told:
+        if not recompile.identical_call or (recompile.path, recompile.line) in placed:
             continue
         if not _recompile_claimants(recompile, run, findings, code):
             yield _recompile_event(recompile, run)
@@ -259,7 +244,7 @@ def _effect(site: BreakSite) -> Effect:
 def _skip_event(frame: SkippedFrame, run: Run, recompiles: Sequence[Recompile]) -> Event:
     why = first_line(frame.reason)
     guards = "; ".join(dict.fromkeys(first_line(reason) for r in recompiles for reason in r.reasons))
-    limit = bool(_LIMIT.search(frame.reason))
+    evidence = skip_evidence(frame)
     return Event(
         target=run.target,
         case=frame.case,
@@ -268,9 +253,9 @@ def _skip_event(frame: SkippedFrame, run: Run, recompiles: Sequence[Recompile]) 
         symbol=frame.symbol,
         origin=frame.origin,
         effect="frame_skip",
-        name="recompile-limit" if limit else "frame-skip",
+        name="recompile-limit" if at_recompile_limit(frame) else "frame-skip",
         message=f"Dynamo gave up on the whole of {frame.symbol}: {why}",
-        evidence=skip_evidence(frame) + (f"; recompiled before because {guards}" if guards else ""),
+        evidence=dynamo(f"{evidence.text}; recompiled before because {guards}") if guards else evidence,
         gb_ids=run.ids_of(frame),
     )
 

@@ -54,6 +54,7 @@ def merge(
     unpredicted = [found_by_run(same, code, only_mode(same, runs)) for same in events.values()]
     known = tuple(sorted(numbered([*predicted, *unpredicted]), key=place_order))
     findings = tuple(finding for finding in known if key_of(finding) not in hidden)
+    silenced = tuple(finding for finding in known if key_of(finding) in hidden)
     named = {finding.rule for finding in findings}
     return Report(
         tool=tool,
@@ -69,7 +70,10 @@ def merge(
         ),
         statistics=static.statistics,
         predicted=static.targets,
-        hidden=tuple(sorted({p for f in known if key_of(f) in hidden for p in (f.fingerprint, *f.also)})),
+        hidden=tuple(sorted({print_ for found in silenced for print_ in (found.fingerprint, *found.also)})),
+        silenced=silenced,
+        unused=static.unused,
+        static_warnings=static.warnings,
     )
 
 

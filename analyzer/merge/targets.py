@@ -10,14 +10,14 @@ from tcready.merge import regions
 from tcready.merge.code import Code
 from tcready.merge.findings import predicted_in
 from tcready.merge.run import Run
-from tcready.merge.verdict import troubles_of, verdict_of
+from tcready.merge.verdict import is_whole, verdict_of
 from tcready.schema import (
     STAGES,
-    SYNTHESISED,
     Finding,
     Intent,
     Mode,
     ModuleShare,
+    Observation,
     Region,
     Stage,
     StaticTarget,
@@ -36,23 +36,19 @@ def reports_of(
             if place is not None:
                 by_code[place].update(module.breaks)
     # A file that by a convention says what its model is asks about that model: its other classes are parts.
-    files = {Target.place_in(run.target) for run in runs if _by_file(run.observation.convention)}
+    files = {Target.place_in(run.target) for run in runs if run.observation.inputs_from == "convention"}
     covered = {target.target for target in static if Target.place_in(target.target) in files}
     reports = []
     for run in runs:
         ran = {place for m in run.modules if (place := code.place(m.path, m.line)) is not None}
         own = next((target for target in static if _is_target(target, run, code)), None)
-        told = own.modules if own else ()
-        ran |= {place for m in told if (place := code.place(m.path, m.line)) is not None}
+        ran |= {
+            place for m in (own.modules if own else ()) if (place := code.place(m.path, m.line)) is not None
+        }
         covered.update(t.target for t in static if t is own or _root(t, code) in ran)
         reports.append(_observed_target(run, own, findings, by_code, code))
     alone = (_static_target(target, findings) for target in static if target.target not in covered)
     return (*reports, *alone)
-
-
-def _by_file(convention: str | None) -> bool:
-    """Whether the file itself says what its model is and what it takes."""
-    return convention is not None and not convention.startswith(("--inputs", "[tool.", SYNTHESISED))
 
 
 def _root(target: StaticTarget, code: Code) -> regions.Place | None:
@@ -79,54 +75,49 @@ def _observed_target(
     breaks_by_code: Mapping[regions.Place, Iterable[str]],
     code: Code,
 ) -> TargetReport:
-    seen = run.observation
-    clean = run.captured and not troubles_of(run)
-    told = (
-        (*(m.breaks for m in static.modules), *breaks_by_code.values()) if static else breaks_by_code.values()
+    found = _regions(run, static, findings, breaks_by_code, code) if run.tells_of_compiling else ()
+    verdict, reason = verdict_of(run, found)
+    if run.observation.inputs_from == "made_up" and run.state("eager") == "pass":
+        reason += "; the inputs were made up"
+    return TargetReport(
+        observation=kept(run.observation),
+        verdict=verdict,
+        verdict_reason=reason,
+        regions=tuple(_as_compiled(region, run.observation.intents) for region in found),
+        dominator=regions.dominator(run.sites),
     )
-    breaking = frozenset() if clean else _breaking(findings, seen.target, told, seen.mode)
+
+
+def _regions(
+    run: Run,
+    static: StaticTarget | None,
+    findings: Sequence[Finding],
+    breaks_by_code: Mapping[regions.Place, Iterable[str]],
+    code: Code,
+) -> tuple[Region, ...]:
+    """Parts of what ran that no break stands in, seen or predicted; what a clean run showed outweighs predictions."""
+    seen = run.observation
+    by_module = [module.breaks for module in static.modules] if static else []
+    clean = run.captured and is_whole(run)
+    predicted = (*by_module, *breaks_by_code.values())
     places = {(m.path, m.line) for m in seen.modules if m.path is not None and m.line is not None}
-    found = regions.predicted(
+    return regions.predicted(
         seen.modules,
         static.modules if static else (),
-        breaking,
+        frozenset() if clean else _breaking(findings, seen.target, predicted, seen.mode),
         sites=seen.break_sites,
-        skipped=run.lost,
+        skipped=run.skipped,
         recompiles=seen.recompiles,
         breaks_by_code={place: tuple(prints) for place, prints in breaks_by_code.items()},
         code_ends=code.ends(places),
     )
-    verdict, reason = verdict_of(run, found)
-    if (seen.convention or "").startswith(SYNTHESISED) and run.state("eager") == "pass":
-        reason += "; the inputs were made up"
-    found = tuple(_as_compiled(region, seen.intents) for region in found)
-    return TargetReport(
-        target=seen.target,
-        convention=seen.convention,
-        mode=seen.mode,
-        verdict=verdict,
-        verdict_reason=reason,
-        stages=_ladder(seen.stages),
-        environment=seen.environment,
-        break_sites=seen.break_sites,
-        skipped_frames=seen.skipped_frames,
-        graphs=seen.graphs,
-        recompiles=seen.recompiles,
-        coverage=seen.coverage,
-        explain=seen.explain,
-        regions=found,
-        modules=seen.modules,
-        backend=seen.backend,
-        custom_ops=seen.custom_ops,
-        executed=seen.executed,
-        traced=seen.traced,
-        digests=seen.digests,
-        intents=seen.intents,
-        training=seen.training,
-        ddp=seen.ddp,
-        waist=regions.waist(run.sites),
-        shapes=seen.shapes,
-    )
+
+
+def kept(seen: Observation) -> Observation:
+    """What a report keeps of a run: every stage once, and not where the files stood on the machine."""
+    known = {stage.stage: stage for stage in seen.stages}
+    stages = tuple(known.get(name, Stage(name, "not_run", "")) for name in STAGES)
+    return dataclasses.replace(seen, stages=stages, sources=())
 
 
 def _as_compiled(region: Region, intents: Iterable[Intent]) -> Region:
@@ -151,29 +142,18 @@ def _static_target(target: StaticTarget, findings: Sequence[Finding]) -> TargetR
     )
     modules = tuple(ModuleShare(m.name, m.type, path=m.path, line=m.line) for m in target.modules)
     return TargetReport(
-        target=target.target,
-        convention=None,
-        mode=target.modes[0],
+        observation=Observation(target.target, None, target.modes[0], stages, None, modules=modules),
         verdict="unknown",
         verdict_reason="nothing was run; the regions are what the source predicts"
         + (", over both modes" if len(target.modes) > 1 else ""),
-        stages=stages,
-        environment=None,
-        break_sites=(),
-        skipped_frames=(),
-        graphs=(),
-        recompiles=(),
-        coverage=None,
-        explain=None,
         regions=found,
-        modules=modules,
     )
 
 
 def _breaking(
-    findings: Iterable[Finding], target: str, told: Iterable[Iterable[str]], mode: Mode | None = None
+    findings: Iterable[Finding], target: str, predicted: Iterable[Iterable[str]], mode: Mode | None = None
 ) -> frozenset[str]:
-    """Of the predicted breaks in `told` (fingerprints), those that count against a target's regions.
+    """Of the breaks in `predicted` (fingerprints), those that count against a target's regions.
 
     A run that traced the line, or never came by, has shown that these inputs do not break there; a break of
     the other mode is none in the run's `mode` (None: nothing was run). A break whose finding is hidden, by a
@@ -193,10 +173,4 @@ def _breaking(
         for print_ in (finding.fingerprint, *finding.also)
         if mode is not None and finding.status != "confirmed" and not predicted_in(finding, mode)
     }
-    return frozenset(fingerprint for some in told for fingerprint in some if fingerprint not in spared)
-
-
-def _ladder(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Every stage once, in the order of climbing; one that nobody spoke of did not run."""
-    known = {stage.stage: stage for stage in stages}
-    return tuple(known.get(name, Stage(name, "not_run", "")) for name in STAGES)
+    return frozenset(fingerprint for some in predicted for fingerprint in some if fingerprint not in spared)

@@ -20,6 +20,7 @@ from tcready.schema import (
     BREAKING,
     Confidence,
     Effect,
+    Evidence,
     Finding,
     Fix,
     Level,
@@ -588,7 +589,7 @@ class _Pass:
             targets=(),
             fingerprint=fingerprint(rule.code, shown, fact.where.symbol, spelled(node)),
             fix=Fix(_first_sentence(rule.instead), safe=False, diff=diff, verified=None),
-            evidence=tuple(_evidence(fact, written, confidence)),
+            evidence=tuple(Evidence("static", text) for text in _evidence(fact, written, confidence)),
             reached_by=chain,
         )
 
