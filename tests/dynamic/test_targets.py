@@ -230,7 +230,13 @@ def test_bundle_is_deterministic_and_holds_the_worker_alone(tmp_path: Path) -> N
     rooms = ("tcready/dynamic/worker/", "tcready/schema/")
     rest = {name for name in names if not name.startswith(rooms)}
     launcher = {f"tcready/dynamic/{name}.py" for name in ("__init__", "bundle", "by_hand", "launch")}
-    assert rest == {"__main__.py", "tcready/__init__.py", "tcready/target.py", *launcher}
+    assert rest == {
+        "__main__.py",
+        "tcready/__init__.py",
+        "tcready/options.py",
+        "tcready/target.py",
+        *launcher,
+    }
 
 
 def test_progress_tells_the_stages(tmp_path: Path) -> None:
