@@ -39,6 +39,7 @@ from tcready.target import Target
 if TYPE_CHECKING:
     from tcready.baseline import Baseline, Entry
     from tcready.options import ReportOptions
+    from tcready.schema import Edit
     from tcready.static.concrete import Located
     from tcready.static.driver import RuleSet
     from tcready.static.rule import Rule
@@ -50,7 +51,7 @@ Tell = Callable[[str], None]
 def _say_nothing(_text: str) -> None: ...
 
 
-def _suggest(path: str, rule: Rule, place: Located) -> str | None:
+def _suggest(path: str, rule: Rule, place: Located) -> tuple[Edit, ...]:
     from tcready.refactor.suggest import suggest
 
     return suggest(path, rule, place)
@@ -143,7 +144,7 @@ def check(
     from tcready.merge import merge
     from tcready.options import ReadOptions, ReportOptions
     from tcready.static import driver
-    from tcready.static.targets import is_wanted
+    from tcready.static.units import is_wanted
 
     targets = (targets,) if isinstance(targets, str) else targets
     base = Path(root or Path.cwd()).resolve()

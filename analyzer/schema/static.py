@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tcready.schema.break_effect import BreakEffect
+from tcready.schema.edit import Edit
 from tcready.schema.words import Confidence, Effect, Level, Mode, Origin, Status
 
 
@@ -20,6 +21,8 @@ class Fix:
     """A unified diff against the file as it stands, or None where only the rule's example speaks."""
     verified: bool | None
     """True or False once a run has shown it; None while nobody ran it."""
+    edits: tuple[Edit, ...] = ()
+    """The change itself, of the files as they stand; `diff` shows it."""
 
 
 @dataclass(frozen=True)
