@@ -34,10 +34,12 @@ from tcready.schema import (
     Tool,
     display_path,
 )
+from tcready.target import Target
 
 if TYPE_CHECKING:
     from tcready.baseline import Baseline, Entry
     from tcready.options import ReportOptions
+    from tcready.schema import Edit
     from tcready.static.concrete import Located
     from tcready.static.driver import RuleSet
     from tcready.static.rule import Rule
@@ -49,7 +51,7 @@ Tell = Callable[[str], None]
 def _say_nothing(_text: str) -> None: ...
 
 
-def _suggest(path: str, rule: Rule, place: Located) -> str | None:
+def _suggest(path: str, rule: Rule, place: Located) -> tuple[Edit, ...]:
     from tcready.refactor.suggest import suggest
 
     return suggest(path, rule, place)
@@ -142,7 +144,7 @@ def check(
     from tcready.merge import merge
     from tcready.options import ReadOptions, ReportOptions
     from tcready.static import driver
-    from tcready.static.targets import is_wanted
+    from tcready.static.units import is_wanted
 
     targets = (targets,) if isinstance(targets, str) else targets
     base = Path(root or Path.cwd()).resolve()
@@ -675,18 +677,20 @@ def _failed_import(seen: Observation) -> Observation:
 
 
 def _launch(target: str, asked: Mapping[str, Any], root: Path, progress: Tell) -> Observation:
-    """Runs one target; `asked` are the fields of RunRequest that the caller decides."""
+    """Runs one target; `asked` are the fields of RunOptions that the caller decides."""
     from tcready import dynamic
+    from tcready.options import RunOptions
 
-    fields = {**asked, "extra": dynamic.Extra(*asked["extra"])}
-    request = dynamic.RunRequest(target=target, root=str(root), own_packages=_own_packages(target), **fields)
-    return dynamic.observe(request, progress)
+    fields = dict(asked)
+    fullgraph, shapes, backend, budget = fields.pop("extra")
+    run = RunOptions(fullgraph=fullgraph, shapes=shapes, backend=backend, budget=budget, **fields)
+    return dynamic.observe(dynamic.RunRequest(target, run, str(root), _own_packages(target)), progress)
 
 
 def _own_packages(target: str) -> tuple[str, ...]:
     """The top-level package that `pkg.mod::Name` asks about: its findings are the user's own."""
-    head = target.partition("::")[0]
-    return () if head.endswith(".py") or os.sep in head or "/" in head else (head.partition(".")[0],)
+    package = Target.parse(target).package
+    return (package,) if package else ()
 
 
 # Runs that were made elsewhere

@@ -32,6 +32,8 @@ class ReadOptions:
     """The version whose Dynamo is predicted; None for the newest that is known."""
     third_party: bool | None = None
     """Follow calls into other people's packages; None: where a class or function was named, not for files."""
+    lenient: bool = False
+    """Leave out files that were named, cannot be parsed and do not name torch, as in a folder; else they are skipped."""
 
 
 @dataclass(frozen=True)

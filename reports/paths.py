@@ -24,7 +24,7 @@ _IN_PROSE = re.compile(
     rf"(?:(?:[A-Za-z]:|~)?/(?:[^/:{_ENDS}]+/)+|~/|(?:[A-Za-z]:|\\|~)\\(?:[^\\:{_ENDS}]+\\)*)(?=[^\s/\\])"
 )
 """Folders in front of a file's name. The address of a page is neither."""
-_VERBATIM = frozenset({"text", "summary", "why", "instead", "before", "after", "commit", "link"})
+_VERBATIM = frozenset({"text", "new_text", "summary", "why", "instead", "before", "after", "commit", "link"})
 """A source's text and a rule's page are shown as they were written, and the address of a commit is one."""
 _CODE = frozenset({"diff", "code", "quoted code"})
 """Where a slash divides."""

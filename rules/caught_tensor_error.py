@@ -13,7 +13,7 @@ Ask for what the operation needs (`if a.shape[-1] == b.shape[-2]`), use the vari
 raising (`torch.linalg.cholesky_ex`), or leave the `try` outside of the compiled region.
 
 ## Limits
-Nothing happens where nothing is raised, and a clause that ends in a `raise` is not told. `except Exception` and a
+Nothing happens if nothing is raised, and a clause that ends in a `raise` is not told. `except Exception` and a
 bare `except` are told as notes, since they are often there for other errors. An error that only values decide is
 raised when the graph runs, and escapes too.
 """

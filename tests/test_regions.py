@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from tcready.merge.regions import accessor, covers, predicted, dominator
+from tcready.merge.regions import accessor, covers, dominator, predicted
 from tcready.schema import BreakSite, Frame, ModuleShare, Recompile, Region, SkippedFrame, StaticModule
 
 

@@ -8,10 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
+from reading import RULES, read
 from tcready.options import ReadOptions
-from tcready.rules import load
 from tcready.schema import Finding, Level
-from tcready.static.lint import lint
 from tcready.static.rule import Rule, Sample
 from tcready.static.versions import CHANGES, KNOWN, NEWEST
 
@@ -24,7 +23,6 @@ except ImportError:  # on CI torch must be there, or the proof of the rules woul
 
 from sample_runner import Run, bad_lines, eager, following_lines, run, source_of
 
-RULES = load()
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "constructs"
 PROVED = [rule for rule in RULES if rule.unproved is None]
 FAMILIES = {
@@ -209,7 +207,7 @@ def findings(sample: Sample, path: Path, rule: Rule) -> list[Finding]:
     path.write_text(source_of(sample), encoding="utf-8")
     name = "Model" if "class Model" in sample.source else "model"
     options = ReadOptions(root=path.parent, torch=rule.recorded or NEWEST)
-    result = lint([f"{path}::{name}"], RULES, options)
+    result = read([f"{path}::{name}"], options)
     assert not result.skipped
     own = [f for f in result.findings if f.origin == "own"]
     return [f for f in own if f.level != "note" or f.rule == rule.code]

@@ -17,7 +17,6 @@ from tcready.schema import (
     FATES,
     LEVELS,
     BreakEffect,
-    Claim,
     Effect,
     Evidence,
     Finding,
@@ -25,6 +24,7 @@ from tcready.schema import (
     FrameFate,
     Level,
     Mode,
+    Prediction,
     StaticTarget,
     Status,
 )
@@ -89,8 +89,8 @@ def judged(finding: Finding, runs: Sequence[Run], proofs: Sequence[Proof]) -> Fi
     from_runs = [_only_in(only, proof.evidence) for proof in proofs] or [
         Evidence("dynamo", why) for target, why in placed if target.status == status and why
     ]
-    before = Claim(finding.level, finding.confidence, finding.gb_ids)
-    now = Claim(
+    before = Prediction(finding.level, finding.confidence, finding.gb_ids)
+    now = Prediction(
         _level(finding, status, proofs),
         "high" if status == "confirmed" else finding.confidence,
         tuple(dict.fromkeys(i for proof in proofs for i in proof.gb_ids)) or finding.gb_ids,
@@ -105,13 +105,13 @@ def judged(finding: Finding, runs: Sequence[Run], proofs: Sequence[Proof]) -> Fi
         evidence=tuple(dict.fromkeys([*finding.evidence, *from_runs])),
         break_effect=_with_seen(finding.break_effect, proofs),
         cost=_cost(proofs),
-        claim=before if now != before else None,
+        prediction=before if now != before else None,
     )
 
 
 def claimed(finding: Finding) -> Finding:
     """A judged finding as the source alone claims it: `judged` the other way round."""
-    before = finding.claim or Claim(finding.level, finding.confidence, finding.gb_ids)
+    before = finding.prediction or Prediction(finding.level, finding.confidence, finding.gb_ids)
     effect = finding.break_effect
     return dataclasses.replace(
         finding,
@@ -123,7 +123,7 @@ def claimed(finding: Finding) -> Finding:
         evidence=tuple(line for line in finding.evidence if line.speaker == "static"),
         break_effect=dataclasses.replace(effect, seen=()) if effect is not None else None,
         cost=None,
-        claim=None,
+        prediction=None,
     )
 
 

@@ -7,6 +7,7 @@ are tuples; lines and columns are 1-based; columns count characters, the end col
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.codec import as_json, from_json
 from tcready.schema.comparison import Comparison, Difference, FindingChange, SiteChange, TargetChange
+from tcready.schema.edit import Edit
 from tcready.schema.paths import display_path, is_installed, origin_of
 from tcready.schema.report import Checkout, Narrowed, Reading, Region, Report, TargetReport, Tool
 from tcready.schema.run import (
@@ -44,12 +45,12 @@ from tcready.schema.run import (
     TrainingPart,
 )
 from tcready.schema.static import (
-    Claim,
     Evidence,
     Finding,
     FindingTarget,
     Fix,
     Noqa,
+    Prediction,
     RuleText,
     Skipped,
     SourceText,
@@ -105,7 +106,6 @@ __all__ = [
     "BreakSite",
     "CaseCoverage",
     "Checkout",
-    "Claim",
     "Comparison",
     "Confidence",
     "Cost",
@@ -115,6 +115,7 @@ __all__ = [
     "Ddp",
     "DdpSplit",
     "Difference",
+    "Edit",
     "Effect",
     "Evidence",
     "Explain",
@@ -142,6 +143,7 @@ __all__ = [
     "Observation",
     "OpCheck",
     "Origin",
+    "Prediction",
     "Reading",
     "Recompile",
     "RefusedSize",

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tcready.schema.break_effect import BreakEffect
+from tcready.schema.edit import Edit
 from tcready.schema.words import Confidence, Effect, Level, Mode, Origin, Speaker, Status
 
 
@@ -21,6 +22,8 @@ class Fix:
     """A unified diff against the file as it stands, or None where only the rule's example speaks."""
     verified: bool | None
     """True or False once a run has shown it; None while nobody ran it."""
+    edits: tuple[Edit, ...] = ()
+    """The change itself, of the files as they stand; `diff` shows it."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Claim:
+class Prediction:
     """What the source alone said of a finding that a run then changed."""
 
     level: Level
@@ -113,7 +116,7 @@ class Finding:
     """Fingerprints of what else is found of the same kind on this line: this finding is told for them too."""
     also_until: int | None = None
     """The last line of their spans; None where it is told for itself alone."""
-    claim: Claim | None = None
+    prediction: Prediction | None = None
     """What it was before runs were held against it; None if they left level, confidence and ids as they were."""
 
 

@@ -45,7 +45,7 @@ FLOAT_OPS = frozenset(
     "randn relu gelu silu dropout linear layer_norm normal matmul mm bmm erf".split()
 )
 PAIRS = frozenset("max min sort topk median mode kthvalue cummax cummin aminmax".split())
-"""Give (values, indices) where a dimension is given, or always."""
+"""Give (values, indices) if a dimension is given, or always."""
 ALWAYS_PAIRS = frozenset(
     "sort topk kthvalue cummax cummin aminmax mode std_mean var_mean frexp slogdet".split()
 )
@@ -236,8 +236,8 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
         return Tensor(
             None if subject.dtype == "bool" or base in ("type_as", "where") else subject.dtype, sure
         )
-    asked = dtype_of(keywords.get("dtype"))
-    return Tensor(asked or subject.dtype, sure)
+    dtype = dtype_of(keywords.get("dtype"))
+    return Tensor(dtype or subject.dtype, sure)
 
 
 ARRAY = ExternalInstance("numpy.ndarray")
@@ -311,7 +311,7 @@ def external_attribute(name: str) -> Value:
 
 
 def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:
-    """What calling the external `name` gives, or None where nothing is known of that name."""
+    """What calling the external `name` gives, or None if nothing is known of that name."""
     if name in DEAD_UNDER_DYNAMO:
         return Const(DEAD_UNDER_DYNAMO[name])
     if name.endswith("()"):  # a function that an opaque decorator hides
@@ -473,20 +473,20 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         if short in ("load", "get_rng_state", "hub", "vmap", "cond", "while_loop"):
             return UNKNOWN
         subject = next((t for a in args if (t := tensor_of(a))), None)
-        asked = dtype_of(keywords.get("dtype"))
+        dtype = dtype_of(keywords.get("dtype"))
         if short in ("tensor", "as_tensor", "asarray", "from_numpy"):
             found = args[0] if args else UNKNOWN
-            kind = asked or (_python_dtype(found) if "dtype" not in keywords else None)
+            kind = dtype or (_python_dtype(found) if "dtype" not in keywords else None)
             constant = bool(args) and all(isinstance(v, (Const, Plain)) for v in options(found))
             return Tensor(kind, given=constant)  # a number made a tensor is still known while tracing
         if short in ARITHMETIC and args and all(_is_number(v) for a in args[:2] for v in options(a)):
             return Plain("int", _origin(args))
         if short in ("zeros", "ones", "empty", "full", "linspace", "eye", "rand", "randn", "normal"):
-            return Tensor(asked or ("float" if "dtype" not in keywords and short != "full" else None))
+            return Tensor(dtype or ("float" if "dtype" not in keywords and short != "full" else None))
         if short == "arange":
             plain = "dtype" not in keywords
             whole = all(isinstance(v, (Const, Plain)) and _python_dtype(v) == "int" for v in args)
-            return Tensor(asked or ("int" if plain and whole else None))
+            return Tensor(dtype or ("int" if plain and whole else None))
         if short == "where" and len(args) == 1 and not keywords:
             return Sequence("tuple", None, Tensor("int"))
         if short == "where" and len(args) == 3:
@@ -590,7 +590,7 @@ MODULE_TENSORS = frozenset(
 
 
 def module_method(name: str, module: Value) -> Value | None:
-    """What an inherited method of nn.Module gives, or None where it has no such method."""
+    """What an inherited method of nn.Module gives, or None if it has no such method."""
     if name in ("parameters", "buffers"):
         return Sequence("iterator", None, Tensor(leaf=True))
     if name in ("named_parameters", "named_buffers"):

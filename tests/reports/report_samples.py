@@ -16,6 +16,7 @@ from tcready.schema import (
     BreakEffect,
     BreakSite,
     Coverage,
+    Edit,
     Evidence,
     Explain,
     Finding,
@@ -347,6 +348,7 @@ def _broken_findings() -> tuple[Finding, ...]:
                 "--- a/model.py\n+++ b/model.py\n@@ -15,2 +15,1 @@\n-        if x.sum() > 0:\n-            x = x * 2\n"
                 "+        x = torch.where(x.sum() > 0, x * 2, x)\n",
                 True,
+                (Edit("model.py", 15, 9, 16, 22, "x = torch.where(x.sum() > 0, x * 2, x)"),),
             ),
         ),
         finding(
@@ -782,7 +784,7 @@ def hostile() -> Report:
             ("GB0170", value),
             (FindingTarget(value, value, "confirmed"), FindingTarget("other", None, "predicted")),
             f"hostile-{line}",
-            Fix(value, False, f"-{value}\n+{value}\n", None),
+            Fix(value, False, f"-{value}\n+{value}\n", None, (Edit(path, line, 1, line, 1, value),)),
             {value: 1.0},
             (Evidence("static", value), Evidence("dynamo", value)),
             (value, value),

@@ -319,7 +319,9 @@ def test_a_fix_without_a_change_adds_no_line() -> None:
 def test_a_break_site_is_told_by_its_kind() -> None:
     assert kind_of("Data-dependent branching: Detected a branch.\nmore") == "Data-dependent branching"
     assert kind_of("x" * 70 + ": y") == "x" * 70 + ": y"
-    assert re.search(r"x3: GB0170 Data-dependent branching; all of Net", render(broken(), "text"), re.MULTILINE)
+    assert re.search(
+        r"x3: GB0170 Data-dependent branching; all of Net", render(broken(), "text"), re.MULTILINE
+    )
 
 
 def test_lines_are_those_that_python_counts() -> None:
