@@ -34,6 +34,7 @@ from tcready.schema import (
     Tool,
     display_path,
 )
+from tcready.target import Target
 
 if TYPE_CHECKING:
     from tcready.baseline import Baseline, Entry
@@ -221,7 +222,9 @@ def check(
             )
             seen = _launch(due.target, due.settings(asked | {"mode": run_mode}, fallback), base, progress)
             if due.table is not None and due.table.inputs and inputs is None:
-                seen = dataclasses.replace(seen, convention=f"[{project.TABLES}.{due.table.name}]")
+                seen = dataclasses.replace(
+                    seen, convention=f"[{project.TABLES}.{due.table.name}]", inputs_from="project"
+                )
             if not _lacks_torch(seen):
                 runs.append(seen)
                 warnings.extend(w for w in _other_torch(seen, version, torch_version) if w not in warnings)
@@ -353,7 +356,7 @@ def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None)
     Sources that only a run knows of are read below `root` (the working folder) and where packages are installed, where
     they are there. Raises TcreadyError for a file that cannot be read.
     """
-    from tcready import stored
+    from tcready.merge import combined
 
     base = Path(root or Path.cwd()).resolve()
     held = [(file, load(base / file, file)) for file in files]
@@ -370,7 +373,7 @@ def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None)
         texts = tuple(_sources_of(runs, known))
         more = Report(_tool(), (), (), (), texts, (), tuple(warnings), {})
         reports.append(("", more))
-    return stored.together(reports, runs)
+    return combined(reports, runs)
 
 
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
@@ -674,18 +677,20 @@ def _failed_import(seen: Observation) -> Observation:
 
 
 def _launch(target: str, asked: Mapping[str, Any], root: Path, progress: Tell) -> Observation:
-    """Runs one target; `asked` are the fields of RunRequest that the caller decides."""
+    """Runs one target; `asked` are the fields of RunOptions that the caller decides."""
     from tcready import dynamic
+    from tcready.options import RunOptions
 
-    fields = {**asked, "extra": dynamic.Extra(*asked["extra"])}
-    request = dynamic.RunRequest(target=target, root=str(root), own_packages=_own_packages(target), **fields)
-    return dynamic.observe(request, progress)
+    fields = dict(asked)
+    fullgraph, shapes, backend, budget = fields.pop("extra")
+    run = RunOptions(fullgraph=fullgraph, shapes=shapes, backend=backend, budget=budget, **fields)
+    return dynamic.observe(dynamic.RunRequest(target, run, str(root), _own_packages(target)), progress)
 
 
 def _own_packages(target: str) -> tuple[str, ...]:
     """The top-level package that `pkg.mod::Name` asks about: its findings are the user's own."""
-    head = target.partition("::")[0]
-    return () if head.endswith(".py") or os.sep in head or "/" in head else (head.partition(".")[0],)
+    package = Target.parse(target).package
+    return (package,) if package else ()
 
 
 # Runs that were made elsewhere
@@ -770,7 +775,7 @@ def _asking(
 
     skipped = {item.path for item in report.skipped}
     read = {source.path for source in report.sources}
-    ran = {lines.path for target in report.targets for lines in target.executed}
+    ran = {lines.path for target in report.targets for lines in target.observation.executed}
     named = {display_path(str(root / target), str(root)) for target in targets if "::" not in target}
     folders = ("",) if "." in named else tuple(f"{name}/" for name in named)
     otherwise = any(now.differs(then) for then in known.readings for now in report.readings)

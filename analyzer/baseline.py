@@ -80,7 +80,7 @@ def renewed(report: Report, known: Baseline, asked: Callable[[Entry], bool]) -> 
 
 def run_modes(report: Report) -> frozenset[Mode]:
     """The modes in which some target's lines were executed."""
-    return frozenset(target.mode for target in report.targets if target.executed)
+    return frozenset(target.mode for target in report.targets if target.observation.executed)
 
 
 def written(known: Baseline) -> str:

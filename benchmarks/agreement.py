@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tcready.dynamic import Extra, RunRequest, observe
+from tcready.dynamic import RunRequest, observe
+from tcready.options import RunOptions
 
 TARGET = """\
 import importlib
@@ -74,12 +75,14 @@ def compared(record: dict[str, Any], zoo: str, python: str, mode: str, timeout: 
         seen = observe(
             RunRequest(
                 "target_of_record.py::model",
-                inputs="target_of_record.py::inputs",
-                root=folder,
-                python=python,
-                mode=mode,  # type: ignore[arg-type]
-                timeout=timeout,
-                extra=Extra(budget=0.0),  # of a training run the parts behind the gradients are not compared
+                RunOptions(
+                    inputs="target_of_record.py::inputs",
+                    python=python,
+                    mode=mode,  # type: ignore[arg-type]
+                    timeout=timeout,
+                    budget=0.0,  # of a training run the parts behind the gradients are not compared
+                ),
+                folder,
             )
         )
     result.seconds = time.perf_counter() - start

@@ -4,11 +4,9 @@ from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.launch import RunRequest, observe
 from tcready.dynamic.live import observe_live
 from tcready.dynamic.worker.convention import Convention, find_convention, find_target
-from tcready.dynamic.worker.request import Extra
 
 __all__ = [
     "Convention",
-    "Extra",
     "RunRequest",
     "build_bundle",
     "find_convention",

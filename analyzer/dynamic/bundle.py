@@ -31,6 +31,7 @@ def bundle_files() -> dict[str, bytes]:
         *(dynamic / "worker").rglob("*.py"),
         *(dynamic / name for name in LAUNCHER),
         *(PACKAGE / "schema").glob("*.py"),
+        PACKAGE / "options.py",
         PACKAGE / "target.py",
     ]
     files = {f"tcready/{path.relative_to(PACKAGE).as_posix()}": path.read_bytes() for path in paths}

@@ -7,15 +7,16 @@ that a model that hangs, dies or eats the memory leaves an observation as well.
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Sequence
 from typing import get_args
 
 from tcready.dynamic.launch import RunRequest, observe
-from tcready.dynamic.worker.request import Extra, write_json
+from tcready.dynamic.worker.request import write_json
+from tcready.options import RunOptions
 from tcready.schema import Mode, Observation
+from tcready.target import Target
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,26 +77,27 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _request(options: argparse.Namespace, launcher: tuple[str, ...]) -> RunRequest:
-    head = options.target.partition("::")[0]
-    named = () if head.endswith(".py") or os.sep in head else (head.partition(".")[0],)
-    return RunRequest(
-        options.target,
+    package = Target.parse(options.target).package
+    named = (package,) if package else ()
+    run = RunOptions(
         inputs=options.inputs,
         mode=options.mode,
         device=options.device,
         dtype=options.dtype,
         autocast=options.autocast,
-        extra=Extra(options.fullgraph, options.shapes, options.backend, options.budget),
+        fullgraph=options.fullgraph,
+        shapes=options.shapes,
+        backend=options.backend,
+        budget=options.budget,
         python=options.python,
         timeout=options.timeout,
         memory_gb=options.memory,
         allow_downloads=options.allow_downloads,
-        root=options.root,
-        own_packages=named,
         synthesise=True,
         launcher=launcher,
         processes=options.nproc_per_node,
     )
+    return RunRequest(options.target, run, options.root, named)
 
 
 def _summary(seen: Observation, path: str) -> str:

@@ -26,14 +26,14 @@ from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.worker.convention import find_convention
 from tcready.dynamic.worker.request import (
     DROPPED_PREFIXES,
-    Extra,
     State,
     Work,
     read_state,
     stages_after,
     write_json,
 )
-from tcready.schema import STAGES, Mode, Observation, Stage, StageName, display_path
+from tcready.options import RunOptions
+from tcready.schema import STAGES, Observation, Stage, StageName, display_path
 
 POLL = 0.1
 """Seconds between two looks at the worker."""
@@ -68,37 +68,15 @@ OF_A_CASE: tuple[StageName, ...] = ("eager", "capture", "backend", "parity")
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What to run, and within which limits."""
+    """What to run, how, and seen from where."""
 
     target: str
     """`path.py`, `path.py::Name` or `pkg.mod::Name`."""
-    inputs: str | None = None
-    """`path.py::name` or `pkg.mod::name`; None: what a convention of the file gives."""
-    mode: Mode = "infer"
-    device: str = "cpu"
-    dtype: str | None = None
-    autocast: str | None = None
-    """The dtype of `torch.autocast` around every call (`bfloat16`); None: no autocast."""
-    extra: Extra = field(default_factory=Extra)
-    python: str | None = None
-    """The interpreter; None: the one that runs this."""
-    timeout: float = 600.0
-    """Seconds for the whole dynamic pass."""
-    memory_gb: float | None = None
-    """Resident memory of all its processes together, in GB of 10**9 bytes; None: no limit."""
-    allow_downloads: bool = False
+    options: RunOptions = field(default_factory=RunOptions)
     root: str = "."
     """The working folder: display paths and origin are relative to it."""
     own_packages: tuple[str, ...] = ()
     """First segments below site-packages that count as own."""
-    weights: tuple[tuple[str, float], ...] = ()
-    """Weights of named cases; they win over those that the inputs give."""
-    synthesise: bool = False
-    """Make inputs up where nothing gives them."""
-    launcher: tuple[str, ...] = ()
-    """What stands before the interpreter on the command line: `srun -n1`."""
-    processes: int | None = None
-    """Run under `torch.distributed.run` with so many processes; the first of them observes. None: a plain run."""
 
 
 @dataclass(frozen=True)
@@ -119,11 +97,14 @@ def observe(request: RunRequest, progress: Callable[[str], None] = lambda _: Non
     temporary folder cannot be written.
     """
     root = os.path.realpath(request.root)
-    deadline = time.monotonic() + request.timeout
+    deadline = time.monotonic() + request.options.timeout
     lost: dict[str, Stage] = {}
     while True:
         work = replace(_work(request, root), leave_out=tuple(lost))
-        left = replace(request, timeout=max(deadline - time.monotonic(), POLL)) if lost else request
+        left = request
+        if lost:
+            options = replace(request.options, timeout=max(deadline - time.monotonic(), POLL))
+            left = replace(request, options=options)
         seen, state = _once(left, work, progress)
         failed = next(
             (stage for stage in seen.stages if stage.state == "fail" and stage.stage in OF_A_CASE), None
@@ -165,18 +146,10 @@ def _work(request: RunRequest, root: str) -> Work:
     entries = tuple(entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry)
     return Work(
         request.target,
-        request.inputs,
-        request.mode,
-        request.device,
-        request.dtype,
+        request.options,
         root,
         request.own_packages,
         tuple(os.path.abspath(entry) for entry in entries),
-        request.autocast,
-        request.extra,
-        request.weights,
-        request.synthesise,
-        request.processes,
     )
 
 
@@ -187,7 +160,7 @@ def _environment(request: RunRequest, mark: str) -> dict[str, str]:
         if name not in DROPPED and not name.startswith(DROPPED_PREFIXES)
     }
     kept |= {MARK: mark, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
-    if not request.allow_downloads:
+    if not request.options.allow_downloads:
         kept |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     return kept
 
@@ -200,7 +173,7 @@ def _run(request: RunRequest, root: str, room: Path, progress: Callable[[str], N
         process = subprocess.Popen(  # noqa: S603  running what the user asked to run is the point
             command,
             # `python -m` puts the folder it starts in before everything else; each worker goes to `root` by itself.
-            cwd=room if request.processes else root,
+            cwd=room if request.options.processes else root,
             env=_environment(request, mark),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -226,15 +199,20 @@ def _run(request: RunRequest, root: str, room: Path, progress: Callable[[str], N
 
 
 def _command(request: RunRequest, room: Path) -> list[str]:
-    python = request.python or sys.executable
+    python = request.options.python or sys.executable
     worker = [str(room / name) for name in ("worker.pyz", "request.json", "state.json", "faults.txt")]
     agent: list[str] = []
-    if request.processes:
-        agent = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={request.processes}"]
+    if request.options.processes:
+        agent = [
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            f"--nproc-per-node={request.options.processes}",
+        ]
         agent.append(f"--log-dir={room / 'ranks'}")
-    command = [*request.launcher, python, *agent, *worker]
+    command = [*request.options.launcher, python, *agent, *worker]
     # The worker asks to die with its parent, which here is somebody between: that one asks too.
-    between = bool(request.launcher or request.processes) and sys.platform == "linux"
+    between = bool(request.options.launcher or request.options.processes) and sys.platform == "linux"
     return [sys.executable, "-I", "-c", FOLLOW, *command] if between else command
 
 
@@ -254,13 +232,13 @@ def _watch(
     progress: Callable[[str], None],
 ) -> tuple[str | None, tuple[str, ...]]:
     """Wait for the end or a limit; the limit that was hit in words, and warnings."""
-    deadline = time.monotonic() + request.timeout
+    deadline = time.monotonic() + request.options.timeout
     told = ""
     case: str | None = None
     since = time.monotonic()
-    watches_memory = request.memory_gb is not None and Path("/proc/self/statm").exists()
+    watches_memory = request.options.memory_gb is not None and Path("/proc/self/statm").exists()
     warnings: tuple[str, ...] = ()
-    if request.memory_gb is not None and not watches_memory:
+    if request.options.memory_gb is not None and not watches_memory:
         warnings = ("the memory limit is not watched: this system has no /proc",)
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -274,16 +252,20 @@ def _watch(
             case, since = state.case, time.monotonic()
         if time.monotonic() >= deadline:
             _ask_where(process, request, mark)
-            return f"no answer within {request.timeout:g} s", warnings
-        share = request.timeout / max(len(state.cases), 1) if state is not None else request.timeout
+            return f"no answer within {request.options.timeout:g} s", warnings
+        share = (
+            request.options.timeout / max(len(state.cases), 1)
+            if state is not None
+            else request.options.timeout
+        )
         if case is not None and time.monotonic() - since >= share:
             _ask_where(process, request, mark)
-            return f"no answer within {share:g} s, its share of {request.timeout:g} s", warnings
-        if watches_memory and request.memory_gb is not None:
+            return f"no answer within {share:g} s, its share of {request.options.timeout:g} s", warnings
+        if watches_memory and request.options.memory_gb is not None:
             used = resident_bytes(mark, process.pid) / 1e9
-            if used > request.memory_gb:
+            if used > request.options.memory_gb:
                 _ask_where(process, request, mark)
-                return f"memory: {used:.2f} GB resident, {request.memory_gb:g} GB allowed", warnings
+                return f"memory: {used:.2f} GB resident, {request.options.memory_gb:g} GB allowed", warnings
 
 
 def _ask_where(process: subprocess.Popen[bytes], request: RunRequest, mark: str) -> None:
@@ -291,7 +273,7 @@ def _ask_where(process: subprocess.Popen[bytes], request: RunRequest, mark: str)
     if hasattr(signal, "SIGUSR1"):
         below = [pid for pid in _marked(mark) if pid != process.pid]
         # Behind a launcher the worker is one of these; the others die of the signal a moment before their time.
-        for pid in below if request.launcher or request.processes else [process.pid]:
+        for pid in below if request.options.launcher or request.options.processes else [process.pid]:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGUSR1)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -387,7 +369,7 @@ def _observation(
             return found
         failed = next((stage for stage in done.values() if stage.state == "fail"), None)
         if (
-            failed is not None and request.processes
+            failed is not None and request.options.processes
         ):  # a rank that gives up ends with an error, to take the rest along
             told = other[0] if other[1] and not other[0].endswith(failed.detail) else failed.detail
             done[failed.stage] = replace(failed, detail=told)
@@ -423,6 +405,8 @@ def _reason(ending: Ending) -> str:
 def _blank(request: RunRequest) -> Observation:
     """What there is to say where the worker never wrote."""
     path = Path(os.path.join(request.root, request.target.partition("::")[0]))
-    convention = None if request.inputs else find_convention(path, request.target.partition("::")[2] or None)
-    label = "--inputs" if request.inputs else convention.label if convention else None
-    return Observation(request.target, label, request.mode, stages_after({}, EARLIER), None)
+    convention = (
+        None if request.options.inputs else find_convention(path, request.target.partition("::")[2] or None)
+    )
+    label = "--inputs" if request.options.inputs else convention.label if convention else None
+    return Observation(request.target, label, request.options.mode, stages_after({}, EARLIER), None)

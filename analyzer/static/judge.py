@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tcready.edits import patch
 from tcready.identity import fingerprint, spelled
 from tcready.options import ReadOptions
-from tcready.schema import Confidence, Edit, Effect, Finding, Fix, Level, Origin, display_path, is_installed
+from tcready.schema import (
+    Confidence,
+    Edit,
+    Effect,
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Origin,
+    display_path,
+    is_installed,
+)
 from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at
 from tcready.static.facts import Fact, Loop, Test
@@ -184,7 +195,7 @@ def _finding(
             verified=None,
             edits=edits,
         ),
-        evidence=tuple(_evidence(fact, written, judged.confidence)),
+        evidence=tuple(Evidence("static", text) for text in _evidence(fact, written, judged.confidence)),
     )
 
 

@@ -13,6 +13,7 @@ from tcready.schema import (
     FATES,
     BreakEffect,
     Confidence,
+    Evidence,
     Finding,
     FrameFate,
     Mode,
@@ -174,8 +175,8 @@ def _with_mode(finding: Finding) -> Finding:
     """The finding, with the one mode it is found in if it was asked about both."""
     if len(finding.modes) != 1:
         return finding
-    note = f"only in {MODE_WORD[finding.modes[0]]} mode"
-    return dataclasses.replace(finding, evidence=(*finding.evidence, note))
+    only = Evidence("static", f"only in {MODE_WORD[finding.modes[0]]} mode")
+    return dataclasses.replace(finding, evidence=(*finding.evidence, only))
 
 
 def in_both_modes(infer: Part, train: Part) -> Part:

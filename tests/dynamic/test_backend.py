@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import shutil
 from collections.abc import Callable
@@ -11,9 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from tcready.dynamic import RunRequest, observe
+from observing import observe_target
 from tcready.dynamic.worker.backend import Outcome, difference
-from tcready.dynamic.worker.request import Extra
 from tcready.merge import merge
 from tcready.reports import html, text
 from tcready.schema import (
@@ -103,11 +101,8 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Observation
     (root / "model.py").write_text(MODEL)
 
     def run(name: str, inputs: str = "example", budget: float | None = None, **options: Any) -> Observation:
-        extra = Extra(backend=True, budget=budget)
-        request = RunRequest(
-            f"model.py::{name}", f"model.py::{inputs}", root=str(root), timeout=300, extra=extra
-        )
-        seen = observe(dataclasses.replace(request, **options))
+        usual = {"inputs": f"model.py::{inputs}", "timeout": 300, "backend": True, "budget": budget}
+        seen = observe_target(f"model.py::{name}", root=root, **(usual | options))
         assert from_json(Observation, as_json(seen)) == seen
         return seen
 

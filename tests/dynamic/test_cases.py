@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tcready.dynamic import RunRequest, observe
+from observing import observe_target
 from tcready.schema import Observation, Stage
 
 SOURCE = """\
@@ -32,8 +32,7 @@ def get_inputs():
 
 def run(root: Path, what: str, **options: object) -> Observation:
     (root / "model.py").write_text(SOURCE.format(what=what), "utf-8")
-    request = RunRequest("model.py::Model", inputs="model.py::get_inputs", root=str(root), **options)  # type: ignore[arg-type]
-    return observe(request)
+    return observe_target("model.py::Model", inputs="model.py::get_inputs", root=root, **options)
 
 
 def stage(seen: Observation, name: str) -> Stage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tcready.dynamic import Extra, RunRequest, observe
+from observing import observe_target
 from tcready.schema import Observation
 
 SOURCE = """
@@ -94,7 +94,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def seen(folder: Path) -> Observation:
-    return observe(RunRequest("model.py::Model", inputs="model.py::get_inputs", root=str(folder)))
+    return observe_target("model.py::Model", inputs="model.py::get_inputs", root=str(folder))
 
 
 def test_operations_outside_of_graphs_are_on_the_account_of_the_break(seen: Observation) -> None:
@@ -136,7 +136,7 @@ def test_a_graph_names_the_modules_it_holds(seen: Observation) -> None:
 
 
 def test_what_the_author_decided_is_told_and_left_as_it_is(folder: Path) -> None:
-    seen = observe(RunRequest("model.py::Decided", inputs="model.py::get_inputs", root=str(folder)))
+    seen = observe_target("model.py::Decided", inputs="model.py::get_inputs", root=str(folder))
     told = {(intent.symbol, intent.kind, intent.how, intent.modules) for intent in seen.intents}
     assert told == {
         ("Block.forward", "compiled", "module.compile()", ("a",)),
@@ -149,9 +149,7 @@ def test_what_the_author_decided_is_told_and_left_as_it_is(folder: Path) -> None
 
 
 def test_fullgraph_is_tried_on_request_though_the_default_run_broke(folder: Path) -> None:
-    request = RunRequest(
-        "model.py::Model", inputs="model.py::get_inputs", root=str(folder), extra=Extra(fullgraph=True)
-    )
-    stages = {stage.stage: stage for stage in observe(request).stages}
+    seen = observe_target("model.py::Model", inputs="model.py::get_inputs", root=folder, fullgraph=True)
+    stages = {stage.stage: stage for stage in seen.stages}
     assert stages["fullgraph"].state == "fail"
     assert f"model.py:{line_of('in a loop')}" in stages["fullgraph"].detail

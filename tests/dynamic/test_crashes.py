@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tcready.dynamic import RunRequest, observe
+from observing import observe_target
 from tcready.schema import STAGES, Observation, Stage
 
 HEAD = "import torch\nfrom torch import nn\n\ndef get_inputs():\n    return [torch.ones(2)]\n\n"
@@ -17,7 +17,7 @@ HEAD = "import torch\nfrom torch import nn\n\ndef get_inputs():\n    return [tor
 def run(root: Path, source: str | None, target: str = "model.py", **options: object) -> Observation:
     if source is not None:
         (root / "model.py").write_text(source)
-    return observe(RunRequest(target, root=str(root), **options))  # type: ignore[arg-type]
+    return observe_target(target, root=str(root), **options)
 
 
 def failed(seen: Observation) -> Stage:

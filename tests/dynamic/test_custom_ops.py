@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from tcready.dynamic import RunRequest, observe
+from observing import observe_target
 from tcready.merge import merge
 from tcready.reports import html, text
 from tcready.schema import CustomOp, Observation, Report, StaticResult, Tool, as_json, from_json
@@ -161,10 +161,8 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Observation
     (root / "model.py").write_text(MODEL)
 
     def run(name: str, **options: Any) -> Observation:
-        seen = observe(
-            RunRequest(
-                f"model.py::{name}", inputs="model.py::example", root=str(root), timeout=120, **options
-            )
+        seen = observe_target(
+            f"model.py::{name}", inputs="model.py::example", root=root, timeout=120, **options
         )
         assert from_json(Observation, as_json(seen)) == seen
         return seen
@@ -283,7 +281,7 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def foreign(native: Path) -> Observation:
-    return observe(RunRequest("model.py::Model", inputs="model.py::example", root=str(native), timeout=120))
+    return observe_target("model.py::Model", inputs="model.py::example", root=str(native), timeout=120)
 
 
 def test_functions_of_extensions_and_ctypes_are_found_where_they_break(foreign: Observation) -> None:

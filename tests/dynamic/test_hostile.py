@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
+from observing import observe_target
 from tcready import check
-from tcready.dynamic import RunRequest, observe
 from tcready.schema import Observation, Stage
 
 HEAD = """\
@@ -28,7 +28,7 @@ def get_inputs():
 
 def run(root: Path, body: str, **options: object) -> Observation:
     (root / "model.py").write_text(HEAD + body, "utf-8")
-    return observe(RunRequest("model.py", root=str(root), **options))  # type: ignore[arg-type]
+    return observe_target("model.py", root=str(root), **options)
 
 
 def stage(seen: Observation, name: str) -> Stage:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from observing import observe_target
 from tcready.api import check
-from tcready.dynamic import RunRequest, observe
 from tcready.reports.view import ddp_sentence
 from tcready.schema import Observation, TcreadyError, from_json
 
@@ -47,7 +47,7 @@ class Net(nn.Module):
 
 def run(root: Path, source: str, target: str = "model.py", **options: object) -> Observation:
     (root / "model.py").write_text(HEAD + source)
-    return observe(RunRequest(target, root=str(root), **options))  # type: ignore[arg-type]
+    return observe_target(target, root=str(root), **options)
 
 
 def failures(seen: Observation) -> list[str]:
@@ -171,7 +171,10 @@ def test_a_hang_ends_every_process_and_says_where(tmp_path: Path) -> None:
 def test_a_killed_launcher_takes_every_process_along(tmp_path: Path) -> None:
     body = "open(f'pid{os.getpid()}', 'w').write(str(os.getpid()))\n        while True: x = x + 1"
     (tmp_path / "model.py").write_text(HEAD + NET.replace("return self.net(x)", body))
-    code = "from tcready.dynamic import RunRequest, observe; observe(RunRequest('model.py', processes=2))"
+    code = (
+        "from tcready.dynamic import RunRequest, observe; from tcready.options import RunOptions;"
+        "observe(RunRequest('model.py', RunOptions(processes=2)))"
+    )
     launcher = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
     try:
         deadline = time.monotonic() + 60

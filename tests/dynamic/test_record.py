@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tcready.dynamic import RunRequest, observe
+from observing import observe_target
 from tcready.schema import STAGES, Frame, Observation, Stage, as_json, from_json
 
 Watch = Callable[..., Observation]
@@ -155,7 +155,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def watch(folder: Path) -> Watch:
     def run(name: str, **options: object) -> Observation:
         settings: dict[str, object] = {"inputs": "model.py::example", "root": str(folder)}
-        return observe(RunRequest(f"model.py::{name}", **(settings | options)))  # type: ignore[arg-type]
+        return observe_target(f"model.py::{name}", **(settings | options))
 
     return run
 

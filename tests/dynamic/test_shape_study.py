@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tcready.dynamic import RunRequest, observe
-from tcready.dynamic.worker.request import Extra
+from observing import observe_target
 from tcready.dynamic.worker.shapes import candidates, inputs_of, resized
 from tcready.dynamic.worker.target import Case
 from tcready.merge import merge
@@ -169,12 +168,8 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Watch:
 
     @functools.cache
     def run(name: str, inputs: str = "example", shapes: bool = True, **options: object) -> Observation:
-        budget = options.pop("budget", None)
-        extra = Extra(shapes=shapes, budget=budget)  # type: ignore[arg-type]
-        return observe(
-            RunRequest(
-                f"model.py::{name}", inputs=f"model.py::{inputs}", root=str(root), extra=extra, **options
-            )  # type: ignore[arg-type]
+        return observe_target(
+            f"model.py::{name}", inputs=f"model.py::{inputs}", root=root, shapes=shapes, **options
         )
 
     return run

@@ -12,10 +12,11 @@ from tcready.dynamic.worker import synthesis
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.synthesis import TRIES, synthesise
 from tcready.dynamic.worker.target import RunError, build
+from tcready.options import RunOptions
 from torch import nn
 from torch.nn import functional
 
-WORK = Work("model.py::Net", None, "infer", "cpu", None, ".", (), ())
+WORK = Work("model.py::Net", RunOptions(), ".")
 
 
 def made(model: Any) -> str:

@@ -7,7 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tcready.dynamic import RunRequest, build_bundle, find_convention, observe
+from observing import observe_target
+from tcready.dynamic import build_bundle, find_convention
 from tcready.schema import Observation
 
 
@@ -66,7 +67,7 @@ def nothing():
 
 def test_named_cases_and_every_form_of_inputs(tmp_path: Path) -> None:
     write(tmp_path, forms=FORMS)
-    seen = observe(RunRequest("forms.py::Takes", inputs="forms.py::every", root=str(tmp_path)))
+    seen = observe_target("forms.py::Takes", inputs="forms.py::every", root=str(tmp_path))
     assert failures(seen) == []
     assert [graph.case for graph in seen.graphs] == ["tensor", "arguments", "keywords", "both", "computed"]
     assert seen.convention == "--inputs"
@@ -79,14 +80,14 @@ def test_named_cases_and_every_form_of_inputs(tmp_path: Path) -> None:
 )
 def test_instances_and_factories(tmp_path: Path, target: str, inputs: str) -> None:
     write(tmp_path, forms=FORMS)
-    seen = observe(RunRequest(f"forms.py::{target}", inputs=f"forms.py::{inputs}", root=str(tmp_path)))
+    seen = observe_target(f"forms.py::{target}", inputs=f"forms.py::{inputs}", root=str(tmp_path))
     assert failures(seen) == []
     assert len(seen.graphs) == 1
 
 
 def test_inputs_that_are_none(tmp_path: Path) -> None:
     write(tmp_path, forms=FORMS)
-    seen = observe(RunRequest("forms.py::Takes", inputs="forms.py::nothing", root=str(tmp_path)))
+    seen = observe_target("forms.py::Takes", inputs="forms.py::nothing", root=str(tmp_path))
     (failure,) = failures(seen)
     assert failure.startswith("build: --inputs gives a NoneType: expected a tensor, a tuple")
 
@@ -104,7 +105,7 @@ def test_files_of_the_user_shadow_nothing(tmp_path: Path) -> None:
             "def get_inputs():\n    return [torch.ones(2)]\n"
         ),
     )
-    seen = observe(RunRequest("model.py", root=str(tmp_path)))
+    seen = observe_target("model.py", root=str(tmp_path))
     assert failures(seen) == []
     assert seen.convention == "get_inputs() with Model"
     assert len(seen.graphs) == 1
@@ -113,7 +114,7 @@ def test_files_of_the_user_shadow_nothing(tmp_path: Path) -> None:
 def test_a_target_named_like_a_module_of_the_library(tmp_path: Path) -> None:
     text = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
     write(tmp_path, json=text + "def get_inputs():\n    return [torch.ones(2)]\n")
-    seen = observe(RunRequest("json.py", root=str(tmp_path)))
+    seen = observe_target("json.py", root=str(tmp_path))
     assert failures(seen) == []
     assert [graph.path for graph in seen.graphs] == ["json.py"]
 
@@ -138,7 +139,7 @@ def test_package_relative_and_sibling_imports_and_site_folder(
         "    def get_example_inputs(self):\n        return torch.ones(2)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"))
-    seen = observe(RunRequest("src/pkg/sub/net.py", root=str(tmp_path)))
+    seen = observe_target("src/pkg/sub/net.py", root=str(tmp_path))
     assert failures(seen) == []
     assert seen.convention == "Net.get_example_inputs()"
     assert {item.path for item in seen.executed} == {"src/pkg/sub/net.py", "src/pkg/helpers.py"}
@@ -148,7 +149,7 @@ def test_dotted_target(tmp_path: Path) -> None:
     (tmp_path / "house").mkdir()
     (tmp_path / "house/__init__.py").write_text("")
     (tmp_path / "house/room.py").write_text(FORMS)
-    seen = observe(RunRequest("house.room::Takes", inputs="house.room::tensor", root=str(tmp_path)))
+    seen = observe_target("house.room::Takes", inputs="house.room::tensor", root=str(tmp_path))
     assert failures(seen) == []
     assert [graph.path for graph in seen.graphs] == ["house/room.py"]
 
@@ -172,10 +173,10 @@ def test_kernelbench_and_lightning_conventions_run(tmp_path: Path) -> None:
             "    def forward(self, x):\n        return x + 1\n"
         ),
     )
-    seen = observe(RunRequest("bench.py", root=str(tmp_path)))
+    seen = observe_target("bench.py", root=str(tmp_path))
     assert failures(seen) == []
     assert seen.convention == "get_inputs()/get_init_inputs() with Model"
-    seen = observe(RunRequest("light.py", root=str(tmp_path)))
+    seen = observe_target("light.py", root=str(tmp_path))
     assert failures(seen) == []
     assert seen.convention == "Lit.example_input_array"
 
@@ -229,14 +230,23 @@ def test_bundle_is_deterministic_and_holds_the_worker_alone(tmp_path: Path) -> N
     rooms = ("tcready/dynamic/worker/", "tcready/schema/")
     rest = {name for name in names if not name.startswith(rooms)}
     launcher = {f"tcready/dynamic/{name}.py" for name in ("__init__", "bundle", "by_hand", "launch")}
-    assert rest == {"__main__.py", "tcready/__init__.py", "tcready/target.py", *launcher}
+    assert rest == {
+        "__main__.py",
+        "tcready/__init__.py",
+        "tcready/options.py",
+        "tcready/target.py",
+        *launcher,
+    }
 
 
 def test_progress_tells_the_stages(tmp_path: Path) -> None:
     write(tmp_path, forms=FORMS)
     notes: list[str] = []
-    request = RunRequest(
-        "forms.py::Takes", inputs="forms.py::tensor", root=str(tmp_path), python=sys.executable
+    observe_target(
+        "forms.py::Takes",
+        inputs="forms.py::tensor",
+        root=tmp_path,
+        python=sys.executable,
+        progress=notes.append,
     )
-    observe(request, notes.append)
     assert "capture under torch._dynamo.explain" in notes

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from observing import observe_target
 from tcready.api import check
-from tcready.dynamic import RunRequest, observe
 from tcready.project import configured, inside, matching
 from tcready.reports.view import cases_sentence
 from tcready.schema import Observation, Report, TcreadyError
@@ -164,7 +164,7 @@ def test_tables_match_by_file_and_name(tmp_path: Path) -> None:
 
 
 def seen(root: Path, **options: Any) -> Observation:
-    return observe(RunRequest("src/model.py::Net", inputs="src/model.py::example", root=str(root), **options))
+    return observe_target("src/model.py::Net", inputs="src/model.py::example", root=str(root), **options)
 
 
 def test_coverage_is_weighted_by_case(tmp_path: Path) -> None:

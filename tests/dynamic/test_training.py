@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from observing import observe_target
 from tcready.api import check, exit_code, render
-from tcready.dynamic import Extra, RunRequest, observe
 from tcready.merge import merge
 from tcready.schema import (
     BreakSite,
@@ -268,7 +268,7 @@ def watch(folder: Path) -> Watch:
     @functools.cache
     def run(name: str, inputs: str = "example", **options: object) -> Observation:
         settings: dict[str, object] = {"mode": "train", "root": str(folder), "inputs": f"model.py::{inputs}"}
-        return observe(RunRequest(f"model.py::{name}", **(settings | options)))  # type: ignore[arg-type]
+        return observe_target(f"model.py::{name}", **(settings | options))
 
     return run
 
@@ -421,7 +421,7 @@ def test_a_process_that_ends_in_the_training_step_fails_no_stage(watch: Watch) -
 
 
 def test_the_budget_cuts_what_follows_parity(watch: Watch) -> None:
-    seen = watch("Mlp", extra=Extra(budget=0.0))
+    seen = watch("Mlp", budget=0.0)
     assert part(seen, "gradients").state == "pass"
     for phase in ("forward", "backward", "optimizer", "step"):
         assert part(seen, phase) == TrainingPart(phase, "not_run", "cut: the budget was spent")  # type: ignore[arg-type]
@@ -440,7 +440,7 @@ def test_over_both_modes_a_break_that_training_alone_has_is_told_so(folder: Path
         ("infer", "predicted"),
         ("train", "confirmed"),
     ]
-    assert any(line.endswith("in training mode only") for line in finding.evidence)
+    assert any(line.text.endswith("in training mode only") for line in finding.evidence)
     assert exit_code(report) == 1
     text = " ".join(render(report, "text").split())
     assert "model.py::LayerDrop (infer): READY" in text
@@ -471,12 +471,12 @@ def test_a_break_nobody_predicted_is_told_by_mode_where_both_were_run() -> None:
     only = found(observed("infer"), observed("train", SITE))
     assert only.modes == ("train",)
     assert [(entry.mode, entry.status) for entry in only.targets] == [("train", "runtime_only")]
-    assert only.evidence[0].endswith("; in training mode only")
+    assert only.evidence[0].text.endswith("; in training mode only")
     each = found(observed("infer", SITE), observed("train", SITE))
     assert (each.modes, [entry.mode for entry in each.targets]) == ((), ["infer", "train"])
-    assert not any("mode only" in line for line in each.evidence)
+    assert not any("mode only" in line.text for line in each.evidence)
     failed = found(observed("infer", capture="fail"), observed("train", SITE))
-    assert not any("mode only" in line for line in failed.evidence), "the other run did not come to the line"
+    assert not any("mode only" in line.text for line in failed.evidence), "the other run did not come to the line"
 
 
 def test_what_a_model_says_reaches_the_page_escaped(folder: Path) -> None:
@@ -577,6 +577,6 @@ def get_inputs():
 """,
         "utf-8",
     )
-    seen = observe(RunRequest("model.py", mode="train", root=str(tmp_path), extra=Extra(budget=0.0)))
+    seen = observe_target("model.py", mode="train", root=str(tmp_path), budget=0.0)
     assert stage(seen, "parity").state == "fail"
     assert "gradient of" in stage(seen, "parity").detail

@@ -49,7 +49,7 @@ def test_a_finding_says_exactly_where(tmp_path: Path) -> None:
     assert (finding.line, finding.column, finding.end_line, finding.end_column) == (7, 12, 7, 23)
     assert (finding.status, finding.origin, finding.effect) == ("predicted", "own", "graph_break")
     assert finding.reached_by == ("Net.forward",)
-    assert "x.sum() > 0" in finding.evidence[0]
+    assert "x.sum() > 0" in finding.evidence[0].text
 
 
 def test_columns_count_characters_before_the_span(tmp_path: Path) -> None:
@@ -443,7 +443,9 @@ def test_both_modes_are_read_and_what_is_in_one_alone_says_so(tmp_path: Path) ->
     assert {finding.modes for finding in (*infer.findings, *train.findings)} == {()}
     modes = {finding.rule: finding.modes for finding in both.findings if finding.symbol == "Net.forward"}
     assert modes == {"TCR101": ("infer", "train"), "TCR201": ("infer", "train"), "TCR202": ("train",)}
-    alone = {f.rule: f.evidence[-1] for f in both.findings if f.symbol == "Net.half" or f.rule == "TCR202"}
+    alone = {
+        f.rule: f.evidence[-1].text for f in both.findings if f.symbol == "Net.half" or f.rule == "TCR202"
+    }
     assert alone == {"TCR201": "only in inference mode", "TCR202": "only in training mode"}
 
 
@@ -476,7 +478,7 @@ def test_a_function_of_two_files_has_the_modes_of_both(tmp_path: Path) -> None:
     assert [f.modes for f in _lint(tmp_path, "one.py", mode="both").findings] == [("train",)]
     (finding,) = _lint(tmp_path, "one.py", "two.py", mode="both").findings
     assert finding.modes == ("infer", "train")
-    assert not any("only in" in line for line in finding.evidence)
+    assert not any("only in" in line.text for line in finding.evidence)
 
 
 TREE = """\

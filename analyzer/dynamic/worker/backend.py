@@ -84,7 +84,7 @@ def stage(this: Run, call: Call, reason: Callable[[BaseException], str]) -> None
                 tempfile.TemporaryDirectory(prefix=PREFIX, dir=room, ignore_cleanup_errors=True)
             )
             stack.enter_context(private.inductor_cache(folder))
-            missing = missing_toolchain(this.work.device, this)
+            missing = missing_toolchain(this.work.options.device, this)
             if missing:
                 journal.end("not_run", missing)
                 return
@@ -165,7 +165,7 @@ def _case(this: Run, call: Call, case: Case, reason: Callable[[BaseException], s
             with private.eager_random():
                 _, outcome = _compiled(this, call, case, "default", "drawing eager's random numbers")
         found = keep(_compared(this, call, case, expected, outcome, found, parts))
-    if torch.device(this.work.device).type == "cuda":
+    if torch.device(this.work.options.device).type == "cuda":
         if this.spent():
             cut.append(f"mode={CUDA_GRAPHS!r}")
         else:
@@ -204,7 +204,7 @@ def _step(this: Run, call: Call, function: Callable[..., Any], model: Any, case:
     """One call, in training with its backward. The leaves are copies: a CUDA graph writes over its outputs."""
     result = call(function, case)
     gradients: dict[str, torch.Tensor] = {}
-    if this.work.mode == "train":
+    if this.work.options.mode == "train":
         with contextlib.suppress(NotTrainedError):
             loss_of(result)(result).backward()
         if isinstance(model, torch.nn.Module):
@@ -224,10 +224,11 @@ def _eager(this: Run, call: Call, case: Case) -> tuple[Outcome, bool]:
     model = this.build()
     with torch.compiler.set_stance("force_eager"):
         outcome = _step(this, call, model, model, case)
-    after = _generators(this.work.device)
+    after = _generators(this.work.options.device)
     call(lambda *_args, **_kwargs: None, case)  # seeds, and does nothing else
     draws = any(
-        not torch.equal(one, other) for one, other in zip(after, _generators(this.work.device), strict=True)
+        not torch.equal(one, other)
+        for one, other in zip(after, _generators(this.work.options.device), strict=True)
     )
     return outcome, draws
 
@@ -250,10 +251,10 @@ def _compiled(this: Run, call: Call, case: Case, mode: str, note: str = "cold") 
     outcome: Outcome | None = None
     with private.inductor_recording(record):
         for _ in range(CALLS):
-            _wait(this.work.device)
+            _wait(this.work.options.device)
             start = time.perf_counter()
             given = _step(this, call, compiled, model, case)
-            _wait(this.work.device)
+            _wait(this.work.options.device)
             times.append(time.perf_counter() - start)
             outcome = outcome or given
     assert outcome is not None
@@ -327,8 +328,8 @@ def _tolerance(this: Run, expected: Outcome) -> float:
     kinds = {leaf.dtype for _, leaf in expected.leaves if isinstance(leaf, torch.Tensor)}
     if isinstance(model, torch.nn.Module):
         kinds |= {parameter.dtype for parameter in model.parameters()}
-    if this.work.autocast:
-        kinds.add(dtype_of(this.work.autocast))
+    if this.work.options.autocast:
+        kinds.add(dtype_of(this.work.options.autocast))
     floating = [kind for kind in kinds if kind.is_floating_point or kind.is_complex]
     return max((TOLERANCES.get(kind, LOW_PRECISION) for kind in floating), default=TOLERANCES[torch.float32])
 

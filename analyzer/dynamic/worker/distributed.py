@@ -8,28 +8,27 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import replace
 from typing import Any
 
 import torch
 from tcready.dynamic.worker import private
-from tcready.dynamic.worker.request import Work
+from tcready.dynamic.worker.request import Work, with_device
 from tcready.schema import Ddp, DdpSplit
 from torch import distributed, nn
 
 
 def placed(work: Work) -> Work:
     """The work of this rank: where the device is plain `cuda`, on a GPU of its own."""
-    if work.processes and work.device == "cuda":
-        return replace(work, device=f"cuda:{os.environ['LOCAL_RANK']}")
+    if work.options.processes and work.options.device == "cuda":
+        return with_device(work, f"cuda:{os.environ['LOCAL_RANK']}")
     return work
 
 
 def begin(work: Work) -> None:
     """Join the other ranks, unless the target's module did when it was imported. Raises what joining raises."""
-    if not work.processes:
+    if not work.options.processes:
         return
-    device = torch.device(work.device)
+    device = torch.device(work.options.device)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if not distributed.is_initialized():
@@ -37,15 +36,15 @@ def begin(work: Work) -> None:
 
 
 def end(work: Work) -> None:
-    if work.processes and distributed.is_initialized():
+    if work.options.processes and distributed.is_initialized():
         distributed.destroy_process_group()
 
 
 def agreed(seconds: float, work: Work) -> float:
     """The first rank's seconds: what follows from them would differ where each rank went by its own clock."""
-    if not work.processes:
+    if not work.options.processes:
         return seconds
-    said = torch.tensor([seconds], device=work.device)
+    said = torch.tensor([seconds], device=work.options.device)
     distributed.broadcast(said, 0)
     return float(said.item())
 
@@ -55,9 +54,9 @@ def wrapped(model: Any, work: Work) -> Any:
 
     Gradients are not reduced: calls follow each other without a backward, which its reducer would not take.
     """
-    if not work.processes or not isinstance(model, nn.Module) or _unwrapped(model):
+    if not work.options.processes or not isinstance(model, nn.Module) or _unwrapped(model):
         return model
-    device = torch.device(work.device)
+    device = torch.device(work.options.device)
     found = nn.parallel.DistributedDataParallel(
         model, device_ids=[device.index] if device.type == "cuda" else None
     )
@@ -69,14 +68,14 @@ def splitting(
     splits: list[tuple[str | None, tuple[int, ...]]], case: str | None, work: Work
 ) -> contextlib.AbstractContextManager[None]:
     """Adds to `splits`, with the case, the bytes of each bucket of each graph that is compiled meanwhile."""
-    if not work.processes:
+    if not work.options.processes:
         return contextlib.nullcontext()
     return private.ddp_splits(lambda buckets: splits.append((case, buckets)))
 
 
 def observed(model: Any, work: Work, splits: list[tuple[str | None, tuple[int, ...]]]) -> Ddp | None:
     """What is told of the ranks; `splits` are the bytes of each bucket of each graph, by case."""
-    if not work.processes:
+    if not work.options.processes:
         return None
     reason = _unwrapped(model)
     is_ddp = isinstance(model, nn.Module) and _has_ddp(model)

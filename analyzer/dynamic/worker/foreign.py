@@ -331,7 +331,7 @@ def foreign_kind(value: Any) -> Literal["extension", "ctypes"] | None:
 
 def tell(this: Run) -> None:
     """Put what was seen so far into the observation."""
-    names, mode = this.names, this.work.mode
+    names, mode = this.names, this.work.options.mode
     found: list[CustomOp] = []
     checked: set[str] = set()
     for seen in this.foreign.seen.values():

@@ -34,7 +34,7 @@ class Journal:
         self.note = ""
         self.case: str | None = None
         self.cases: tuple[str, ...] = ()
-        self.observation = Observation(work.target, label, work.mode, stages_after({}, EARLIER), None)
+        self.observation = Observation(work.target, label, work.options.mode, stages_after({}, EARLIER), None)
 
     def begin(self, stage: StageName, note: str = "") -> None:
         self.doing, self.started = stage, time.perf_counter()

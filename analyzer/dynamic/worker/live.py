@@ -18,9 +18,10 @@ from tcready.dynamic.worker.frames import Names
 from tcready.dynamic.worker.journal import NOT_ASKED, Journal, StageFailedError, told
 from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.parity import compare
-from tcready.dynamic.worker.request import Extra, Work
+from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.run import Run
 from tcready.dynamic.worker.target import Case
+from tcready.options import RunOptions
 from tcready.schema import Mode, Observation, Origin, StageName, TcreadyError, origin_of
 from torch import nn
 from torch.utils import _pytree as pytree
@@ -69,8 +70,8 @@ def observe_live(
             "this is TorchScript, which torch.compile does not take: give the module or function that it was made of"
         )
     device = _device_of(value, cases)
-    extra = Extra(fullgraph=fullgraph)
-    work = Work(_name(value), None, mode, device, None, root, own_packages, (), extra=extra)
+    options = RunOptions(mode=mode, device=device, fullgraph=fullgraph)
+    work = Work(_name(value), options, root, own_packages)
     journal = Journal(work, GIVEN, None)
     stages: tuple[StageName, ...] = ("parse", "import", "backend", "speed")
     for stage in stages:
@@ -100,7 +101,7 @@ def _climb(this: Run, *, parity: bool) -> None:
     """From build to parity. Raises StageFailedError where a stage ended it."""
     journal = this.journal
     journal.begin("build")
-    missing = run.missing_device(this.work.device)
+    missing = run.missing_device(this.work.options.device)
     try:
         this.build()
     except Exception as error:
@@ -113,7 +114,7 @@ def _climb(this: Run, *, parity: bool) -> None:
     reference = run.eager(this)
     outputs = run.capture(this)
     difference = _in_turn(this) if len(this.cases) > 1 else None
-    if this.work.extra.fullgraph:
+    if this.work.options.fullgraph:
         run.fullgraph(this)
     else:
         journal.skip("fullgraph", NOT_ASKED)

@@ -31,11 +31,11 @@ def main() -> int:
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, faults)
     work = read_work(request_path)
-    if work.processes:
+    if work.options.processes:
         os.chdir(work.root)
-    convention = None if work.inputs else _convention(work)
+    convention = None if work.options.inputs else _convention(work)
     journal = Journal(
-        work, "--inputs" if work.inputs else convention.label if convention else None, state_path
+        work, "--inputs" if work.options.inputs else convention.label if convention else None, state_path
     )
     try:
         _parse(work, journal)
@@ -51,7 +51,7 @@ def main() -> int:
     except StageFailedError:
         journal.close()
         # One of several that gives up would be waited for by the others in the next collective.
-        return 1 if work.processes else 0
+        return 1 if work.options.processes else 0
     return 0
 
 

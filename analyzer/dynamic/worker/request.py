@@ -4,50 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
-from tcready.schema import STAGES, Mode, Observation, Stage, StageName, as_json, from_json
+from tcready.options import RunOptions
+from tcready.schema import STAGES, Observation, Stage, StageName, as_json, from_json
 
 DROPPED_PREFIXES = ("TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE", "TORCHINDUCTOR_")
 """Environment variables that would change what Dynamo does or says."""
 
 
 @dataclass(frozen=True)
-class Extra:
-    """Phases that cost more than the run itself: each is done where it is asked for."""
-
-    fullgraph: bool = False
-    """Try `fullgraph=True` though the default run has breaks."""
-    shapes: bool = False
-    """Vary the sizes of the inputs and record what recompiles, under each setting of `dynamic`."""
-    backend: bool = False
-    """Compile with Inductor."""
-    budget: float | None = None
-    """Seconds for all of these together; what it cuts is told. None: only the time limit of the run."""
-
-
-@dataclass(frozen=True)
 class Work:
-    """One run, as the worker is told it. `root` is absolute; so is the path in a `path.py::Name`."""
+    """One run, as the worker gets it. `root` is absolute."""
 
     target: str
-    inputs: str | None
-    mode: Mode
-    device: str
-    dtype: str | None
+    options: RunOptions
     root: str
-    own_packages: tuple[str, ...]
-    python_path: tuple[str, ...]
+    own_packages: tuple[str, ...] = ()
+    """First segments below site-packages that count as own."""
+    python_path: tuple[str, ...] = ()
     """PYTHONPATH's entries: the worker starts without them, so that they shadow nothing it needs."""
-    autocast: str | None = None
-    """The dtype of `torch.autocast` around every call; None: no autocast."""
-    extra: Extra = field(default_factory=Extra)
-    weights: tuple[tuple[str, float], ...] = ()
-    """Weights of named cases; they win over those that the inputs give."""
-    synthesise: bool = False
-    """Make inputs up where nothing gives them."""
-    processes: int | None = None
-    """How many of these run together, each knowing its rank by the environment; None: this one alone."""
     leave_out: tuple[str, ...] = ()
     """Named cases that ended an earlier worker of this run."""
 
@@ -63,6 +39,10 @@ class State:
     """The named case under way, or the one that the stage which failed was in."""
     cases: tuple[str, ...] = ()
     """The named cases of this worker."""
+
+
+def with_device(work: Work, device: str) -> Work:
+    return replace(work, options=replace(work.options, device=device))
 
 
 def read_work(path: str) -> Work:

@@ -34,7 +34,7 @@ from tcready.dynamic.worker.lines import executed_lines
 from tcready.dynamic.worker.ops import Clock, CountingBackend, Counts, counted_eager, module_tree
 from tcready.dynamic.worker.originals import compile_callable, replaced, snapshot
 from tcready.dynamic.worker.parity import compare
-from tcready.dynamic.worker.request import Work
+from tcready.dynamic.worker.request import Work, with_device
 from tcready.dynamic.worker.target import (
     Case,
     RunError,
@@ -92,7 +92,7 @@ class Run:
         """Seconds that are left for the phases of `Extra`, None for no limit; the first question starts the clock."""
         if self.extra_since is None:
             self.extra_since = time.monotonic()
-        budget = self.work.extra.budget
+        budget = self.work.options.budget
         if budget is None:
             return None
         return distributed.agreed(budget - (time.monotonic() - self.extra_since), self.work)
@@ -105,12 +105,12 @@ class Run:
 
 def run(work: Work, convention: Convention | None, journal: Journal) -> None:
     """Climb from import to parity; the journal has every stage. StageFailedError where one ended it."""
-    asked = work.device
-    work = distributed.placed(replace(work, device=device_of(asked)))
+    asked = work.options.device
+    work = distributed.placed(with_device(work, device_of(asked)))
     journal.add(environment=environment(work))
-    if work.extra.shapes:
+    if work.options.shapes:
         journal.add(shapes=ShapeStudy(cut=("not run: an earlier stage failed",)))
-    missing = missing_device(work.device)
+    missing = missing_device(work.options.device)
     if missing:
         journal.skip("import", missing)
         journal.close(missing)
@@ -154,7 +154,7 @@ def _sources(this: Run) -> None:
 
 def _shapes(this: Run) -> None:
     """The shape study, where it was asked for; no stage, and the last: an index out of range may lose the device."""
-    if this.work.extra.shapes:
+    if this.work.options.shapes:
         shapes.study_shapes(
             this, functools.partial(call, this), lambda error: compile_error(error, CALLS[0], this)
         )
@@ -162,7 +162,7 @@ def _shapes(this: Run) -> None:
 
 def _backend(this: Run) -> None:
     """The stage `backend`, where it was asked for."""
-    if not this.work.extra.backend:
+    if not this.work.options.backend:
         this.journal.skip("backend", NOT_ASKED)
         return
     backend.stage(this, functools.partial(call, this), lambda error: compile_error(error, CALLS[0], this))
@@ -203,11 +203,11 @@ def _import(work: Work, convention: Convention | None, journal: Journal) -> tupl
             raise RunError(f"{spec.module}: no target: name one as {spec.module}::Name, with --inputs")
         value = lookup(module, name, spec.module)
         inputs = None
-        if work.inputs:
-            inputs_spec = parse_spec(work.inputs)
+        if work.options.inputs:
+            inputs_spec = parse_spec(work.options.inputs)
             if inputs_spec.name is None:
                 raise RunError(
-                    f"--inputs {work.inputs}: name what gives the inputs, as in {work.inputs}::name"
+                    f"--inputs {work.options.inputs}: name what gives the inputs, as in {work.options.inputs}::name"
                 )
             owner = import_spec(inputs_spec, work.root)
             inputs = lookup(owner, inputs_spec.name, inputs_spec.module)
@@ -225,7 +225,7 @@ def _build(
     inputs: Any,
     device_found: bool,
 ) -> Run:
-    made_up = work.synthesise and inputs is None and convention is None
+    made_up = work.options.synthesise and inputs is None and convention is None
     init = getattr(module, "get_init_inputs", None)
     if not callable(init):
         init = synthesis.init_of(value) if made_up else None
@@ -246,7 +246,7 @@ def _build(
             given, where = inputs_of(inputs, module, convention, lambda: model)
         found = tuple(case for case in cases(given, where, work) if case.name not in work.leave_out)
         journal.cases = tuple(case.name for case in found if case.name is not None)
-        journal.end("pass", _size(model) + (f"; device auto: {work.device}" if device_found else ""))
+        journal.end("pass", _size(model) + (f"; device auto: {work.options.device}" if device_found else ""))
     return Run(work, journal, names, build_anew, found)
 
 
@@ -267,11 +267,11 @@ def call(
     with contextlib.ExitStack() as stack:
         for watcher in watchers:
             stack.enter_context(watcher)
-        if this.work.mode == "infer":
+        if this.work.options.mode == "infer":
             stack.enter_context(torch.no_grad())
-        if this.work.autocast:
-            kind = torch.device(this.work.device).type
-            stack.enter_context(torch.autocast(kind, dtype_of(this.work.autocast)))
+        if this.work.options.autocast:
+            kind = torch.device(this.work.options.device).type
+            stack.enter_context(torch.autocast(kind, dtype_of(this.work.options.autocast)))
         return function(*inputs.args, **inputs.kwargs)
 
 
@@ -315,7 +315,7 @@ def capture(this: Run) -> list[Any]:
             this.journal.write(f"capture under torch._dynamo.explain{case.label}")
             private.reset()
             model = this.build()
-            backend = CountingBackend(model, this.work.device)
+            backend = CountingBackend(model, this.work.options.device)
             explained = private.explaining(backend)
             compiled = compile_callable(
                 distributed.wrapped(model, this.work), backend=explained, **this.options
@@ -347,7 +347,7 @@ def capture(this: Run) -> list[Any]:
             if distributed.agreed(backend.counts.total.seconds_in_all, this.work) < QUICK:
                 with contextlib.suppress(Exception):  # it ran three times before: without it, the times stand
                     call(this, compiled, case, backend.time_again())
-            seen = narrate.graphs(cold, this.names, this.work.mode, case.name, backend.owned)
+            seen = narrate.graphs(cold, this.names, this.work.options.mode, case.name, backend.owned)
             this.journal.add(
                 break_sites=with_cost(this.journal.observation.break_sites, case.name, backend.counts),
                 graphs=(*this.journal.observation.graphs, *seen),
@@ -355,7 +355,7 @@ def capture(this: Run) -> list[Any]:
             counts.add(backend.counts)
             by_case.append((case, backend.counts))
         this.journal.add(
-            coverage=weighted(coverage(counts, this.work.device), by_case),
+            coverage=weighted(coverage(counts, this.work.options.device), by_case),
             ddp=distributed.observed(model, this.work, splits),
             modules=module_tree(model, counts, this.names, True),
             traced=line_sets(traced, this.names),
@@ -458,7 +458,7 @@ def fullgraph(this: Run) -> None:
     """Whether one graph holds it all; where the default run broke, only if that was asked for."""
     seen = this.journal.observation
     broke = seen.break_sites or any(not frame.benign for frame in seen.skipped_frames)
-    if broke and not this.work.extra.fullgraph:
+    if broke and not this.work.options.fullgraph:
         this.journal.skip("fullgraph", "the default run has breaks (--fullgraph tries all the same)")
         return
     this.journal.begin("fullgraph")
@@ -491,7 +491,7 @@ def parity(this: Run, reference: list[Any], outputs: list[Any]) -> None:
             return
     if compared:
         told_of.append(counted(compared, "tensor"))
-    if this.work.mode == "train":
+    if this.work.options.mode == "train":
         state, detail = training.parity(this, functools.partial(call, this))
         if state == "fail":
             this.journal.end("fail", detail)
@@ -551,15 +551,15 @@ def environment(work: Work) -> dict[str, Any]:
         "platform": platform.platform(),
         "cpu": cpu_name(),
         "threads": torch.get_num_threads(),
-        "device": work.device,
-        "dtype": work.dtype,
-        "autocast": work.autocast,
+        "device": work.options.device,
+        "dtype": work.options.dtype,
+        "autocast": work.options.autocast,
         "dynamo": private.flags(),
         "packages": {name: _version(name) for name in LIBRARIES if name in sys.modules},
     }
-    if work.device.startswith("cuda") and torch.cuda.is_available():
+    if work.options.device.startswith("cuda") and torch.cuda.is_available():
         found["cuda"] = torch.version.cuda
-        found["gpu"] = torch.cuda.get_device_name(torch.device(work.device))
+        found["gpu"] = torch.cuda.get_device_name(torch.device(work.options.device))
         found["driver"] = private.driver_version()
     return found
 

@@ -418,7 +418,7 @@ class _Eager:
 
     def _settle(self, lost: str) -> None:
         """Wait for the device, which tells of an index out of range only then. Raises LostError."""
-        if self.this.work.device.startswith("cuda"):
+        if self.this.work.options.device.startswith("cuda"):
             try:
                 torch.cuda.synchronize()
             except Exception as error:
@@ -427,7 +427,7 @@ class _Eager:
     def _call(self, case: Case) -> None:
         with torch.compiler.set_stance("force_eager"):
             self.study.call(self.model, case)
-        if self.this.work.device.startswith("cuda"):
+        if self.this.work.options.device.startswith("cuda"):
             torch.cuda.synchronize()  # an index out of range is told only then
 
 

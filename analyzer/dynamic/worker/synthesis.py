@@ -119,9 +119,11 @@ class _Search:
 
     def __init__(self, model: Any, work: Work) -> None:
         self.model = model
-        self.device = work.device
+        self.device = work.options.device
         floating = [p.dtype for p in model.parameters() if p.is_floating_point()] if _is_module(model) else []
-        self.dtype = dtype_of(work.dtype) if work.dtype else floating[0] if floating else torch.float32
+        self.dtype = (
+            dtype_of(work.options.dtype) if work.options.dtype else floating[0] if floating else torch.float32
+        )
         self.parameters = _parameters(model)
         self.count = 0
         self._order = itertools.count()

@@ -171,10 +171,10 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work) -> Any:
             f"{work.target} is a {type(value).__name__}, neither a module nor a callable giving one"
         )
     if isinstance(model, torch.nn.Module):
-        model = model.to(work.device)
-        if work.dtype:
-            model = model.to(dtype_of(work.dtype))
-        return model.train(work.mode == "train")
+        model = model.to(work.options.device)
+        if work.options.dtype:
+            model = model.to(dtype_of(work.options.dtype))
+        return model.train(work.options.mode == "train")
     if callable(model) and model is value:
         return model
     raise RunError(f"{work.target}() gives a {type(model).__name__}, not an nn.Module")
@@ -207,7 +207,7 @@ def cases(value: Any, where: str, work: Work) -> tuple[Case, ...]:
         given = value.get("weights") or {}
     else:
         found = (as_case(None, value, where),)
-    weights = _weights({**given, **dict(work.weights)}, found)
+    weights = _weights({**given, **dict(work.options.weights)}, found)
 
     def placed(case: Case) -> Case:
         args, kwargs = _placed((case.args, case.kwargs), work)
@@ -261,10 +261,14 @@ def _is_pair(value: tuple[Any, ...]) -> bool:
 
 def _placed(value: Any, work: Work) -> Any:
     def place(tensor: torch.Tensor) -> torch.Tensor:
-        moved = tensor.to(work.device)
-        return moved.to(dtype_of(work.dtype)) if work.dtype and moved.is_floating_point() else moved
+        moved = tensor.to(work.options.device)
+        return (
+            moved.to(dtype_of(work.options.dtype))
+            if work.options.dtype and moved.is_floating_point()
+            else moved
+        )
 
-    if work.device == "cpu" and not work.dtype:
+    if work.options.device == "cpu" and not work.options.dtype:
         return value
     return pytree.tree_map_only(torch.Tensor, place, value)
 

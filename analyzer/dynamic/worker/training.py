@@ -415,7 +415,7 @@ def rest(this: Run, call: Call) -> None:
     """The other parts, where `parity` found something to train; the budget cuts what comes last."""
     log = _Log(this)
     training = this.journal.observation.training
-    if this.work.mode == "train" and training is None:
+    if this.work.options.mode == "train" and training is None:
         log.skip(PHASES, "nothing to train")
         log.set("loss", "not_run", "the compiled output differs from the eager one, or could not be compared")
     if training is None or training.loss is None:
