@@ -219,7 +219,7 @@ def _compiled(frames: Iterable[FrameFate]) -> dict[tuple[str, int], str]:
 def _predicted(folder: Path) -> BreakEffect:
     """The shape of the one break that `Model` runs into."""
     report = api.check(["model.py::Model"], run=False, root=folder)
-    (shape,) = [finding.break_effect for finding in report.findings if finding.shape is not None]
+    (shape,) = [finding.break_effect for finding in report.findings if finding.break_effect is not None]
     return shape
 
 
