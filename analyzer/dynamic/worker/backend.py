@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tcready.dynamic.worker import narrate, private
+from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, told
 from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.parity import flatten
 from tcready.dynamic.worker.target import Case, dtype_of
+from tcready.dynamic.worker.torch_internals import dynamo, inductor
 from tcready.dynamic.worker.training import NotTrainedError, loss_of
 from tcready.schema import Backend, CudaGraphSkip, Fallback
 
@@ -83,7 +84,7 @@ def stage(this: Run, call: Call, reason: Callable[[BaseException], str]) -> None
             folder = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix=PREFIX, dir=room, ignore_cleanup_errors=True)
             )
-            stack.enter_context(private.inductor_cache(folder))
+            stack.enter_context(inductor.inductor_cache(folder))
             missing = missing_toolchain(this.work.options.device, this)
             if missing:
                 journal.end("not_run", missing)
@@ -95,7 +96,7 @@ def stage(this: Run, call: Call, reason: Callable[[BaseException], str]) -> None
     except Exception as error:
         journal.end("fail", reason(error))
     finally:
-        private.reset()
+        dynamo.reset()
 
 
 def missing_toolchain(device: str, this: Run) -> str | None:
@@ -105,11 +106,11 @@ def missing_toolchain(device: str, this: Run) -> str | None:
     on the model otherwise. What a machine needs once (the choice of vector instructions) is done by it.
     """
     kind = torch.device(device).type
-    if kind == "cpu" and private.cpp_compiler() is None:
+    if kind == "cpu" and inductor.cpp_compiler() is None:
         named = os.environ.get("CXX")
         asked = f"CXX={named}" if named else "CXX is not set, and there is no default one"
         return f"Inductor needs a C++ compiler for the CPU and none was found ({asked})"
-    if kind in ("cuda", "xpu") and not private.has_triton_package():
+    if kind in ("cuda", "xpu") and not inductor.has_triton_package():
         return f"Inductor needs Triton for {kind}, and it is not installed"
     this.journal.write("backend: the toolchain")
     try:
@@ -162,7 +163,7 @@ def _case(this: Run, call: Call, case: Case, reason: Callable[[BaseException], s
     else:
         if draws:
             # Inductor's own generator gives other numbers: to compare, it has to draw those of eager code.
-            with private.eager_random():
+            with inductor.eager_random():
                 _, outcome = _compiled(this, call, case, "default", "drawing eager's random numbers")
         found = keep(_compared(this, call, case, expected, outcome, found, parts))
     if torch.device(this.work.options.device).type == "cuda":
@@ -243,13 +244,13 @@ def _generators(device: str) -> list[torch.Tensor]:
 def _compiled(this: Run, call: Call, case: Case, mode: str, note: str = "cold") -> tuple[Backend, Outcome]:
     """Compile anew (from what the cache folder holds) and call; `cold_seconds` is what the first call took longer."""
     this.journal.write(f"backend, {mode}, {note}{case.label}")
-    private.forget_compiled()
+    inductor.forget_compiled()
     model = this.build()
     compiled = compile_callable(model, backend="inductor", mode=mode)
-    record = private.InductorRecord()
+    record = inductor.InductorRecord()
     times: list[float] = []
     outcome: Outcome | None = None
-    with private.inductor_recording(record):
+    with inductor.inductor_recording(record):
         for _ in range(CALLS):
             _wait(this.work.options.device)
             start = time.perf_counter()

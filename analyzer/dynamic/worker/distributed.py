@@ -11,8 +11,8 @@ import os
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import private
 from tcready.dynamic.worker.request import Work, with_device
+from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.schema import Ddp, DdpSplit
 from torch import distributed, nn
 
@@ -70,7 +70,7 @@ def splitting(
     """Adds to `splits`, with the case, the bytes of each bucket of each graph that is compiled meanwhile."""
     if not work.options.processes:
         return contextlib.nullcontext()
-    return private.ddp_splits(lambda buckets: splits.append((case, buckets)))
+    return dynamo.ddp_splits(lambda buckets: splits.append((case, buckets)))
 
 
 def observed(model: Any, work: Work, splits: list[tuple[str | None, tuple[int, ...]]]) -> Ddp | None:
@@ -84,7 +84,7 @@ def observed(model: Any, work: Work, splits: list[tuple[str | None, tuple[int, .
         str(distributed.get_backend()),
         "target" if is_ddp else "no" if reason else "here",
         "" if is_ddp else reason,
-        private.optimize_ddp(),
+        dynamo.optimize_ddp(),
         tuple(DdpSplit(buckets, case) for case, buckets in splits),
     )
 

@@ -21,13 +21,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from tcready.dynamic.worker import narrate, private
+from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.frames import NOT_USER, is_user_file
 from tcready.dynamic.worker.journal import told
 from tcready.dynamic.worker.registration import AUTOGRAD, FAKE, REGISTRATION, Meta, Observed, Seen, skeleton
 from tcready.dynamic.worker.target import Case
+from tcready.dynamic.worker.torch_internals import dispatch, dynamo, operators, pytree
+from tcready.dynamic.worker.torch_internals.recording import break_id
 from tcready.schema import CustomOp, OpCheck
-from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
     from tcready.dynamic.worker.run import Run
@@ -66,8 +67,8 @@ class Foreign:
         """Note each operator of others that is dispatched meanwhile, once per place."""
 
         def saw(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
-            place, in_graph, around = _caller(private.calling_frames())
-            name = private.operator_name(operator)
+            place, in_graph, around = _caller(dispatch.calling_frames())
+            name = operators.operator_name(operator)
             key = (name, place[0], place[1])
             known = self.seen.get(key)
             if known is not None:
@@ -79,7 +80,7 @@ class Foreign:
             )
             return result
 
-        with private.OperatorMode(saw):
+        with dispatch.OperatorMode(saw):
             yield
 
 
@@ -87,7 +88,7 @@ def _caller(frames: Iterator[types.FrameType]) -> tuple[tuple[str, int, str], bo
     """The user's line that calls, whether a graph does it, and the autograd.Function around it."""
     for frame in frames:
         code = frame.f_code
-        stack = private.graph_node_stack(frame)
+        stack = dispatch.graph_node_stack(frame)
         if stack is not None:
             found = narrate.user_stack(narrate.parse_stack(stack))
             return (found[0] if found else (code.co_filename, frame.f_lineno, code.co_name)), True, None
@@ -113,7 +114,7 @@ def observed(run: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, An
     """The result of `run`, and what can be said of the call. Raises what it raises."""
     tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     whole = sum(tensor.numel() for tensor in tensors) <= MANY_ELEMENTS
-    with private.unseen():
+    with dispatch.unseen():
         kept_args, kept_kwargs = pytree.tree_map_only(
             torch.Tensor, _copy if whole else Meta.of, (args, kwargs)
         )
@@ -123,7 +124,7 @@ def observed(run: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, An
     if whole:
         pairs: list[tuple[int | str, Any, Any]] = [(i, args[i], kept_args[i]) for i in range(len(args))]
         pairs += [(name, kwargs[name], kept_kwargs[name]) for name in kwargs]
-        with private.unseen():
+        with dispatch.unseen():
             for key, after, before in pairs:
                 if isinstance(after, torch.Tensor) and not _same(before, after):
                     mutated.add(key)
@@ -179,7 +180,7 @@ def functions(this: Run, call: Callable[..., Any]) -> None:
 def _suspect_lines(this: Run, case: Case) -> set[tuple[str, int]]:
     """Lines that may call what Dynamo cannot look into: a break says so, or Dynamo saw no more of the frame."""
     seen, files = this.journal.observation, this.names.sources
-    ids = {private.break_id(kind) for kind in FOREIGN_BREAKS} - {None}
+    ids = {break_id(kind) for kind in FOREIGN_BREAKS} - {None}
     lines = {
         (files.get(site.path, site.path), site.line)
         for site in seen.break_sites
@@ -339,7 +340,7 @@ def tell(this: Run) -> None:
         frame = names.frame(*seen.place)
         checks = () if seen.name in checked else this.foreign.checks.get(seen.name, ())
         checked.add(seen.name)
-        schema = private.operator_schema(seen.operator) if seen.operator is not None else ""
+        schema = operators.operator_schema(seen.operator) if seen.operator is not None else ""
         code = skeleton(seen, lacks)
         found.append(
             CustomOp(
@@ -370,10 +371,10 @@ def _signature(code: str) -> str:
 def _lacks(seen: Seen, mode: str) -> tuple[str, ...]:
     if seen.operator is None:
         return (REGISTRATION,)
-    lacks = [] if private.has_fake_kernel(seen.operator) else [FAKE]
+    lacks = [] if operators.has_fake_kernel(seen.operator) else [FAKE]
     wants = mode == "train" and seen.call is not None and seen.call.wants_grad
     # Inside of an autograd.Function the gradient is that one's affair.
-    if wants and seen.around is None and not private.has_autograd(seen.operator):
+    if wants and seen.around is None and not operators.has_autograd(seen.operator):
         lacks.append(AUTOGRAD)
     return tuple(lacks)
 
@@ -402,7 +403,7 @@ def check(this: Run) -> None:
         found.checks[seen.name] = tuple(results)
         tell(this)
     if found.checks:
-        private.reset()
+        dynamo.reset()
 
 
 def _check(seen: Seen, name: str) -> OpCheck:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import private, run
+from tcready.dynamic.worker import run
 from tcready.dynamic.worker.frames import Names
 from tcready.dynamic.worker.journal import NOT_ASKED, Journal, StageFailedError, told
 from tcready.dynamic.worker.originals import compile_callable
@@ -21,10 +21,11 @@ from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.run import Run
 from tcready.dynamic.worker.target import Case
+from tcready.dynamic.worker.torch_internals import dynamo, pytree
+from tcready.dynamic.worker.torch_internals.recording import Record, recording
 from tcready.options import RunOptions
 from tcready.schema import Mode, Observation, Origin, StageName, TcreadyError, origin_of
 from torch import nn
-from torch.utils import _pytree as pytree
 
 GIVEN = "the object itself was given"
 
@@ -64,7 +65,7 @@ def observe_live(
     and Dynamo's caches are empty afterwards. What goes wrong is told as in any Observation. Raises TcreadyError for
     TorchScript.
     """
-    value = private.uncompiled(value)
+    value = dynamo.uncompiled(value)
     if isinstance(value, SCRIPT) or isinstance(getattr(value, "__self__", None), SCRIPT):
         raise TcreadyError(
             "this is TorchScript, which torch.compile does not take: give the module or function that it was made of"
@@ -145,13 +146,13 @@ def _in_turn(this: Run) -> str | None:
         raise StageFailedError from error
     if any(compare(*pair, this.tolerance).difference for pair in zip(expected, again, strict=True)):
         expected = []
-    private.reset()
+    dynamo.reset()
     compiled = compile_callable(this.build(), backend="eager", **this.options)
     difference = None
     for index, case in enumerate(this.cases):
-        record = private.Record()
+        record = Record()
         try:
-            output = run.call(this, compiled, case, private.recording(record, every_guard=True))
+            output = run.call(this, compiled, case, recording(record, every_guard=True))
         except Exception as error:
             journal.begin("capture")
             journal.end("fail", f"called in turn, {case.name} raised {told(error, this.work.root)}")
@@ -209,7 +210,7 @@ def _undisturbed() -> Iterator[None]:
             warnings.catch_warnings(),
             torch.inference_mode(False),
             torch.set_grad_enabled(True),
-            private.apart(),
+            dynamo.apart(),
         ):
             warnings.simplefilter("ignore")  # under `-W error` a warning of torch would end the run
             yield

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from tcready.dynamic.worker.frames import Names, enclosing, is_user_file, is_worker_file, plain_name
 from tcready.dynamic.worker.ops import Owners, Site
-from tcready.dynamic.worker.private import (
+from tcready.dynamic.worker.torch_internals.dynamo import shortened, torch_folder
+from tcready.dynamic.worker.torch_internals.recording import (
     DDP_OWN,
     BreakEvent,
     Place,
@@ -17,8 +18,6 @@ from tcready.dynamic.worker.private import (
     Record,
     SkipEvent,
     break_id,
-    shortened,
-    torch_folder,
 )
 from tcready.schema import FATES, Action, BreakSite, Fate, Frame, FrameFate, Graph, Recompile, SkippedFrame
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.frames import RESUME, Names, is_user_file
-from tcready.dynamic.worker.private import DispatchMode, calling_frames, compile_id
+from tcready.dynamic.worker.torch_internals.dispatch import DispatchMode, calling_frames
+from tcready.dynamic.worker.torch_internals.dynamo import compile_id
 from tcready.schema import ModuleShare
 from torch import nn
 from torch.nn.modules import module as hooks

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from tcready.dynamic.worker import private
-from torch.utils import _pytree as pytree
+from tcready.dynamic.worker.torch_internals import operators, pytree
 
 FAKE, AUTOGRAD, REGISTRATION = "fake kernel", "autograd formula", "registration"
 """What may be lacking."""
@@ -92,13 +91,13 @@ def skeleton(seen: Seen, lacks: Sequence[str]) -> str:
         return ""
     call = seen.call
     if seen.operator is not None:
-        arguments = private.operator_arguments(seen.operator)
+        arguments = operators.operator_arguments(seen.operator)
         given = {} if call is None else dict(zip(arguments, call.args, strict=False)) | call.kwargs
         parameters = [Parameter(name, given.get(name), name) for name in arguments]
         qualified = f'"{seen.name}"'
         parts = []
         if FAKE in lacks:
-            head = f"@torch.library.register_fake({qualified})\ndef _({private.operator_signature(seen.operator)}):"
+            head = f"@torch.library.register_fake({qualified})\ndef _({operators.operator_signature(seen.operator)}):"
             parts.append("\n".join([head, *_fake_body(parameters, call)]))
         if AUTOGRAD in lacks:
             parts.append(_autograd(f"torch.library.register_autograd({qualified}, ", arguments))

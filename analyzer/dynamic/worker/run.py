@@ -7,6 +7,7 @@ import functools
 import hashlib
 import importlib.metadata
 import platform
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,6 @@ from tcready.dynamic.worker import (
     distributed,
     foreign,
     narrate,
-    private,
     shapes,
     synthesis,
     training,
@@ -48,6 +48,8 @@ from tcready.dynamic.worker.target import (
     open_path,
     parse_spec,
 )
+from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.recording import Record, recording
 from tcready.schema import (
     SYNTHESISED,
     BreakSite,
@@ -313,16 +315,16 @@ def capture(this: Run) -> list[Any]:
     with _stage(this.journal, "capture", this.work.root, "capture under torch._dynamo.explain"):
         for case in this.cases:
             this.journal.write(f"capture under torch._dynamo.explain{case.label}")
-            private.reset()
+            dynamo.reset()
             model = this.build()
             backend = CountingBackend(model, this.work.options.device)
-            explained = private.explaining(backend)
+            explained = dynamo.explaining(backend)
             compiled = compile_callable(
                 distributed.wrapped(model, this.work), backend=explained, **this.options
             )
-            cold = private.Record()
+            cold = Record()
             for name in CALLS:
-                record = cold if name == CALLS[0] else private.Record()
+                record = cold if name == CALLS[0] else Record()
                 counting = [backend.count(), this.foreign.watch(case)] if name == CALLS[-1] else []
                 splitting = distributed.splitting(splits, case.name, this.work)
                 try:
@@ -330,7 +332,7 @@ def capture(this: Run) -> list[Any]:
                         this,
                         compiled,
                         case,
-                        private.recording(record, every_guard=True),
+                        recording(record, every_guard=True),
                         splitting,
                         *counting,
                     )
@@ -415,7 +417,7 @@ def _explained(found: Any) -> Explain:
     return Explain(found.graph_count, found.graph_break_count, reasons, found.op_count)
 
 
-def add(this: Run, record: private.Record, case: Case, phase: str) -> None:
+def add(this: Run, record: Record, case: Case, phase: str) -> None:
     """Join what one call showed to the observation."""
     seen = this.journal.observation
     sites: tuple[BreakSite, ...] = narrate.break_sites(record, this.names, case.name)
@@ -464,7 +466,7 @@ def fullgraph(this: Run) -> None:
     this.journal.begin("fullgraph")
     try:
         for case in this.cases:
-            private.reset()
+            dynamo.reset()
             whole = compile_callable(this.build(), backend="eager", fullgraph=True, **this.options)
             call(this, whole, case)
     except Exception as error:
@@ -472,7 +474,7 @@ def fullgraph(this: Run) -> None:
     else:
         this.journal.end("pass")
     finally:
-        private.reset()
+        dynamo.reset()
 
 
 def parity(this: Run, reference: list[Any], outputs: list[Any]) -> None:
@@ -554,14 +556,22 @@ def environment(work: Work) -> dict[str, Any]:
         "device": work.options.device,
         "dtype": work.options.dtype,
         "autocast": work.options.autocast,
-        "dynamo": private.flags(),
+        "dynamo": dynamo.flags(),
         "packages": {name: _version(name) for name in LIBRARIES if name in sys.modules},
     }
     if work.options.device.startswith("cuda") and torch.cuda.is_available():
         found["cuda"] = torch.version.cuda
         found["gpu"] = torch.cuda.get_device_name(torch.device(work.options.device))
-        found["driver"] = private.driver_version()
+        found["driver"] = driver_version()
     return found
+
+
+def driver_version() -> str | None:
+    """The NVIDIA driver's version, as the kernel module tells it."""
+    with contextlib.suppress(OSError), open("/proc/driver/nvidia/version", encoding="utf-8") as file:
+        match = re.search(r"Module\s+(?:for \S+\s+)?([\d.]+)", file.read())
+        return match[1] if match else None
+    return None
 
 
 def _version(name: str) -> str | None:

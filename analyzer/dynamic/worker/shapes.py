@@ -15,11 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tcready.dynamic.worker import narrate, private
+from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.journal import BUDGET_SPENT, told
 from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.target import Case
+from tcready.dynamic.worker.torch_internals import dynamo, pytree
+from tcready.dynamic.worker.torch_internals.recording import RECOMPILE_LIMIT, Record, recording
 from tcready.schema import (
     Frame,
     InputDimension,
@@ -32,7 +34,6 @@ from tcready.schema import (
     ShapeStudy,
     ShapeTrial,
 )
-from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
     from tcready.dynamic.worker.run import Run
@@ -155,7 +156,7 @@ def study_shapes(this: Run, call: Callable[..., Any], error: Callable[[BaseExcep
     except (Exception, SystemExit) as error:
         study.cut(f"ended by {told(error, this.work.root)}")
     finally:
-        private.reset()
+        dynamo.reset()
         study.close()
 
 
@@ -212,7 +213,7 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
         trials.append(trial)
     if _changed(trials[0]) and not _settles_never(trials[0]):
         trials.append(_trial(study, axis.told.name, "mark_dynamic", {}, steps, axis.places))
-    limit = int(private.flags().get("recompile_limit", 0))
+    limit = int(dynamo.flags().get("recompile_limit", 0))
     advice = advise(axis.told.name, trials, axis.told.dimensions, limit, _ranks(case, axis))
     study.add(advice=(*study.found.advice, advice))
 
@@ -433,7 +434,7 @@ class _Eager:
 
 def _further(study: Study, case: Case, axis: Axis) -> tuple[int, ...]:
     """Sizes beyond, as many as reach the recompile limit, as far as the eager model takes them."""
-    limit = int(private.flags().get("recompile_limit", 0))
+    limit = int(dynamo.flags().get("recompile_limit", 0))
     tallest = max(axis.told.sizes)
     step = tallest - sorted(axis.told.sizes)[-2] if len(axis.told.sizes) > 1 else 1
     eager = _Eager(study, axis.told.name, case, axis.places)
@@ -463,15 +464,15 @@ def _trial(
     """
     this = study.this
     study.note(f"{varied} under {setting}")
-    private.reset()
+    dynamo.reset()
     compiled: Callable[..., Any] = compile_callable(this.build(), backend="eager", **options)
     function = _marking(compiled, marked) if marked else compiled
     calls: list[ShapeCall] = []
     for step in steps:
-        record = private.Record()
+        record = Record()
         error: str | None = None
         try:
-            study.call(function, step.case, private.recording(record, every_guard=True))
+            study.call(function, step.case, recording(record, every_guard=True))
         except (Exception, SystemExit) as raised:
             error = study.error(raised)
             if specialised := SPECIALISED.search(str(raised)):
@@ -506,13 +507,13 @@ def _marking(compiled: Callable[..., Any], marked: Places) -> Callable[..., Any]
     def function(*args: Any, **kwargs: Any) -> Any:
         leaves, _ = pytree.tree_flatten((args, kwargs))
         for leaf, dimension in marked:
-            torch._dynamo.mark_dynamic(leaves[leaf], dimension)
+            dynamo.mark_dynamic(leaves[leaf], dimension)
         return compiled(*args, **kwargs)
 
     return function
 
 
-def _told_call(study: Study, step: Step, record: private.Record, error: str | None) -> ShapeCall:
+def _told_call(study: Study, step: Step, record: Record, error: str | None) -> ShapeCall:
     this = study.this
     known = {(site.path, site.line) for site in this.journal.observation.break_sites}
     for site in narrate.break_sites(record, this.names, step.case.name):
@@ -523,7 +524,7 @@ def _told_call(study: Study, step: Step, record: private.Record, error: str | No
             ):
                 this.journal.warn(told)
     kept = replace(record, recompiles=[event for event in record.recompiles if event.kept])
-    lost = [event.place for event in record.skips if event.gb_type == private.RECOMPILE_LIMIT]
+    lost = [event.place for event in record.skips if event.gb_type == RECOMPILE_LIMIT]
     limit: dict[Frame, None] = {}
     for place in lost:
         if is_user_file(place.path):

@@ -22,6 +22,7 @@ from typing import Any, Literal, get_origin
 import torch
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.target import SEED_BUILD, RunError, dtype_of
+from tcready.dynamic.worker.torch_internals import layers
 from torch import nn
 from torch.nn.modules import module as hooks
 
@@ -384,11 +385,11 @@ def _wish(layer: nn.Module, guess: Guess) -> Guess | None:
         return replace(guess, kind="long", shape=ids, high=layer.num_embeddings)
     if isinstance(layer, nn.Linear):
         return _floating(guess, (*(shape[:-1] or (BATCH,)), layer.in_features))
-    if isinstance(layer, nn.modules.conv._ConvNd):
+    if isinstance(layer, layers.CONVOLUTION):
         spatial = len(layer.kernel_size)
         sides = shape[2:] if len(shape) == spatial + 2 else _sides(spatial)
         return _floating(guess, (BATCH, layer.in_channels, *sides))
-    if isinstance(layer, (nn.modules.batchnorm._NormBase, nn.GroupNorm)):
+    if isinstance(layer, (layers.BATCH_NORM, nn.GroupNorm)):
         channels = layer.num_channels if isinstance(layer, nn.GroupNorm) else layer.num_features
         wanted = {"BatchNorm1d": 0, "InstanceNorm1d": 1, "BatchNorm3d": 3, "InstanceNorm3d": 3}
         spatial = wanted.get(type(layer).__name__, 2)

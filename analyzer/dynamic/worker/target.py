@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from tcready.dynamic.worker.convention import Convention
 from tcready.dynamic.worker.request import Work
-from torch.utils import _pytree as pytree
+from tcready.dynamic.worker.torch_internals import pytree
 
 SEED_BUILD = 0
 

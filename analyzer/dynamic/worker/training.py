@@ -15,11 +15,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tcready.dynamic.worker import narrate, private
+from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.journal import BUDGET_SPENT, told
 from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.target import Case
+from tcready.dynamic.worker.torch_internals import dispatch, dynamo, pytree
+from tcready.dynamic.worker.torch_internals.recording import Record, recording
 from tcready.schema import (
     BreakSite,
     Coverage,
@@ -32,7 +34,6 @@ from tcready.schema import (
     TrainingPhase,
 )
 from torch import nn
-from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
     from tcready.dynamic.worker.run import Run
@@ -347,7 +348,7 @@ def parity(this: Run, call: Call) -> tuple[StageState, str]:
     gradients = buffers = 0
     for case, step in zip(this.cases, expected, strict=True):
         try:
-            private.reset()
+            dynamo.reset()
             model = this.build()
             actual = _train(call, model, compile_callable(model, backend="eager"), case, step.loss)
         except Exception as error:
@@ -439,7 +440,7 @@ def rest(this: Run, call: Call) -> None:
             log.end(phases[0], "not_run", f"could not be observed: {why}")
             this.journal.warn(f"training, {phases[0]}: {why}")
         finally:
-            private.reset()
+            dynamo.reset()
     this.journal.write("")
 
 
@@ -452,15 +453,15 @@ class _AotBackend:
         self.running = 0
 
     def backend(self) -> Any:
-        return private.aot_backend(
+        return dynamo.aot_backend(
             self._compiler("forward"), self._compiler("backward"), self._compiler("inference")
         )
 
     def _compiler(self, phase: str) -> Callable[[torch.fx.GraphModule, Any], Callable[..., Any]]:
         def compiler(graph: torch.fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
-            self.graphs.append((private.compile_id() or "", phase, _operations(graph)))
+            self.graphs.append((dynamo.compile_id() or "", phase, _operations(graph)))
             if phase != "backward":
-                return private.boxed(graph.forward)
+                return dynamo.boxed(graph.forward)
 
             def run(*args: Any) -> Any:
                 self.running += 1
@@ -469,7 +470,7 @@ class _AotBackend:
                 finally:
                     self.running -= 1
 
-            return private.boxed(run)
+            return dynamo.boxed(run)
 
         return compiler
 
@@ -491,13 +492,13 @@ def _graphs(this: Run, call: Call, log: _Log) -> None:
     differs = any(part.phase == "gradients" and part.state == "fail" for part in log.training.parts)
     for case in this.cases:
         expected = _eager(this, call, case)
-        private.reset()
+        dynamo.reset()
         model = this.build()
         backend = _AotBackend()
         compiled = compile_callable(model, backend=backend.backend())
-        record = private.Record()
+        record = Record()
         try:
-            with private.recording(record):
+            with recording(record):
                 actual = _train(call, model, compiled, case, expected.loss)
         except Exception as error:
             phase: TrainingPhase = (
@@ -505,7 +506,7 @@ def _graphs(this: Run, call: Call, log: _Log) -> None:
             )
             if phase == "backward":
                 log.end("forward", "pass", _told(graphs + _named(this, backend, record, case), "forward"))
-            why = f"AOTAutograd: {told(private.inner_error(error), this.work.root)}"
+            why = f"AOTAutograd: {told(dynamo.inner_error(error), this.work.root)}"
             log.end(phase, "fail", why)
             if phase == "forward":
                 log.set("backward", "not_run", "the forward graphs failed")
@@ -554,7 +555,7 @@ def _at(site: BreakSite) -> str:
     return f"{own.symbol} ({own.path}:{own.line}): {site.reason}"
 
 
-def _named(this: Run, backend: _AotBackend, record: private.Record, case: Case) -> list[Graph]:
+def _named(this: Run, backend: _AotBackend, record: Record, case: Case) -> list[Graph]:
     """The graphs with the code they were captured from, by their compile ids."""
     places = {frame.compile_id: frame.place for frame in record.compiled}
     found = []
@@ -598,7 +599,7 @@ def _counted_backward(
         counts[1] += backend.running > 0
 
     wanted = [*_wanted(model).values(), *leaves.values()]
-    with private.DispatchMode(seen):
+    with dispatch.DispatchMode(seen):
         torch.autograd.grad(tensors, wanted, seeds, allow_unused=True)
     return counts[0], counts[1]
 
@@ -617,15 +618,15 @@ def _optimizer(this: Run, call: Call, log: _Log) -> None:
         for _ in range(OPTIMIZER_STEPS):
             reference.step()
     optimizer = _adamw(model)
-    private.reset()
+    dynamo.reset()
     compiled = compile_callable(lambda: optimizer.step(), backend="eager")
     sites: tuple[BreakSite, ...] = ()
     again: list[Recompile] = []
     graphs = ops = 0
     late = ""
     for number in range(OPTIMIZER_STEPS):
-        record = private.Record()
-        with private.recording(record):
+        record = Record()
+        with recording(record):
             compiled()
         sites = narrate.union_sites(sites, narrate.break_sites(record, this.names, None))
         recompiles = narrate.recompiles(record, this.names, None, number == OPTIMIZER_STEPS - 1)
@@ -663,19 +664,19 @@ def _whole_step(this: Run, call: Call, log: _Log) -> None:
     """Where one compiled function that holds the whole step breaks, the breaks of the model itself left out."""
     case = this.cases[0]
     loss = _eager(this, call, case).loss
-    private.reset()
+    dynamo.reset()
     model = this.build()
     if not _wanted(model):
         log.end("step", "not_run", "no parameter requires grad")
         return
     optimizer = _adamw(model)
     compiled = compile_callable(train_step, backend="eager")
-    record = private.Record()
+    record = Record()
     try:
         call(
             lambda *args, **kwargs: compiled(model, loss, optimizer, *args, **kwargs),
             case,
-            private.recording(record),
+            recording(record),
         )
     except Exception as error:
         log.end("step", "fail", f"the compiled step raised {told(error, this.work.root)}")

@@ -1,0 +1,67 @@
+"""Which file of the worker may know what."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+WORKER = Path(__file__).resolve().parents[2] / "analyzer" / "dynamic" / "worker"
+OUTSIDE = sorted(path for path in WORKER.rglob("*.py") if path.parent.name != "torch_internals")
+
+
+def hidden(dotted: str) -> bool:
+    """Whether a part of the name is private; `__version__` is not."""
+    return any(part.startswith("_") and not part.startswith("__") for part in dotted.split("."))
+
+
+def private_names(source: str) -> Iterator[str]:
+    """Every private name of torch that the source imports, or reaches from what it imports of torch."""
+    tree = ast.parse(source)
+    roots: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "torch":
+                    roots[alias.asname or "torch"] = alias.name if alias.asname else "torch"
+                    if hidden(alias.name):
+                        yield alias.name
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch":
+            for alias in node.names:
+                dotted = f"{node.module}.{alias.name}"
+                roots[alias.asname or alias.name] = dotted
+                if hidden(dotted):
+                    yield dotted
+    for node in ast.walk(tree):
+        parts: list[str] = []
+        inner: ast.AST = node
+        while isinstance(inner, ast.Attribute):
+            parts.insert(0, inner.attr)
+            inner = inner.value
+        if parts and isinstance(inner, ast.Name) and inner.id in roots and hidden(".".join(parts)):
+            yield ".".join((roots[inner.id], *parts))
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path.relative_to(WORKER).as_posix())
+def test_private_names_of_torch_stand_in_their_room(path: Path) -> None:
+    assert sorted(set(private_names(path.read_text("utf-8")))) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch._dynamo",
+        "from torch.utils import _pytree as pytree",
+        "import torch\ntorch._dynamo.reset()",
+        "from torch import nn\nnn.modules.conv._ConvNd",
+        "def f():\n    from torch._inductor import config",
+    ],
+)
+def test_private_names_are_found(source: str) -> None:
+    assert list(private_names(source))
+
+
+def test_public_names_are_no_private_ones() -> None:
+    assert not list(private_names("import torch\nfrom torch import nn\nself._x = torch.__version__"))
