@@ -40,7 +40,8 @@ def observe_live(
     if importlib.util.find_spec("torch") is None:
         raise TcreadyError(f"torch is not installed in {sys.executable}: nothing was compiled")
     from tcready.dynamic.worker import live
-    from tcready.dynamic.worker.target import Case, RunError, as_case
+    from tcready.dynamic.worker.case import Case, RunError
+    from tcready.dynamic.worker.loading import as_case
 
     try:
         cases = [

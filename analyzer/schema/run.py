@@ -10,6 +10,7 @@ from tcready.schema.break_effect import FrameFate
 from tcready.schema.words import (
     SCHEMA_VERSION,
     Action,
+    InputsSource,
     Mode,
     Origin,
     ShapeCure,
@@ -493,4 +494,6 @@ class Observation:
     """None where it was not asked for, or nothing was compiled."""
     backend: tuple[Backend, ...] = ()
     custom_ops: tuple[CustomOp, ...] = ()
+    inputs_from: InputsSource | None = None
+    """What gave the inputs; None in files of an older tcready."""
     schema_version: int = SCHEMA_VERSION

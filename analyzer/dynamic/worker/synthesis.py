@@ -20,8 +20,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_origin
 
 import torch
+from tcready.dynamic.worker.case import RunError
+from tcready.dynamic.worker.loading import SEED_BUILD, dtype_of
 from tcready.dynamic.worker.request import Work
-from tcready.dynamic.worker.target import SEED_BUILD, RunError, dtype_of
 from tcready.dynamic.worker.torch_internals import layers
 from torch import nn
 from torch.nn.modules import module as hooks
