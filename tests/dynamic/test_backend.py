@@ -26,6 +26,8 @@ from tcready.schema import (
     from_json,
 )
 
+pytestmark = pytest.mark.dynamo
+
 MODEL = """\
 import os
 import signal

@@ -27,6 +27,8 @@ from tcready.schema import (
     from_json,
 )
 
+pytestmark = pytest.mark.dynamo
+
 Watch = Callable[..., Observation]
 
 MODELS = """\

@@ -32,6 +32,8 @@ from tcready.dynamic.worker.gradients import Trained, agreement  # noqa: E402
 from tcready.dynamic.worker.loss import NotTrainedError, loss_of  # noqa: E402
 from tcready.dynamic.worker.stages.training import STEP_FILE  # noqa: E402
 
+pytestmark = pytest.mark.dynamo
+
 MODELS = """\
 import os
 from dataclasses import dataclass

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,3 +67,48 @@ def test_private_names_are_found(source: str) -> None:
 
 def test_public_names_are_no_private_ones() -> None:
     assert not list(private_names("import torch\nfrom torch import nn\nself._x = torch.__version__"))
+
+
+def imported(path: Path) -> set[str]:
+    """What a file of the worker imports of the worker, by its name below it; type checkers' imports count."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tcready.dynamic.worker"):
+            below = (node.module or "").removeprefix("tcready.dynamic.worker").lstrip(".")
+            found |= {f"{below}.{alias.name}".lstrip(".") for alias in node.names}
+    return found
+
+
+def test_no_stage_imports_another_and_only_the_pipeline_knows_them() -> None:
+    knowing = {
+        path.relative_to(WORKER).as_posix()
+        for path in WORKER.rglob("*.py")
+        if any(name.split(".")[0] == "stages" for name in imported(path))
+    }
+    assert knowing == {"pipeline.py", "main.py"}
+    assert {name for name in imported(WORKER / "main.py") if name.startswith("stages")} == {"stages.parse"}
+
+
+def test_no_stage_or_helper_imports_the_pipeline() -> None:
+    knowing = {path.name for path in WORKER.rglob("*.py") if "pipeline" in imported(path)}
+    assert knowing == {"main.py", "live.py"}
+
+
+def test_torch_internals_know_nothing_of_the_worker() -> None:
+    names = {name for path in (WORKER / "torch_internals").glob("*.py") for name in imported(path)}
+    assert {name.split(".")[0] for name in names} == {"torch_internals"}
+
+
+def test_what_runs_before_torch_is_found_loads_no_torch() -> None:
+    code = "import sys, tcready.dynamic.worker.main; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_pipeline_is_in_the_order_of_what_it_requires() -> None:
+    pytest.importorskip("torch")
+    from tcready.dynamic.worker.pipeline import OF_AN_OBJECT, ORDER
+
+    names = [step.name for step in ORDER]
+    assert set(names) >= OF_AN_OBJECT
+    for index, step in enumerate(ORDER):
+        assert set(step.requires) <= set(names[:index]), step.name

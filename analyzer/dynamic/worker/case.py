@@ -7,7 +7,7 @@ from typing import Any
 
 
 class RunError(Exception):
-    """A stage failed for a reason that is told in one line."""
+    """A stage failed for a reason that one line says."""
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,10 @@ def weighted(found: Coverage | None, by_case: Sequence[tuple[Case, Counts]]) -> 
     def over(of: Callable[[Counts], float]) -> float:
         return sum(case.weight * of(counts) for case, counts in by_case)
 
-    told = []
+    shares = []
     for case, counts in by_case:
         total, captured = counts.total.ops.total(), counts.captured.ops.total()
-        told.append(
+        shares.append(
             CaseCoverage(case.name or "", case.weight, total, captured, captured / total if total else 0.0)
         )
     spent = over(lambda counts: counts.total.seconds_in_all)
@@ -40,7 +40,7 @@ def weighted(found: Coverage | None, by_case: Sequence[tuple[Case, Counts]]) -> 
         share=over(lambda counts: counts.captured.ops.total())
         / over(lambda counts: counts.total.ops.total()),
         time_share=over(lambda counts: counts.captured.seconds_in_all) / spent if spent else None,
-        cases=tuple(told),
+        cases=tuple(shares),
     )
 
 

@@ -44,9 +44,9 @@ def agreed(seconds: float, work: Work) -> float:
     """The first rank's seconds: what follows from them would differ where each rank went by its own clock."""
     if not work.options.processes:
         return seconds
-    said = torch.tensor([seconds], device=work.options.device)
-    distributed.broadcast(said, 0)
-    return float(said.item())
+    first = torch.tensor([seconds], device=work.options.device)
+    distributed.broadcast(first, 0)
+    return float(first.item())
 
 
 def wrapped(model: Any, work: Work) -> Any:
@@ -74,7 +74,7 @@ def splitting(
 
 
 def observed(model: Any, work: Work, splits: list[tuple[str | None, tuple[int, ...]]]) -> Ddp | None:
-    """What is told of the ranks; `splits` are the bytes of each bucket of each graph, by case."""
+    """What is reported of the ranks; `splits` are the bytes of each bucket of each graph, by case."""
     if not work.options.processes:
         return None
     reason = _unwrapped(model)

@@ -16,10 +16,10 @@ from tcready.dynamic.worker.torch_internals import dynamo
 LIBRARIES = ("transformers", "timm", "diffusers", "torchvision", "lightning", "numpy")
 
 
-def device_of(asked: str) -> str:
+def device_of(name: str) -> str:
     """The device asked for; for `auto` CUDA where it is there, else MPS, else the CPU."""
-    if asked != "auto":
-        return asked
+    if name != "auto":
+        return name
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"

@@ -22,7 +22,7 @@ from torch import nn
 PHASES: tuple[TrainingPhase, ...] = ("loss", "gradients", "forward", "backward", "optimizer", "step")
 ENDED = "under way when the process ended"
 NAMED = 8
-"""Differences that are named; of more only the count is told."""
+"""Differences that are named; of more only the count is given."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def observe_live(
 
     A module is copied for each phase, so that its parameters, buffers and flags stay as they are, and so is each
     input; a function is called as it is. Random states, grad mode and stance are put back, warnings are not shown,
-    and Dynamo's caches are empty afterwards. What goes wrong is told as in any Observation. Raises TcreadyError for
+    and Dynamo's caches are empty afterwards. What goes wrong is recorded as in any Observation. Raises TcreadyError for
     TorchScript.
     """
     value = dynamo.uncompiled(value)

@@ -35,11 +35,11 @@ OPAQUE_BREAKS = (
 )
 """Kinds of break, by their names in torch's registry, under which Dynamo meets a call that it cannot look into."""
 KNOWN_ROOTS = NOT_USER | {"triton", "builtins"} | sys.stdlib_module_names
-"""Packages whose functions are not told: torch knows them, or they are no kernels."""
+"""Packages whose functions are not reported: torch knows them, or they are no kernels."""
 
 
 def find(context: Context) -> None:
-    """Look for foreign functions on the lines that broke and in the frames that were given up.
+    """Look for such functions on the lines that broke and in the frames that were given up.
 
     That takes one more eager call of each case that has such lines.
     """
@@ -79,10 +79,10 @@ def _suspect_lines(context: Context, case: Case) -> set[tuple[str, int]]:
 
 @contextlib.contextmanager
 def _watched_lines(lines: set[tuple[str, int]], found: SeenCalls, case: Case) -> Iterator[None]:
-    """Where one of `lines` is about to run, have the foreign functions that it calls tell of their first call.
+    """When one of `lines` is about to run, have the compiled functions of others that it calls note their first call.
 
     They are replaced where they are looked up (a module, an object, the globals) and put back at the end. One that
-    is a local variable is told without its arguments.
+    is a local variable is reported without its arguments.
     """
     undo = contextlib.ExitStack()
     files = {path for path, _ in lines}
@@ -128,7 +128,7 @@ def calls_by_line(path: str) -> Mapping[int, tuple[ast.Call, ...]]:
 def _watch_call(
     node: ast.Call, frame: types.FrameType, found: SeenCalls, case: Case, undo: contextlib.ExitStack
 ) -> None:
-    """Note a foreign function, and put in its place what notes its next call as well."""
+    """Note a compiled function of others, and put in its place what notes its next call as well."""
     chain = _chain(node.func)
     if not chain:
         return

@@ -35,7 +35,8 @@ class Step:
 def climb(context: Context, steps: Sequence[Step]) -> StageFailedError | None:
     """Run the steps in order, each one that was asked for and whose requirements hold; the first failure, if any.
 
-    Stages that never began are told by the journal when it is closed. RunEndedError: nothing more can be established.
+    Stages that never began get their reason when the journal is closed. Raises RunEndedError where nothing more can
+    be established.
     """
     failure: StageFailedError | None = None
     for step in steps:

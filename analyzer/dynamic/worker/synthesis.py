@@ -51,7 +51,7 @@ class Guess:
     several: bool = False
     """Handed over in a list."""
 
-    def told(self, name: str, dtype: torch.dtype) -> str:
+    def words(self, name: str, dtype: torch.dtype) -> str:
         if self.kind == "value":
             return f"{name} {self.value!r}"
         kinds = {"float": dtype, "long": torch.int64, "ones": torch.int64, "bool": torch.bool}
@@ -94,10 +94,10 @@ def init_of(value: Any) -> Callable[[], Any] | None:
     return (lambda: [kind()]) if wants else None
 
 
-def synthesise(model: Any, work: Work, told: Callable[[BaseException], str]) -> Made:
+def synthesise(model: Any, work: Work, one_line: Callable[[BaseException], str]) -> Made:
     """Inputs that `model` takes in eager. RunError says in one line what was tried last, where none was found.
 
-    `model` is an nn.Module or a function; `told` puts an exception into one line.
+    `model` is an nn.Module or a function; `one_line` puts an exception into one line.
     """
     search = _Search(model, work)
     failed: tuple[Guesses, Exception] | None = None
@@ -112,7 +112,7 @@ def synthesise(model: Any, work: Work, told: Callable[[BaseException], str]) -> 
         raise RunError("inputs could not be made up: the forward names no parameter; give them with --inputs")
     raise RunError(
         f"inputs could not be made up in {search.count} tries, give them with --inputs; the last, "
-        f"{search.label(failed[0])}: {told(failed[1])}"
+        f"{search.label(failed[0])}: {one_line(failed[1])}"
     )
 
 
@@ -188,7 +188,7 @@ class _Search:
         return replace(found, several=several)
 
     def label(self, guesses: Guesses) -> str:
-        return ", ".join(guess.told(name, self.dtype) for name, guess in guesses)
+        return ", ".join(guess.words(name, self.dtype) for name, guess in guesses)
 
     def call_of(self, guesses: Guesses) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments: by position as far as the signature is followed, by name from there on."""
@@ -529,12 +529,12 @@ def _repairs(guess: Guess, text: str, seen: Try, fed: bool) -> Iterator[Guess]:
 def _ranks(guess: Guess, text: str) -> Iterator[Guess]:
     """The guess with as many dimensions as the complaint asks for; the most where it leaves a choice."""
     have = len(guess.shape)
-    asked = [int(match[1]) for match in UNPACK.finditer(text)]
-    asked += sorted((int(number) for number in RANK.findall(text)), reverse=True)
+    wanted = [int(match[1]) for match in UNPACK.finditer(text)]
+    wanted += sorted((int(number) for number in RANK.findall(text)), reverse=True)
     if any(int(match[1]) == have for match in OUT_OF_RANGE.finditer(text)) or "index out of range" in text:
-        asked.append(have + 1)
+        wanted.append(have + 1)
     last = guess.shape[-1] if guess.shape else LENGTH
-    for rank in dict.fromkeys(asked):
+    for rank in dict.fromkeys(wanted):
         if rank == have or not 0 < rank < 6:
             continue
         shapes = {

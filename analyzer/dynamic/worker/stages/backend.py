@@ -1,7 +1,7 @@
 """The target under Inductor, on its device: does it compile, how long does that take, what comes of it.
 
 Every compilation here has a cache folder of its own, new for each run: `cold` is cold, and the user's cache is left
-as it is. Inductor is loaded only where this is asked for.
+as it is. Inductor is loaded only if this is asked for.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def missing_toolchain(device: str, context: Context) -> str | None:
     kind = torch.device(device).type
     if kind == "cpu" and inductor.cpp_compiler() is None:
         named = os.environ.get("CXX")
-        asked = f"CXX={named}" if named else "CXX is not set, and there is no default one"
-        return f"Inductor needs a C++ compiler for the CPU and none was found ({asked})"
+        setting = f"CXX={named}" if named else "CXX is not set, and there is no default one"
+        return f"Inductor needs a C++ compiler for the CPU and none was found ({setting})"
     if kind in ("cuda", "xpu") and not inductor.has_triton_package():
         return f"Inductor needs Triton for {kind}, and it is not installed"
     context.journal.write("backend: the toolchain")

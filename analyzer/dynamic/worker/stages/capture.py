@@ -73,9 +73,11 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
         counting = (
             [backend.count(), custom_ops.watching(context.custom_ops, case)] if name == CALLS[-1] else []
         )
+        # From the cold call on: a graph is replaced when it is made.
+        watchers = [backend.adopting(), *counting]
         splitting = distributed.splitting(found.splits, case.name, context.work)
         try:
-            result = call(context, compiled, case, recording(record, every_guard=True), splitting, *counting)
+            result = call(context, compiled, case, recording(record, every_guard=True), splitting, *watchers)
         except Exception as error:
             raise RunError(compile_error(error, context, name)) from error
         finally:
@@ -88,7 +90,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
             backend.owners = narrate.owners(record, context.names)
     if distributed.agreed(backend.counts.total.seconds_in_all, context.work) < QUICK:
         with contextlib.suppress(Exception):  # it ran three times before: without it, the times stand
-            call(context, compiled, case, backend.time_again())
+            call(context, compiled, case, backend.adopting(), backend.time_again())
     graphs = narrate.graphs(cold, context.names, context.work.options.mode, case.name, backend.owned)
     journal.add(
         break_sites=with_cost(journal.observation.break_sites, case.name, backend.counts),

@@ -59,12 +59,12 @@ def _check(seen: Seen, name: str) -> OpCheck:
     assert seen.call is not None
     args, kwargs = pytree.tree_map_only(torch.Tensor, copied, (seen.call.args, seen.call.kwargs))
     try:
-        said = torch.library.opcheck(seen.operator, args, kwargs, test_utils=name, raise_exception=False)[
+        verdict = torch.library.opcheck(seen.operator, args, kwargs, test_utils=name, raise_exception=False)[
             name
         ]
     except Exception as error:
         return OpCheck(name, "not_run", f"opcheck itself failed: {_first_line(error)}")
-    return OpCheck(name, "pass") if said == "SUCCESS" else OpCheck(name, "fail", _first_line(said))
+    return OpCheck(name, "pass") if verdict == "SUCCESS" else OpCheck(name, "fail", _first_line(verdict))
 
 
 def _first_line(error: Any) -> str:

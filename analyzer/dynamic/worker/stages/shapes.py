@@ -52,7 +52,7 @@ SETTINGS: tuple[tuple[ShapeSetting, Mapping[str, bool]], ...] = (
 STEPS = (1, 2, 3)
 """What is added to the given size; where the model takes none of it, this many times the size is added."""
 MANY_AXES = 6
-"""More groups of dimensions than this are left out, and told."""
+"""More groups of dimensions than this are left out, and the study says so."""
 CASES = "cases"
 SPECIALISED = re.compile(r"You marked .+? as dynamic but your code specialized it to be a constant \(\d+\)")
 
@@ -85,7 +85,7 @@ class DeviceLostError(Exception):
 
 @dataclass
 class Study:
-    """What the study adds up to; `note` writes it, with what is still to come told as cut."""
+    """What the study adds up to; `note` writes it, with what is still to come named as cut."""
 
     context: Context
     names: Sequence[str] = ()
@@ -257,19 +257,19 @@ class _Eager:
             return reason
         return None
 
-    def _settle(self, lost: str) -> None:
+    def _settle(self, message: str) -> None:
         """Wait for the device, which tells of an index out of range only then. Raises DeviceLostError."""
         if self.context.work.options.device.startswith("cuda"):
             try:
                 torch.cuda.synchronize()
             except Exception as error:
-                raise DeviceLostError(lost) from error
+                raise DeviceLostError(message) from error
 
     def _call(self, case: Case) -> None:
         with torch.compiler.set_stance("force_eager"):
             call(self.context, self.model, case)
         if self.context.work.options.device.startswith("cuda"):
-            torch.cuda.synchronize()  # an index out of range is told only then
+            torch.cuda.synchronize()  # an index out of range shows only then
 
 
 def _further(study: Study, case: Case, axis: Axis) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """A training step, part by part: forward and backward graphs, the optimiser, the whole step.
 
-Every part is told by itself and none fails the run: what cannot be done is `not_run` with its reason. Breaks that are
+Every part is reported by itself and none fails the run: what cannot be done is `not_run` with its reason. Breaks that are
 met here are kept apart from the record of the model's own. Loss and gradients are part of the stage `parity`.
 """
 
@@ -181,16 +181,16 @@ def _graphs(context: Context, log: TrainingLog) -> None:
     if total:
         log.add(backward=Coverage(total, captured, captured / total))
         detail += f", {captured} of {total} operations of a backward in them"
-    told_of = "; ".join(
+    details = "; ".join(
         [detail, *(f"AOTAutograd's gradients differ: {why}" for why in wrong), *dict.fromkeys(notes)]
     )
-    log.set("backward", "fail" if wrong else "pass", told_of)
+    log.set("backward", "fail" if wrong else "pass", details)
     for why in wrong:
         context.journal.warn(f"training: compiled by AOTAutograd, the gradients differ from eager: {why}")
 
 
 def _at(site: BreakSite) -> str:
-    """Where and why; a break inside torch is told by the user's function under compilation."""
+    """Where and why; a break inside torch is named by the user's function under compilation."""
     own = site.frames[0] if site.origin == "third_party" and site.frames else site
     return f"{own.symbol} ({own.path}:{own.line}): {site.reason}"
 

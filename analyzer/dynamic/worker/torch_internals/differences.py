@@ -56,7 +56,7 @@ DIFFERENCES = (
         "torch._C._dynamo.eval_frame",
         "_debug_get_cache_entry_list",
         "",
-        "of a recompilation the guards that Dynamo logs are told, and no others",
+        "of a recompilation the guards that Dynamo logs are known, and no others",
     ),
     Difference(
         "fake_kernel_check",

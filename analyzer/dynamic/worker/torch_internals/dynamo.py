@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import os
 import types
@@ -145,14 +146,16 @@ def decided(value: Any) -> Decided | None:
         value = value.__func__
     if isinstance(value, type) or not callable(value):
         return None
-    held = getattr(value, "__dict__", {})
-    inside = held.get("_torchdynamo_orig_callable")
+    attributes = getattr(value, "__dict__", {})
+    inside = attributes.get("_torchdynamo_orig_callable")
     if inside is None:
         return None
     code = getattr(inspect.unwrap(inside), "__code__", None)
     if code is None:
         code = getattr(getattr(inside, "forward", None), "__code__", None)
-    kind: Literal["compiled", "disabled"] = "disabled" if held.get("_torchdynamo_disable") else "compiled"
+    kind: Literal["compiled", "disabled"] = (
+        "disabled" if attributes.get("_torchdynamo_disable") else "compiled"
+    )
     return None if code is None else Decided(kind, code)
 
 
@@ -167,7 +170,7 @@ def aot_backend(
 ) -> Callable[..., Any]:
     """A backend that has AOTAutograd split each graph; each compiler is given a graph and its example inputs.
 
-    Raises ImportError where torch has it elsewhere. Loading it takes most of a second: only where it is asked for.
+    Raises ImportError where torch has it elsewhere. Loading it takes most of a second: only if it is asked for.
     """
     from torch._dynamo.backends.common import aot_autograd
 
@@ -185,6 +188,30 @@ def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
     from torch._functorch.aot_autograd import make_boxed_func
 
     return make_boxed_func(function)  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def replacing_graphs(
+    replace: Callable[[torch.fx.GraphModule, Callable[[], Callable[..., Any]]], Callable[..., Any]],
+) -> Iterator[None]:
+    """Every graph that a `torch.compile` makes meanwhile, the author's inner ones too, is called through `replace`.
+
+    `replace(graph, make)`: `make()` has the backend compile the graph; `graph` is a copy that no backend has changed.
+    Every backend is called by `OutputGraph.call_user_compiler`.
+    """
+    from torch._dynamo.output_graph import OutputGraph
+
+    call_user_compiler = OutputGraph.call_user_compiler
+
+    def watched(self: Any, graph: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        untouched = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+        return replace(untouched, lambda: call_user_compiler(self, graph, *args, **kwargs))
+
+    OutputGraph.call_user_compiler = watched
+    try:
+        yield
+    finally:
+        OutputGraph.call_user_compiler = call_user_compiler
 
 
 def mark_dynamic(tensor: torch.Tensor, dimension: int) -> None:

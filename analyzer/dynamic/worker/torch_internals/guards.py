@@ -31,17 +31,17 @@ def every_guard_of(frame: Any, reasons: tuple[str, ...]) -> tuple[str, ...]:
     with contextlib.suppress(Exception):
         entries = torch._C._dynamo.eval_frame._debug_get_cache_entry_list(frame.f_code)
         managers = {str(entry.compile_id): entry.guard_manager for entry in entries}
-        told: dict[str, str] = {}
+        by_text: dict[str, str] = {}
         for reason in reasons:
             name, _, first = reason.partition(": ")
-            told.setdefault(_spelled(reason), reason)
+            by_text.setdefault(_spelled(reason), reason)
             for text in _failing(managers[name], frame.f_locals) if name in managers else ():
                 other = f"{name}: {text}"
                 # Of two that say the same, the one that names its source line.
                 named = "\n" not in first and _spelled(other) == _spelled(reason)
-                if named or _spelled(other) not in told:
-                    told[_spelled(other)] = other
-        return tuple(told.values())
+                if named or _spelled(other) not in by_text:
+                    by_text[_spelled(other)] = other
+        return tuple(by_text.values())
     return reasons
 
 

@@ -24,7 +24,7 @@ class InductorRecord:
     kernels: int = 0
     extern_calls: int = 0
     fallbacks: Counter[str] = field(default_factory=Counter)
-    """Operators for which Inductor has no code of its own; not told of a graph that came from the cache."""
+    """Operators for which Inductor has no code of its own; unknown for a graph that came from the cache."""
     cache_hits: int = 0
     cache_misses: int = 0
     cudagraphs: int = 0
@@ -105,8 +105,8 @@ def inductor_recording(record: InductorRecord) -> Iterator[None]:
             for field_name, name in COUNTED.items():
                 setattr(record, field_name, getattr(record, field_name) + counters[name] - before[name])
             rows = dynamo_utils.get_compilation_metrics()
-            told = (getattr(row, "cudagraph_skip_reason", None) for row in rows)
-            record.skips += [reason for reason in told if reason and reason not in record.skips]
+            reasons = (getattr(row, "cudagraph_skip_reason", None) for row in rows)
+            record.skips += [reason for reason in reasons if reason and reason not in record.skips]
 
 
 @contextlib.contextmanager
