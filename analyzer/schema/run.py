@@ -495,10 +495,14 @@ class Observation:
     backend: tuple[Backend, ...] = ()
     custom_ops: tuple[CustomOp, ...] = ()
     inputs_from: InputsSource | None = None
+<<<<<<< HEAD
     """The same as `convention`, as a word; None where nothing gave inputs."""
     parity: Mapping[str, Any] | None = None
     """Filled in by no tcready so far, as is `bench`."""
     bench: Mapping[str, Any] | None = None
+=======
+    """What gave the inputs; None in files of an older tcready."""
+>>>>>>> worker
     schema_version: int = SCHEMA_VERSION
 
     @property
