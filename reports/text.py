@@ -447,7 +447,8 @@ class _Printer:
             case = f" in {', '.join(item.cases)}" if item.cases else ""
             known = f"{first.gb_id} " if first.gb_id else ""
             place = f"{first.path}:{first.line} {first.symbol}"
-            eager = f"; all of {', '.join(frame.symbol for frame in item.skipped)} runs eagerly"
+            names = [frame.symbol for frame in item.skipped]
+            eager = f"; all of {', '.join(names)} run{'s' if len(names) == 1 else ''} eagerly"
             self.row(
                 "",
                 f"{place} x{item.hits}{case}: {known}{kind_of(first.reason)}"
