@@ -70,7 +70,8 @@ class Model(nn.Module):
         except RuntimeError:  # BAD
             y = y + 1
         return y * 3
-"""
+""",
+            raises="matmul.*FakeTensor",
         ),
         Sample(
             """
@@ -81,7 +82,8 @@ class Model(nn.Module):
         except (ValueError, RuntimeError):  # BAD
             y = x
         return y * 3
-"""
+""",
+            raises="method cat .*FakeTensor",
         ),
     ),
     good=(

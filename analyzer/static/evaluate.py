@@ -17,6 +17,7 @@ from tcready.static.objects import Heap, Mro, linearise
 from tcready.static.scope import Frame, narrowing_key
 from tcready.static.text import MAX_LENGTH
 from tcready.static.values import (
+    DATA,
     NONE,
     TAINTED,
     UNKNOWN,
@@ -797,7 +798,9 @@ class Evaluator:
         tensor = tensor_of(value)
         if tensor:
             return Tensor(tensor.dtype, tensor.sure)
-        return value if isinstance(value, (Plain, Unknown)) else UNKNOWN
+        if isinstance(value, Plain):
+            return Plain(value.kind, K.computed(value.origin))
+        return value if isinstance(value, Unknown) else UNKNOWN
 
     def _boolop(self, node: ast.BoolOp, frame: Frame) -> Value:
         kind = "and" if isinstance(node.op, ast.And) else "or"
@@ -846,9 +849,8 @@ class Evaluator:
 
     def _tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         if not isinstance(value, Const):
-            data = ("tensor", "random", "shape")
             set_up = not any(
-                isinstance(v, Tensor) or (isinstance(v, Plain) and v.origin in data) for v in options(value)
+                isinstance(v, Tensor) or (isinstance(v, Plain) and v.origin in DATA) for v in options(value)
             )
             frame.config_tested = set_up if frame.config_tested is None else frame.config_tested and set_up
         if not isinstance(value, Const):
@@ -1055,7 +1057,7 @@ class Evaluator:
             return K.ARRAY  # even of known numbers: a comparison gives an array of one
         if any(isinstance(v, Unknown) for v in values):
             return TAINTED if any(v == TAINTED for v in values) else UNKNOWN
-        for origin in ("tensor", "random", "shape"):
+        for origin in DATA:
             if any(isinstance(v, Plain) and v.origin == origin for v in values):
                 return Plain("bool", origin)
         return Plain("bool")

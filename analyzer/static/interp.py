@@ -20,6 +20,7 @@ from tcready.static.index import ClassInfo, FunctionInfo, Program, imports_of
 from tcready.static.registries import modules_for
 from tcready.static.scope import Env, Frame, join_envs
 from tcready.static.values import (
+    DATA,
     MAX_OPTIONS,
     NONE,
     TAINTED,
@@ -903,9 +904,9 @@ class Interpreter(Evaluator):
         if name == "range":
             if any(tensor_of(a) for a in args):
                 return Sequence("iterator", None, Plain("int", "tensor"))
-            for origin in ("tensor", "random", "shape"):
+            for origin in DATA:
                 if any(isinstance(v, Plain) and v.origin == origin for a in args for v in options(a)):
-                    return Sequence("iterator", None, Plain("int", origin))
+                    return Sequence("iterator", None, Plain("int", K.computed(origin)))
             if (
                 len(args) == 1
                 and isinstance(first, Const)
@@ -1854,7 +1855,7 @@ def _number(name: str, value: Value, answer: bool | None) -> Value:
             return Plain(kind)
     for option in options(value):
         if isinstance(option, Plain):
-            return Plain(kind, option.origin)
+            return Plain(kind, K.computed(option.origin))
     return Plain(kind)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from tcready.static.values import (
+    DATA,
     NONE,
     TAINTED,
     UNKNOWN,
@@ -248,6 +249,15 @@ FOLDING = frozenset(
 )
 
 
+CAPTURED_DRAWS = frozenset({"random.randint", "random.uniform", "random.randrange"})
+"""Dynamo draws these anew at each call of the compiled code: the number may be compared, and no branch can ask it."""
+
+
+def computed(origin: Origin) -> Origin:
+    """The origin of a number made of another: what is made of a captured draw is worked out behind a break."""
+    return "random" if origin == "drawn" else origin
+
+
 def binary(op: str, left: Value, right: Value) -> Value:
     """`left op right` for values of which at least one may be a tensor or number; op is ast's class name."""
     lt, rt = tensor_of(left), tensor_of(right)
@@ -277,9 +287,9 @@ def binary(op: str, left: Value, right: Value) -> Value:
         return TAINTED if tainted else UNKNOWN
     origins = [v.origin for side in (left, right) for v in options(side) if isinstance(v, Plain)]
     kinds_ = {v.kind for side in (left, right) for v in options(side) if isinstance(v, Plain)}
-    for origin in ("tensor", "random", "shape"):
+    for origin in DATA:
         if origin in origins:
-            return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None, origin)
+            return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None, computed(origin))
     return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None)
 
 
@@ -326,7 +336,7 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
             "int" if name in ("math.ceil", "math.floor", "math.trunc", "math.isqrt") else None, _origin(args)
         )
     if root == "random":
-        return Plain(None, "random")
+        return Plain(None, "drawn" if name in CAPTURED_DRAWS else "random")
     if name.startswith(("os.", "time.", "sys.", "platform.", "re.", "json.", "inspect.", "logging.")):
         if name == "logging.getLogger":
             return ExternalInstance("logging.Logger")
@@ -399,12 +409,11 @@ def _is_number(value: Value) -> bool:
 
 
 def _origin(args: tuple[Value, ...]) -> Origin:
-    origins: tuple[Origin, ...] = ("tensor", "random", "shape")
-    for origin in origins:
+    for origin in DATA:
         if origin == "tensor" and any(tensor_of(a) or number_from_tensor(a) for a in args):
             return "tensor"
         if any(isinstance(v, Plain) and v.origin == origin for a in args for v in options(a)):
-            return origin
+            return computed(origin)
     return "config"
 
 

@@ -46,6 +46,8 @@ class Sample:
     again: str | None = None
     setup: str = ""
     """Statements run before the model is built, after the prelude (a file to write, an op to register)."""
+    raises: str = ""
+    """What Dynamo's error says, as a regular expression, if the compiled model raises one and eager code does not."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 DType = Literal["bool", "int", "float"]
 Kind = Literal["list", "tuple", "set", "iterator"]
-Origin = Literal["tensor", "shape", "config", "random", "call"]
+Origin = Literal["tensor", "shape", "config", "drawn", "random", "call"]
+DATA: tuple[Origin, ...] = ("tensor", "drawn", "random", "shape")
+"""Origins that the author's configuration does not decide; of a number made of several the first is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,9 @@ class Plain:
     """A Python value that is no tensor: `kind` is its type's name if known, `origin` where it came from.
 
     `tensor`: a number read from a tensor (`.item()`); `shape`: from sizes; `config`: from arguments of
-    `__init__`, configuration or module state; `random`: from Python's or numpy's generator; `call`: from how the
-    function is called (whether an argument is None, of which class it is).
+    `__init__`, configuration or module state; `random`: from Python's or numpy's generator; `drawn`: the same, by a
+    call that Dynamo captures, so that the number stands for any; `call`: from how the function is called (whether an
+    argument is None, of which class it is).
     """
 
     kind: str | None = None

@@ -476,7 +476,9 @@ def test_a_break_nobody_predicted_is_told_by_mode_where_both_were_run() -> None:
     assert (each.modes, [entry.mode for entry in each.targets]) == ((), ["infer", "train"])
     assert not any("mode only" in line.text for line in each.evidence)
     failed = found(observed("infer", capture="fail"), observed("train", SITE))
-    assert not any("mode only" in line.text for line in failed.evidence), "the other run did not come to the line"
+    assert not any("mode only" in line.text for line in failed.evidence), (
+        "the other run did not come to the line"
+    )
 
 
 def test_what_a_model_says_reaches_the_page_escaped(folder: Path) -> None:
