@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.dynamo
+
 NET = """\
 import torch
 import thirdlib

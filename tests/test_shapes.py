@@ -227,8 +227,10 @@ def _predicted(folder: Path) -> BreakEffect:
 def test_the_prediction_is_what_dynamo_does(name: str, tmp_path: Path) -> None:
     import dynamo_runs
     import torch
-    from tcready.dynamic.worker import narrate, private
+    from tcready.dynamic.worker import narrate
     from tcready.dynamic.worker.frames import RESUME, Names
+    from tcready.dynamic.worker.torch_internals import dynamo
+    from tcready.dynamic.worker.torch_internals.recording import Record, recording
 
     sample = SAMPLES[name]
     body = textwrap.indent(sample.body, " " * 8)
@@ -244,10 +246,10 @@ def test_the_prediction_is_what_dynamo_does(name: str, tmp_path: Path) -> None:
     assert {frame.because for frame in lost} == ({sample.because} if lost else set())
     assert (shape.levels, shape.chains) == (sample.levels, sample.chains)
 
-    private.reset()
-    record = private.Record()
+    dynamo.reset()
+    record = Record()
     model = dynamo_runs.build(module)
-    with dynamo_runs.quiet(), torch.no_grad(), private.recording(record):
+    with dynamo_runs.quiet(), torch.no_grad(), recording(record):
         torch.compile(model, backend="eager")(*dynamo_runs.arguments(module, program.inputs))
     sites = narrate.break_sites(record, Names(str(tmp_path), ()), None)
     seen = _compiled(frame for site in sites for frame in site.frames if frame.path == "model.py")

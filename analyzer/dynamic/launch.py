@@ -26,6 +26,7 @@ from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.worker.convention import find_convention
 from tcready.dynamic.worker.request import (
     DROPPED_PREFIXES,
+    LEFT,
     State,
     Work,
     read_state,
@@ -33,7 +34,8 @@ from tcready.dynamic.worker.request import (
     write_json,
 )
 from tcready.options import RunOptions
-from tcready.schema import STAGES, Observation, Stage, StageName, display_path
+from tcready.schema import STAGES, Observation, Stage, StageName, StageReason, display_path
+from tcready.target import Target
 
 POLL = 0.1
 """Seconds between two looks at the worker."""
@@ -61,9 +63,10 @@ except OSError as error:
 """
 """Becomes the command that follows, to be killed when its parent dies (PR_SET_PDEATHSIG, which execve keeps)."""
 FAULT_LINE = re.compile(r'^\s*File "(.+)", line (\d+) in ', re.MULTILINE)
-EARLIER = "an earlier stage failed"
 OF_A_CASE: tuple[StageName, ...] = ("eager", "capture", "backend", "parity")
 """Stages that call the model: one case's failure says nothing of the others. `fullgraph` fails for good reason."""
+OF_COMPILING: tuple[StageReason, ...] = ("compile_error", "mismatch")
+"""Reasons that say something of compiling: of several for one stage such a one stands."""
 
 
 @dataclass(frozen=True)
@@ -81,39 +84,61 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class Ending:
-    """How the worker ended: its exit code (negative: the signal), or the limit it ran into."""
+    """How the worker ended."""
 
-    code: int | None
-    limit: str | None
-    tail: str
+    detail: str
+    """In one line: what to say of a stage that it left unfinished."""
+    reason: StageReason
+    """The same as a word."""
+    code: int | None = None
+    """The exit code; None where the launcher ended it, or could not start it."""
+    limit: bool = False
+    """Whether the launcher ended it."""
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RankFailure:
+    """The first stage that failed on another process than the observing one."""
+
+    detail: str
+    reason: StageReason | None
+    first: bool
+    """Whether that was before the observing one's last word."""
 
 
 def observe(request: RunRequest, progress: Callable[[str], None] = lambda _: None) -> Observation:
     """Run the target in a process of its own. Whatever the target does, the answer is an Observation.
 
     Where one of several named cases fails or ends the process, another process runs the others; the stage in which
-    it failed stays failed. `progress` is told in a few words what is under way. Raises OSError only where the
-    temporary folder cannot be written.
+    it failed stays failed. `progress` is given in a few words what is under way. Raises TcreadyError if the target's
+    text names nothing, and OSError if the temporary folder cannot be written.
     """
+    Target.parse(request.target)
     root = os.path.realpath(request.root)
     deadline = time.monotonic() + request.options.timeout
-    lost: dict[str, Stage] = {}
+    failed_cases: dict[str, Stage] = {}
     while True:
-        work = replace(_work(request, root), leave_out=tuple(lost))
-        left = request
-        if lost:
+        work = replace(_work(request, root), leave_out=tuple(failed_cases))
+        once = request
+        if failed_cases:
             options = replace(request.options, timeout=max(deadline - time.monotonic(), POLL))
-            left = replace(request, options=options)
-        seen, state = _once(left, work, progress)
+            once = replace(request, options=options)
+        seen, state = _once(once, work, progress)
         failed = next(
             (stage for stage in seen.stages if stage.state == "fail" and stage.stage in OF_A_CASE), None
         )
-        if failed is None or state is None or state.case is None or len(state.cases) < 2:
-            return _with_lost(seen, lost)
-        lost[state.case] = replace(failed, detail=f"case {state.case}: {failed.detail}")
+        case = _case_of(failed, state) if failed is not None and state is not None else None
+        if failed is None or state is None or case is None or len(state.cases) < 2:
+            return _with_failed_cases(seen, failed_cases)
+        failed_cases[case] = replace(failed, detail=f"case {case}: {failed.detail}")
         if deadline - time.monotonic() <= 0:
-            return _with_lost(seen, lost)
+            return _with_failed_cases(seen, failed_cases)
+
+
+def _case_of(failed: Stage, state: State) -> str | None:
+    """The named case in which that stage failed, or in which the process ended."""
+    return state.case if failed.stage == state.doing else dict(state.failed_cases).get(failed.stage)
 
 
 def _once(
@@ -128,17 +153,20 @@ def _once(
         state = _state(room)
         other = _first_failure(room)
         faults = room / "faults.txt"
-        where = _fault_place(faults.read_text("utf-8", "replace"), work.root) if faults.exists() else None
-    return _observation(request, state, ending, where, other), state
+        place = _fault_place(faults.read_text("utf-8", "replace"), work.root) if faults.exists() else None
+    return _observation(request, state, ending, place, other), state
 
 
-def _with_lost(seen: Observation, lost: Mapping[str, Stage]) -> Observation:
-    """What the other cases showed, with the stage failed in which each lost one ended."""
+def _with_failed_cases(seen: Observation, failed_cases: Mapping[str, Stage]) -> Observation:
+    """What the other cases showed, with the stage failed in which each of these ended."""
     stages = {stage.stage: stage for stage in seen.stages}
-    for stage in lost.values():
+    for stage in failed_cases.values():
         known = stages[stage.stage]
-        also = f"; {known.detail}" if known.state == "fail" and known.detail not in stage.detail else ""
-        stages[stage.stage] = replace(stage, detail=stage.detail + also)
+        detail, reason = stage.detail, stage.reason
+        if known.state == "fail":
+            detail += f"; {known.detail}" if known.detail not in stage.detail else ""
+            reason = known.reason if known.reason in OF_COMPILING else reason
+        stages[stage.stage] = replace(stage, detail=detail, reason=reason)
     return replace(seen, stages=tuple(stages.values()))
 
 
@@ -181,21 +209,22 @@ def _run(request: RunRequest, root: str, room: Path, progress: Callable[[str], N
             start_new_session=True,
         )
     except OSError as error:
-        return Ending(None, f"{command[0]} cannot be started: {error.strerror or error}", "")
+        return Ending(f"{command[0]} cannot be started: {error.strerror or error}", "error", limit=True)
     assert process.stdout is not None
     tail = bytearray()
     drain = threading.Thread(target=_drain, args=(process.stdout, tail), daemon=True)
     drain.start()
-    limit: str | None = None
-    warnings: tuple[str, ...] = ()
     try:
-        limit, warnings = _watch(process, request, room, mark, progress)
+        ending = _watch(process, request, room, mark, progress)
     finally:
         _kill(process, mark)
         process.wait()
         drain.join(GRACE)
         process.stdout.close() if not drain.is_alive() else None
-    return Ending(process.returncode, limit, bytes(tail).decode("utf-8", "replace"), warnings)
+    if ending.limit:
+        return ending
+    detail, reason = _by_itself(process.returncode, bytes(tail).decode("utf-8", "replace"))
+    return replace(ending, detail=detail, reason=reason)
 
 
 def _command(request: RunRequest, room: Path) -> list[str]:
@@ -230,42 +259,42 @@ def _watch(
     room: Path,
     mark: str,
     progress: Callable[[str], None],
-) -> tuple[str | None, tuple[str, ...]]:
-    """Wait for the end or a limit; the limit that was hit in words, and warnings."""
-    deadline = time.monotonic() + request.options.timeout
-    told = ""
+) -> Ending:
+    """Wait for the end or a limit."""
+    options = request.options
+    deadline = time.monotonic() + options.timeout
+    note = ""
     case: str | None = None
     since = time.monotonic()
-    watches_memory = request.options.memory_gb is not None and Path("/proc/self/statm").exists()
+    watches_memory = options.memory_gb is not None and Path("/proc/self/statm").exists()
     warnings: tuple[str, ...] = ()
-    if request.options.memory_gb is not None and not watches_memory:
+    if options.memory_gb is not None and not watches_memory:
         warnings = ("the memory limit is not watched: this system has no /proc",)
+
+    def ended(detail: str, reason: StageReason) -> Ending:
+        _ask_where(process, request, mark)
+        return Ending(detail, reason, limit=True, warnings=warnings)
+
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(POLL)
-            return None, warnings
+            return Ending("", "exit", process.returncode, warnings=warnings)
         state = _state(room)
-        if state is not None and state.note and state.note != told:
-            told = state.note
-            progress(told)
+        if state is not None and state.note and state.note != note:
+            note = state.note
+            progress(note)
         if state is not None and state.case != case:
             case, since = state.case, time.monotonic()
         if time.monotonic() >= deadline:
-            _ask_where(process, request, mark)
-            return f"no answer within {request.options.timeout:g} s", warnings
-        share = (
-            request.options.timeout / max(len(state.cases), 1)
-            if state is not None
-            else request.options.timeout
-        )
+            return ended(f"no answer within {options.timeout:g} s", "timeout")
+        share = options.timeout / max(len(state.cases), 1) if state is not None else options.timeout
         if case is not None and time.monotonic() - since >= share:
-            _ask_where(process, request, mark)
-            return f"no answer within {share:g} s, its share of {request.options.timeout:g} s", warnings
-        if watches_memory and request.options.memory_gb is not None:
+            return ended(f"no answer within {share:g} s, its share of {options.timeout:g} s", "timeout")
+        if watches_memory and options.memory_gb is not None:
             used = resident_bytes(mark, process.pid) / 1e9
-            if used > request.options.memory_gb:
-                _ask_where(process, request, mark)
-                return f"memory: {used:.2f} GB resident, {request.options.memory_gb:g} GB allowed", warnings
+            if used > options.memory_gb:
+                words = f"memory: {used:.2f} GB resident, {options.memory_gb:g} GB allowed"
+                return ended(words, "memory")
 
 
 def _ask_where(process: subprocess.Popen[bytes], request: RunRequest, mark: str) -> None:
@@ -322,24 +351,25 @@ def _state(room: Path) -> State | None:
     return None
 
 
-def _first_failure(room: Path) -> tuple[str, bool]:
-    """Why another process than the observing one failed first, and whether that was before its last word.
+def _first_failure(room: Path) -> RankFailure | None:
+    """Why another process than the observing one failed first; None where none says so.
 
-    Empty where none says so. A rank that ends takes the others with it in their next collective.
+    A rank that ends takes the others with it in their next collective.
     """
-    found = []
+    found: list[tuple[int, str, StageReason | None]] = []
     for path in room.glob("state.json.rank*[0-9]"):
         with contextlib.suppress(OSError, json.JSONDecodeError):
             state = read_state(str(path))
             failed = [stage for stage in state.observation.stages if stage.state == "fail"] if state else []
             rank = path.suffix.removeprefix(".rank")
-            found += [(path.stat().st_mtime_ns, f"on rank {rank}: {stage.detail}") for stage in failed]
+            when = path.stat().st_mtime_ns
+            found += [(when, f"on rank {rank}: {stage.detail}", stage.reason) for stage in failed]
     if not found:
-        return "", False
-    when, told = min(found)
+        return None
+    when, detail, reason = min(found, key=lambda item: item[:2])
     with contextlib.suppress(OSError):
-        return told, when < (room / "state.json").stat().st_mtime_ns
-    return told, False
+        return RankFailure(detail, reason, when < (room / "state.json").stat().st_mtime_ns)
+    return RankFailure(detail, reason, False)
 
 
 def _fault_place(faults: str, root: str) -> str | None:
@@ -354,59 +384,68 @@ def _fault_place(faults: str, root: str) -> str | None:
 
 
 def _observation(
-    request: RunRequest, state: State | None, ending: Ending, where: str | None, other: tuple[str, bool]
+    request: RunRequest, state: State | None, ending: Ending, place: str | None, other: RankFailure | None
 ) -> Observation:
     """What the worker left behind; a stage it was in, or never came to, fails with the reason for its end."""
     found = _blank(request) if state is None else state.observation
     found = replace(found, warnings=(*found.warnings, *ending.warnings))
-    done = {
-        stage.stage: stage for stage in found.stages if (stage.state, stage.detail) != ("not_run", EARLIER)
-    }
+    settled = state.settled if state is not None else ()
+    done = {stage.stage: stage for stage in found.stages if stage.stage in settled}
     doing = state.doing if state is not None else "parse"
     if doing is None:
-        ended_well = ending.limit is None and ending.code == 0
-        if ended_well:
+        if ending.code == 0:
             return found
         failed = next((stage for stage in done.values() if stage.state == "fail"), None)
         if (
             failed is not None and request.options.processes
         ):  # a rank that gives up ends with an error, to take the rest along
-            told = other[0] if other[1] and not other[0].endswith(failed.detail) else failed.detail
-            done[failed.stage] = replace(failed, detail=told)
-            return replace(found, stages=stages_after(done, EARLIER))
+            if other is not None and other.first and not other.detail.endswith(failed.detail):
+                failed = replace(failed, detail=other.detail, reason=other.reason)
+            done[failed.stage] = failed
+            return replace(found, stages=stages_after(done, *LEFT))
         doing = None if failed else next((name for name in STAGES if name not in done), None)
         if doing is None:
-            end = f"behind its last stage the run ended: {_reason(ending)}"
+            end = f"behind its last stage the run ended: {ending.detail}"
             return replace(found, warnings=(*found.warnings, end))
-    reason = other[0] if other[0] and ending.limit is None else _reason(ending)
-    if ending.limit is not None and state is not None:
-        reason += f", while in stage {doing}"
-    if where:
-        reason += f" (at {where})"
-    done[doing] = Stage(doing, "fail", reason)
-    return replace(found, stages=stages_after(done, EARLIER))
+    detail: str = ending.detail
+    reason: StageReason | None = ending.reason
+    if other is not None and not ending.limit:
+        detail, reason = other.detail, other.reason
+    if ending.limit and state is not None:
+        detail += f", while in stage {doing}"
+    if place:
+        detail += f" (at {place})"
+    done[doing] = Stage(doing, "fail", detail, reason=reason)
+    return replace(found, stages=stages_after(done, *LEFT))
 
 
-def _reason(ending: Ending) -> str:
-    """Why the worker left its stage unfinished, in one line."""
-    if ending.limit is not None:
-        return ending.limit
-    if ending.code is not None and ending.code < 0:
+def _by_itself(code: int, output: str) -> tuple[str, StageReason]:
+    """How a worker ended that nobody ended, in one line and as a word."""
+    if code < 0:
         try:
-            name = signal.Signals(-ending.code).name
+            name = signal.Signals(-code).name
         except ValueError:
-            name = f"signal {-ending.code}"
-        return f"the process died by {name}"
-    lines = [line.strip() for line in ending.tail.splitlines() if line.strip()]
+            name = f"signal {-code}"
+        return f"the process died by {name}", "crash"
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     last = f": {lines[-1][:300]}" if lines else ""
-    return f"the process exited with code {ending.code}{last}"
+    return f"the process exited with code {code}{last}", "exit"
 
 
 def _blank(request: RunRequest) -> Observation:
     """What there is to say where the worker never wrote."""
-    path = Path(os.path.join(request.root, request.target.partition("::")[0]))
-    convention = (
-        None if request.options.inputs else find_convention(path, request.target.partition("::")[2] or None)
+    options = request.options
+    if options.inputs:
+        return Observation(
+            request.target, "--inputs", options.mode, stages_after({}, *LEFT), None, inputs_from="option"
+        )
+    target = Target.parse(request.target)
+    convention = find_convention(Path(os.path.join(request.root, target.place)), target.name)
+    return Observation(
+        request.target,
+        convention.label if convention else None,
+        options.mode,
+        stages_after({}, *LEFT),
+        None,
+        inputs_from="convention" if convention else None,
     )
-    label = "--inputs" if request.options.inputs else convention.label if convention else None
-    return Observation(request.target, label, request.options.mode, stages_after({}, EARLIER), None)

@@ -31,7 +31,7 @@ def observe_live(
     of arguments, a dict of keyword arguments, or the one argument.
 
     It runs here, not in a process of its own: what crashes or hangs takes this process along. Own is what is below
-    `root`, or below what `root` and the code of `value` have in common, and not installed; paths are told relative to
+    `root`, or below what `root` and the code of `value` have in common, and not installed; paths are shown relative to
     that. Where the class of `value` is installed, or of modules in a wrapper of torch, its package counts as own too,
     as do `own_packages`. `tolerance` is (relative, absolute).
 
@@ -40,7 +40,8 @@ def observe_live(
     if importlib.util.find_spec("torch") is None:
         raise TcreadyError(f"torch is not installed in {sys.executable}: nothing was compiled")
     from tcready.dynamic.worker import live
-    from tcready.dynamic.worker.target import Case, RunError, as_case
+    from tcready.dynamic.worker.case import Case, RunError
+    from tcready.dynamic.worker.loading import as_case
 
     try:
         cases = [
@@ -140,7 +141,7 @@ def _files_named(packages: Sequence[str]) -> Iterator[str]:
 
 
 def _roots(root: str, files: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """What paths are told relative to, and whose code is own, and further folders whose code is own.
+    """What paths are shown relative to, and whose code is own, and further folders whose code is own.
 
     The first is what `root` and the user's files have in common; where that says nothing (the file system's root, or
     what holds people's home folders) it stays `root`, and the folders of the files come second.

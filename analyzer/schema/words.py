@@ -36,10 +36,13 @@ StageReason = Literal[
     "earlier_stage",
     "compile_error",
     "mismatch",
+    "not_comparable",
+    "no_toolchain",
     "error",
 ]
 """Why a stage failed or did not run. `crash`: the process died by a signal; `exit`: it ended by itself; `mismatch`: the
-compiled outputs differ from eager; `error`: anything else that was raised."""
+compiled outputs differ from eager; `not_comparable`: eager differs from itself, or gives no tensor; `no_toolchain`: the
+backend lacks a compiler; `error`: anything else that was raised."""
 InputsSource = Literal["option", "project", "convention", "made_up", "object"]
 """What gave the inputs: `--inputs`, a table of pyproject.toml, the file itself, nobody (they were made up), or the caller
 in this process."""

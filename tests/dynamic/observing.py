@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tcready.dynamic import RunRequest, observe
+from tcready.merge import merge
 from tcready.options import RunOptions
-from tcready.schema import Observation
+from tcready.schema import Observation, Report, StaticResult, Tool
 
 
 def observe_target(
@@ -21,3 +22,8 @@ def observe_target(
 ) -> Observation:
     """`options` are the fields of RunOptions."""
     return observe(RunRequest(target, RunOptions(**options), str(root), own_packages), progress)
+
+
+def report_of(seen: Observation) -> Report:
+    """The report of a run alone: no source was read."""
+    return merge(StaticResult((), (), (), (), (), {}), (seen,), (), Tool("tcready", "0"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from observing import observe_target
-from tcready.dynamic.worker.backend import Outcome, difference
+from tcready.dynamic.worker.outcome import Outcome, difference
 from tcready.merge import merge
 from tcready.reports import html, text
 from tcready.schema import (
@@ -25,6 +25,8 @@ from tcready.schema import (
     as_json,
     from_json,
 )
+
+pytestmark = pytest.mark.dynamo
 
 MODEL = """\
 import os

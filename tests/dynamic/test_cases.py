@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from observing import observe_target
+from observing import observe_target, report_of
+from tcready import exit_code
 from tcready.schema import Observation, Stage
+
+pytestmark = pytest.mark.dynamo
 
 SOURCE = """\
 import os
@@ -40,15 +43,16 @@ def stage(seen: Observation, name: str) -> Stage:
 
 
 @pytest.mark.parametrize(
-    ("what", "why"),
+    ("what", "why", "reason"),
     [
-        ("os._exit(7)", "case bad: the process exited with code 7"),
-        ("import ctypes; ctypes.string_at(0)", "case bad: the process died by SIGSEGV"),
-        ("raise ValueError('no such thing')", "case bad: ValueError: no such thing (model.py:10)"),
+        ("os._exit(7)", "case bad: the process exited with code 7", "exit"),
+        ("import ctypes; ctypes.string_at(0)", "case bad: the process died by SIGSEGV", "crash"),
+        ("raise ValueError('no such thing')", "case bad: ValueError: no such thing (model.py:10)", "error"),
     ],
 )
-def test_a_case_that_ends_leaves_the_others(tmp_path: Path, what: str, why: str) -> None:
+def test_a_case_that_ends_leaves_the_others(tmp_path: Path, what: str, why: str, reason: str) -> None:
     seen = run(tmp_path, what)
+    assert stage(seen, "eager").reason == reason
     assert stage(seen, "eager").state == "fail"
     assert stage(seen, "eager").detail.startswith(why)
     assert stage(seen, "capture").state == "pass"
@@ -59,6 +63,39 @@ def test_a_case_that_ends_leaves_the_others(tmp_path: Path, what: str, why: str)
 def test_a_case_that_hangs_has_its_share_of_the_time(tmp_path: Path) -> None:
     seen = run(tmp_path, "__import__('time').sleep(999)", timeout=60.0)
     detail = stage(seen, "eager").detail
+    assert stage(seen, "eager").reason == "timeout"
     assert detail.startswith("case bad: no answer within 20 s, its share of 60 s")
     assert "model.py:10" in detail
     assert {site.case for site in seen.break_sites} == {"good", "other"}
+
+
+@pytest.mark.slow
+def test_a_case_that_hangs_while_it_is_compiled_says_nothing_of_compiling(tmp_path: Path) -> None:
+    seen = run(tmp_path, "torch.compiler.is_compiling() and __import__('time').sleep(999)", timeout=60.0)
+    assert stage(seen, "eager").state == "pass"
+    capture = stage(seen, "capture")
+    assert capture.detail.startswith("case bad: no answer within 20 s")
+    assert (capture.state, capture.reason) == ("fail", "timeout")
+    report = report_of(seen)
+    assert [target.verdict for target in report.targets] == ["unknown"]
+    assert exit_code(report) == 2
+
+
+def test_what_gave_the_inputs(tmp_path: Path) -> None:
+    assert run(tmp_path, "pass").inputs_from == "option"
+    found = observe_target("model.py::Model", root=tmp_path)
+    assert found.inputs_from == "convention"
+    (tmp_path / "bare.py").write_text("from torch import nn\n\n\nclass Net(nn.Identity):\n    pass\n")
+    bare = observe_target("bare.py::Net", root=tmp_path, synthesise=True)
+    assert bare.inputs_from == "made_up"
+    assert {item.stage: item.reason for item in bare.stages} == {
+        "parse": None,
+        "import": None,
+        "build": None,
+        "eager": None,
+        "capture": None,
+        "fullgraph": None,
+        "backend": "not_asked",
+        "parity": None,
+        "speed": "not_asked",
+    }

@@ -8,6 +8,8 @@ import pytest
 from observing import observe_target
 from tcready.schema import Observation
 
+pytestmark = pytest.mark.dynamo
+
 SOURCE = """
 import torch
 from torch import nn

@@ -11,6 +11,8 @@ import pytest
 from observing import observe_target
 from tcready.schema import STAGES, Observation, Stage
 
+pytestmark = pytest.mark.dynamo
+
 HEAD = "import torch\nfrom torch import nn\n\ndef get_inputs():\n    return [torch.ones(2)]\n\n"
 
 

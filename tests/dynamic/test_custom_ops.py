@@ -18,6 +18,8 @@ from tcready.merge import merge
 from tcready.reports import html, text
 from tcready.schema import CustomOp, Observation, Report, StaticResult, Tool, as_json, from_json
 
+pytestmark = pytest.mark.dynamo
+
 MODEL = """\
 import torch
 from torch import nn

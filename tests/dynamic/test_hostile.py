@@ -11,6 +11,8 @@ from observing import observe_target
 from tcready import check
 from tcready.schema import Observation, Stage
 
+pytestmark = pytest.mark.dynamo
+
 HEAD = """\
 import os
 import sys

@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from observing import observe_target
+from observing import observe_target, report_of
+from tcready import exit_code
 from tcready.api import check
 from tcready.reports.view import ddp_sentence
 from tcready.schema import Observation, TcreadyError, from_json
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="torchrun and its children are watched through /proc"
-)
+pytestmark = [
+    pytest.mark.dynamo,
+    pytest.mark.skipif(sys.platform != "linux", reason="torchrun and its children are watched through /proc"),
+]
 gloo = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 
 HEAD = """\
@@ -165,6 +167,22 @@ def test_a_hang_ends_every_process_and_says_where(tmp_path: Path) -> None:
     found = pids(tmp_path)
     assert len(found) == 2
     assert gone(found)
+
+
+@gloo
+@pytest.mark.slow
+def test_a_rank_that_hangs_while_it_compiles_says_nothing_of_compiling(tmp_path: Path) -> None:
+    body = (
+        "if torch.compiler.is_compiling() and int(os.environ['RANK']) == 1:\n            "
+        "__import__('time').sleep(999)\n        return self.net(x)"
+    )
+    seen = run(tmp_path, NET.replace("return self.net(x)", body), processes=2, timeout=45)
+    (failure,) = failures(seen)
+    assert failure.startswith("capture: no answer within 45 s")
+    assert [stage.reason for stage in seen.stages if stage.state == "fail"] == ["timeout"]
+    report = report_of(seen)
+    assert [target.verdict for target in report.targets] == ["unknown"]
+    assert exit_code(report) == 2
 
 
 @gloo

@@ -10,6 +10,8 @@ import pytest
 from observing import observe_target
 from tcready.schema import STAGES, Frame, Observation, Stage, as_json, from_json
 
+pytestmark = pytest.mark.dynamo
+
 Watch = Callable[..., Observation]
 
 MODELS = """\

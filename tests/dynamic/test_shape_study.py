@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 import torch
 from observing import observe_target
-from tcready.dynamic.worker.shapes import candidates, inputs_of, resized
-from tcready.dynamic.worker.target import Case
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.shape_axes import candidates, inputs_of, resized
 from tcready.merge import merge
 from tcready.reports import html, text
 from tcready.schema import (
@@ -26,6 +26,8 @@ from tcready.schema import (
     as_json,
     from_json,
 )
+
+pytestmark = pytest.mark.dynamo
 
 Watch = Callable[..., Observation]
 

@@ -9,9 +9,10 @@ import pytest
 import torch
 from tcready.api import check, exit_code
 from tcready.dynamic.worker import synthesis
+from tcready.dynamic.worker.case import RunError
+from tcready.dynamic.worker.loading import build
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.synthesis import TRIES, synthesise
-from tcready.dynamic.worker.target import RunError, build
 from tcready.options import RunOptions
 from torch import nn
 from torch.nn import functional

@@ -11,6 +11,8 @@ from observing import observe_target
 from tcready.dynamic import build_bundle, find_convention
 from tcready.schema import Observation
 
+pytestmark = pytest.mark.dynamo
+
 
 def failures(seen: Observation) -> list[str]:
     return [f"{stage.stage}: {stage.detail}" for stage in seen.stages if stage.state == "fail"]

@@ -13,6 +13,8 @@ from tcready.project import configured, inside, matching
 from tcready.reports.view import cases_sentence
 from tcready.schema import Observation, Report, TcreadyError
 
+pytestmark = pytest.mark.dynamo
+
 MODEL = """\
 import torch
 from torch import nn

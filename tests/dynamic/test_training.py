@@ -28,7 +28,11 @@ from tcready.schema import (
 
 torch = pytest.importorskip("torch")
 
-from tcready.dynamic.worker.training import STEP, NotTrainedError, Trained, agreement, loss_of  # noqa: E402
+from tcready.dynamic.worker.gradients import Trained, agreement  # noqa: E402
+from tcready.dynamic.worker.loss import NotTrainedError, loss_of  # noqa: E402
+from tcready.dynamic.worker.stages.training import STEP_FILE  # noqa: E402
+
+pytestmark = pytest.mark.dynamo
 
 MODELS = """\
 import os
@@ -311,7 +315,7 @@ def test_breaks_of_the_optimiser_and_the_whole_step_stand_apart_from_the_models_
     assert seen.break_sites == ()
     (own,) = training(seen).optimizer_sites
     assert own.path == "torch/optim/optimizer.py"
-    statements = [site.reason.split(":")[0] for site in training(seen).step_sites if site.path == STEP]
+    statements = [site.reason.split(":")[0] for site in training(seen).step_sites if site.path == STEP_FILE]
     assert statements == ["`optimizer.zero_grad()`", "`value.backward()`"]
     assert all(not site.path.endswith("training.py") for site in training(seen).step_sites)
     assert "1 graph" in part(seen, "optimizer").detail

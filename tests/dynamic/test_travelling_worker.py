@@ -12,6 +12,8 @@ from tcready.api import check, exit_code, write_worker
 from tcready.cli import main
 from tcready.schema import Observation, Report, TcreadyError, Tool, as_json, from_json
 
+pytestmark = pytest.mark.dynamo
+
 MODEL = """\
 import torch
 from torch import nn

@@ -67,7 +67,7 @@ def find_convention(path: Path, name: str | None) -> Convention | None:
 
 
 def find_target(path: Path) -> str | None:
-    """The name of the model that the file is about, inputs or none; None where that cannot be told."""
+    """The name of the model that the file is about, inputs or none; None where the file does not say."""
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):

@@ -11,8 +11,8 @@ import os
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import private
 from tcready.dynamic.worker.request import Work, with_device
+from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.schema import Ddp, DdpSplit
 from torch import distributed, nn
 
@@ -44,9 +44,9 @@ def agreed(seconds: float, work: Work) -> float:
     """The first rank's seconds: what follows from them would differ where each rank went by its own clock."""
     if not work.options.processes:
         return seconds
-    said = torch.tensor([seconds], device=work.options.device)
-    distributed.broadcast(said, 0)
-    return float(said.item())
+    first = torch.tensor([seconds], device=work.options.device)
+    distributed.broadcast(first, 0)
+    return float(first.item())
 
 
 def wrapped(model: Any, work: Work) -> Any:
@@ -70,11 +70,11 @@ def splitting(
     """Adds to `splits`, with the case, the bytes of each bucket of each graph that is compiled meanwhile."""
     if not work.options.processes:
         return contextlib.nullcontext()
-    return private.ddp_splits(lambda buckets: splits.append((case, buckets)))
+    return dynamo.ddp_splits(lambda buckets: splits.append((case, buckets)))
 
 
 def observed(model: Any, work: Work, splits: list[tuple[str | None, tuple[int, ...]]]) -> Ddp | None:
-    """What is told of the ranks; `splits` are the bytes of each bucket of each graph, by case."""
+    """What is reported of the ranks; `splits` are the bytes of each bucket of each graph, by case."""
     if not work.options.processes:
         return None
     reason = _unwrapped(model)
@@ -84,7 +84,7 @@ def observed(model: Any, work: Work, splits: list[tuple[str | None, tuple[int, .
         str(distributed.get_backend()),
         "target" if is_ddp else "no" if reason else "here",
         "" if is_ddp else reason,
-        private.optimize_ddp(),
+        dynamo.optimize_ddp(),
         tuple(DdpSplit(buckets, case) for case, buckets in splits),
     )
 

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from tcready.dynamic.worker.frames import Names, enclosing, is_user_file
-from tcready.dynamic.worker.private import decided
+from tcready.dynamic.worker.torch_internals.dynamo import compiled_in_place, decided
 from tcready.schema import Intent
 from torch import nn
 
@@ -38,7 +38,7 @@ def intents(model: Any, ran: set[tuple[str, int]], names: Names) -> tuple[Intent
             found[path, line] = Intent(path, line, symbol, kind, how or HOW[kind], modules)  # type: ignore[arg-type]
 
     for name, module in model.named_modules() if isinstance(model, nn.Module) else ():
-        if getattr(module, "_compiled_call_impl", None) is not None:
+        if compiled_in_place(module):
             add(module, "module.compile()", "compiled", name)
         for owner in (module, *type(module).__mro__):
             for value in list(vars(owner).values()):

@@ -8,16 +8,27 @@ from dataclasses import replace
 from typing import Any
 
 from tcready.dynamic.worker.frames import is_user_file
-from tcready.dynamic.worker.request import State, Work, stages_after, write_json
-from tcready.schema import Observation, Stage, StageName, StageState, display_path
+from tcready.dynamic.worker.request import LEFT, State, Work, stages_after, write_json
+from tcready.schema import (
+    InputsSource,
+    Observation,
+    Stage,
+    StageName,
+    StageReason,
+    StageState,
+    display_path,
+)
 
-EARLIER = "an earlier stage failed"
 NOT_ASKED = "not asked for"
 BUDGET_SPENT = "the budget was spent"
 
 
 class StageFailedError(Exception):
-    """The stage under way ended; the journal has it already."""
+    """The stage under way failed, and what requires it cannot run; the journal has it already."""
+
+
+class RunEndedError(Exception):
+    """Nothing more can be established here, and nothing failed; the journal says why."""
 
 
 class Journal:
@@ -26,7 +37,9 @@ class Journal:
     `state_path` None: it is written nowhere, and read by who made it.
     """
 
-    def __init__(self, work: Work, label: str | None, state_path: str | None) -> None:
+    def __init__(
+        self, work: Work, label: str | None, state_path: str | None, source: InputsSource | None = None
+    ) -> None:
         self.state_path = state_path
         self.done: dict[StageName, Stage] = {}
         self.doing: StageName | None = None
@@ -34,19 +47,33 @@ class Journal:
         self.note = ""
         self.case: str | None = None
         self.cases: tuple[str, ...] = ()
-        self.observation = Observation(work.target, label, work.options.mode, stages_after({}, EARLIER), None)
+        self.failed_cases: dict[StageName, str] = {}
+        self.rest: tuple[str, StageReason] = LEFT
+        """Why stages that never began did not run."""
+        self.observation = Observation(
+            work.target,
+            label,
+            work.options.mode,
+            stages_after({}, *self.rest),
+            None,
+            inputs_from=source,
+        )
 
     def begin(self, stage: StageName, note: str = "") -> None:
         self.doing, self.started = stage, time.perf_counter()
         self.write(note or stage)
 
-    def end(self, state: StageState, detail: str = "") -> None:
+    def end(self, state: StageState, detail: str = "", reason: StageReason | None = None) -> None:
+        """The stage under way ended; `reason` says as a word why it failed or did not run."""
         assert self.doing is not None
+        assert (state == "pass") == (reason is None), f"{self.doing} {state}: {reason}"
         seconds = None if state == "not_run" else round(time.perf_counter() - self.started, 4)
-        self.done[self.doing] = Stage(self.doing, state, detail, seconds)
+        stage = self.doing
+        self.done[stage] = Stage(stage, state, detail, seconds, reason)
         self.doing = None
-        if state != "fail":
-            self.case = None
+        if state == "fail" and self.case is not None:
+            self.failed_cases[stage] = self.case
+        self.case = None
         self.write("")
 
     def at(self, case: str | None) -> None:
@@ -55,8 +82,8 @@ class Journal:
             self.case = case
             self.write(self.note)
 
-    def skip(self, stage: StageName, detail: str) -> None:
-        self.done[stage] = Stage(stage, "not_run", detail)
+    def skip(self, stage: StageName, detail: str, reason: StageReason) -> None:
+        self.done[stage] = Stage(stage, "not_run", detail, reason=reason)
 
     def add(self, **facts: Any) -> None:
         self.observation = replace(self.observation, **facts)
@@ -64,16 +91,25 @@ class Journal:
     def warn(self, text: str) -> None:
         self.add(warnings=(*self.observation.warnings, text))
 
-    def close(self, detail: str = EARLIER) -> None:
-        """All is said: stages that never began are `not_run` for the reason `detail`."""
+    def close(self) -> None:
+        """All is said: stages that never began are `not_run` for the reason `rest`."""
         self.doing = None
-        self.write("", detail)
+        self.write("")
 
-    def write(self, note: str, detail: str = EARLIER) -> None:
+    def write(self, note: str) -> None:
         self.note = note
-        self.observation = replace(self.observation, stages=stages_after(self.done, detail))
+        self.observation = replace(self.observation, stages=stages_after(self.done, *self.rest))
         if self.state_path is not None:
-            write_json(self.state_path, State(self.doing, note, self.observation, self.case, self.cases))
+            state = State(
+                self.doing,
+                note,
+                self.observation,
+                self.case,
+                self.cases,
+                tuple(self.done),
+                tuple(self.failed_cases.items()),
+            )
+            write_json(self.state_path, state)
 
 
 def counted(number: int, noun: str) -> str:
@@ -81,7 +117,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def told(error: BaseException, root: str) -> str:
+def one_line(error: BaseException, root: str) -> str:
     """An exception in one line, with the user's file and line where one is known."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"SyntaxError: {error.msg} ({display_path(error.filename, root)}:{error.lineno or 1})"

@@ -21,7 +21,7 @@ def executed_lines(lines: set[tuple[str, int]]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _monitored(lines: set[tuple[str, int]]) -> Iterator[None]:
-    """Each location is told once, then switched off: code that runs again costs nothing."""
+    """Each location is reported once, then switched off: code that runs again costs nothing."""
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
     tool, line_event = monitoring.COVERAGE_ID, monitoring.events.LINE
 

@@ -1,4 +1,4 @@
-"""Observes an object of this very process: the phases of `run`, on copies, with the process left as it was."""
+"""Observes an object of this very process: some steps of the pipeline, on copies, with the process left as it was."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import private, run
+from tcready.dynamic.worker import pipeline
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import Names
-from tcready.dynamic.worker.journal import NOT_ASKED, Journal, StageFailedError, told
-from tcready.dynamic.worker.originals import compile_callable
-from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.journal import NOT_ASKED, Journal
 from tcready.dynamic.worker.request import Work
-from tcready.dynamic.worker.run import Run
-from tcready.dynamic.worker.target import Case
+from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.options import RunOptions
-from tcready.schema import Mode, Observation, Origin, StageName, TcreadyError, origin_of
+from tcready.schema import STAGES, Mode, Observation, Origin, TcreadyError, origin_of
 from torch import nn
-from torch.utils import _pytree as pytree
 
 GIVEN = "the object itself was given"
 
@@ -61,10 +59,10 @@ def observe_live(
 
     A module is copied for each phase, so that its parameters, buffers and flags stay as they are, and so is each
     input; a function is called as it is. Random states, grad mode and stance are put back, warnings are not shown,
-    and Dynamo's caches are empty afterwards. What goes wrong is told as in any Observation. Raises TcreadyError for
+    and Dynamo's caches are empty afterwards. What goes wrong is recorded as in any Observation. Raises TcreadyError for
     TorchScript.
     """
-    value = private.uncompiled(value)
+    value = dynamo.uncompiled(value)
     if isinstance(value, SCRIPT) or isinstance(getattr(value, "__self__", None), SCRIPT):
         raise TcreadyError(
             "this is TorchScript, which torch.compile does not take: give the module or function that it was made of"
@@ -72,100 +70,29 @@ def observe_live(
     device = _device_of(value, cases)
     options = RunOptions(mode=mode, device=device, fullgraph=fullgraph)
     work = Work(_name(value), options, root, own_packages)
-    journal = Journal(work, GIVEN, None)
-    stages: tuple[StageName, ...] = ("parse", "import", "backend", "speed")
-    for stage in stages:
-        journal.skip(stage, GIVEN if stage in ("parse", "import") else NOT_ASKED)
-    this = Run(
+    journal = Journal(work, GIVEN, None, "object")
+    for stage in STAGES:
+        if stage not in pipeline.OF_AN_OBJECT:
+            detail = GIVEN if stage in ("parse", "import") else NOT_ASKED
+            journal.skip(stage, detail, "not_asked")
+    context = Context(
         work,
         journal,
         _Names(root, own_packages, folders=own_folders),
-        functools.partial(_copied, value, mode),
-        tuple(cases),
-        options={} if dynamic is None else {"dynamic": dynamic},
+        given=True,
+        compile_options={} if dynamic is None else {"dynamic": dynamic},
         tolerance=tolerance,
+        compares=parity,
         watches_lines=False,
+        build=functools.partial(_copied, value, mode),
+        cases=tuple(cases),
     )
     with _undisturbed():
-        try:
-            _climb(this, parity=parity)
-        except StageFailedError as failed:
-            cause = failed.__cause__
-            if not isinstance(cause, (Exception, SystemExit, type(None))):
-                raise cause from None  # Ctrl-C, or a test's own way to end: not the model's failure
-        journal.close()
+        failure = pipeline.run(context)
+        cause = failure.__cause__ if failure else None
+        if not isinstance(cause, (Exception, SystemExit, type(None))):
+            raise cause from None  # Ctrl-C, or a test's own way to end: not the model's failure
     return journal.observation
-
-
-def _climb(this: Run, *, parity: bool) -> None:
-    """From build to parity. Raises StageFailedError where a stage ended it."""
-    journal = this.journal
-    journal.begin("build")
-    missing = run.missing_device(this.work.options.device)
-    try:
-        this.build()
-    except Exception as error:
-        missing = f"it is copied, so that yours stays as it is, and cannot be: {told(error, this.work.root)}"
-    if missing:
-        journal.end("fail", missing)
-        raise StageFailedError
-    journal.end("pass")
-    journal.add(environment=run.environment(this.work))
-    reference = run.eager(this)
-    outputs = run.capture(this)
-    difference = _in_turn(this) if len(this.cases) > 1 else None
-    if this.work.options.fullgraph:
-        run.fullgraph(this)
-    else:
-        journal.skip("fullgraph", NOT_ASKED)
-    if not parity:
-        journal.skip("parity", NOT_ASKED)
-        return
-    run.parity(this, reference, outputs)
-    if difference and any(
-        stage.stage == "parity" and stage.state == "pass" for stage in journal.done.values()
-    ):
-        journal.begin("parity")
-        journal.end("fail", difference)
-
-
-def _in_turn(this: Run) -> str | None:
-    """One compiled callable for all cases, one after the other: what recompiles or breaks is added to the journal.
-
-    How its outputs differ from those of one eager callable, in one line; None where they do not. Raises
-    StageFailedError where it raises and the eager one did not.
-    """
-    journal = this.journal
-    try:
-        with torch.compiler.set_stance("force_eager"):
-            expected, again = (_all_outputs(this, this.build()) for _ in range(2))
-    except Exception as error:
-        journal.begin("eager")
-        journal.end("fail", f"the calls in turn raised {told(error, this.work.root)}")
-        raise StageFailedError from error
-    if any(compare(*pair, this.tolerance).difference for pair in zip(expected, again, strict=True)):
-        expected = []
-    private.reset()
-    compiled = compile_callable(this.build(), backend="eager", **this.options)
-    difference = None
-    for index, case in enumerate(this.cases):
-        record = private.Record()
-        try:
-            output = run.call(this, compiled, case, private.recording(record, every_guard=True))
-        except Exception as error:
-            journal.begin("capture")
-            journal.end("fail", f"called in turn, {case.name} raised {told(error, this.work.root)}")
-            raise StageFailedError from error
-        finally:
-            run.add(this, record, case, "in turn")
-        if index < len(expected) and difference is None:
-            difference = compare(expected[index], output, this.tolerance).difference
-            difference = difference and f"{difference}{case.label}, called in turn"
-    return difference
-
-
-def _all_outputs(this: Run, function: Callable[..., Any]) -> list[Any]:
-    return [run.call(this, function, case) for case in this.cases]
 
 
 def _copied(value: Callable[..., Any], mode: Mode) -> Callable[..., Any]:
@@ -209,7 +136,7 @@ def _undisturbed() -> Iterator[None]:
             warnings.catch_warnings(),
             torch.inference_mode(False),
             torch.set_grad_enabled(True),
-            private.apart(),
+            dynamo.apart(),
         ):
             warnings.simplefilter("ignore")  # under `-W error` a warning of torch would end the run
             yield

@@ -13,10 +13,16 @@ import importlib.util
 import os
 import signal
 import sys
+from pathlib import Path
 
-from tcready.dynamic.worker.convention import Convention, find_convention
-from tcready.dynamic.worker.journal import Journal, StageFailedError, told
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.convention import find_convention
+from tcready.dynamic.worker.frames import Names
+from tcready.dynamic.worker.journal import Journal
 from tcready.dynamic.worker.request import Work, read_work
+from tcready.dynamic.worker.stages import parse
+from tcready.dynamic.worker.step import climb
+from tcready.target import Target
 
 
 def main() -> int:
@@ -33,26 +39,36 @@ def main() -> int:
     work = read_work(request_path)
     if work.options.processes:
         os.chdir(work.root)
-    convention = None if work.options.inputs else _convention(work)
-    journal = Journal(
-        work, "--inputs" if work.options.inputs else convention.label if convention else None, state_path
-    )
-    try:
-        _parse(work, journal)
+    context = _context(work, state_path)
+    journal = context.journal
+    if climb(context, (parse.STEP,)) is None:
         journal.begin("import", "import of torch")
         if not _torch_found(work):
-            reason = f"torch is not installed in {os.path.basename(sys.executable)}"
-            journal.skip("import", reason)
-            journal.close(reason)
+            missing = f"torch is not installed in {os.path.basename(sys.executable)}"
+            journal.end("not_run", missing, "no_torch")
+            journal.rest = (missing, "no_torch")
+            journal.close()
             return 0
-        from tcready.dynamic.worker.run import run
+        from tcready.dynamic.worker import pipeline
 
-        run(work, convention, journal)
-    except StageFailedError:
-        journal.close()
-        # One of several that gives up would be waited for by the others in the next collective.
-        return 1 if work.options.processes else 0
-    return 0
+        if pipeline.run(context) is None:
+            return 0
+    journal.close()
+    # One of several that gives up would be waited for by the others in the next collective.
+    return 1 if work.options.processes else 0
+
+
+def _context(work: Work, state_path: str) -> Context:
+    """The context of this run, with what its file says of target and inputs."""
+    path = None if work.options.inputs else parse.target_path(work)
+    convention = find_convention(Path(path), Target.parse(work.target).name) if path else None
+    if work.options.inputs:
+        journal = Journal(work, "--inputs", state_path, "option")
+    else:
+        journal = Journal(
+            work, convention.label if convention else None, state_path, "convention" if convention else None
+        )
+    return Context(work, journal, Names(work.root, work.own_packages), convention)
 
 
 def _die_with_the_launcher() -> None:
@@ -61,45 +77,6 @@ def _die_with_the_launcher() -> None:
         set_parent_death_signal = 1
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-
-
-def _target_path(work: Work) -> str | None:
-    module = work.target.partition("::")[0]
-    if module.endswith(".py"):
-        return os.path.join(work.root, module)
-    relative = os.path.join(*module.split("."))
-    for entry in [work.root, *work.python_path, *sys.path]:
-        for tail in (f"{relative}.py", os.path.join(relative, "__init__.py")):
-            if os.path.isfile(os.path.join(entry, tail)):
-                return os.path.join(entry, tail)
-    return None
-
-
-def _convention(work: Work) -> Convention | None:
-    from pathlib import Path
-
-    path = _target_path(work)
-    return find_convention(Path(path), work.target.partition("::")[2] or None) if path else None
-
-
-def _parse(work: Work, journal: Journal) -> None:
-    journal.begin("parse")
-    path = _target_path(work)
-    if path is None:
-        # Only its import can tell where such a module lies (an editable finder, a compiled module).
-        journal.end("pass", "the source was not found before its import")
-        return
-    try:
-        with open(path, "rb") as file:
-            compile(file.read(), path, "exec", dont_inherit=True)
-    except FileNotFoundError:
-        journal.end("fail", f"{work.target.partition('::')[0]}: no such file")
-    except (OSError, SyntaxError, ValueError) as error:
-        journal.end("fail", told(error, work.root))
-    else:
-        journal.end("pass")
-        return
-    raise StageFailedError
 
 
 def _torch_found(work: Work) -> bool:

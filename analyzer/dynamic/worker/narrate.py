@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from tcready.dynamic.worker.frames import Names, enclosing, is_user_file, is_worker_file, plain_name
 from tcready.dynamic.worker.ops import Owners, Site
-from tcready.dynamic.worker.private import (
+from tcready.dynamic.worker.torch_internals.dynamo import shortened, torch_folder
+from tcready.dynamic.worker.torch_internals.recording import (
     DDP_OWN,
     BreakEvent,
     Place,
@@ -17,8 +18,6 @@ from tcready.dynamic.worker.private import (
     Record,
     SkipEvent,
     break_id,
-    shortened,
-    torch_folder,
 )
 from tcready.schema import FATES, Action, BreakSite, Fate, Frame, FrameFate, Graph, Recompile, SkippedFrame
 
@@ -32,7 +31,7 @@ GUARD_PLACE = re.compile(r"# ([^#\s][^#\n]*?\.py):(\d+) in (\S+)")
 FIRST_USE = " (user code shown is first use of this value"
 """What Dynamo writes behind the line of a guard that no user code asked for."""
 WEIGHT: tuple[Action, ...] = ("resume", "skip_rest", "skip_frame_unlogged", "skip_frame")
-"""Of several actions at one site the last of these is told: it costs most."""
+"""Of several actions at one site the last of these is reported: it costs most."""
 
 RawFrame = tuple[str, int, str]
 
@@ -81,8 +80,14 @@ def join_sites(first: BreakSite, second: BreakSite) -> BreakSite:
     for frame in second.frames:
         known = frames.get((frame.path, frame.line), frame)
         frames[frame.path, frame.line] = max(known, frame, key=lambda f: FATES.index(f.fate))
-    told = tuple(frames.values())
-    return replace(first, action=action, hits=first.hits + second.hits, gb_ids=ids, hints=hints, frames=told)
+    return replace(
+        first,
+        action=action,
+        hits=first.hits + second.hits,
+        gb_ids=ids,
+        hints=hints,
+        frames=tuple(frames.values()),
+    )
 
 
 def union_sites(cold: tuple[BreakSite, ...], others: tuple[BreakSite, ...]) -> tuple[BreakSite, ...]:
@@ -179,8 +184,10 @@ def reason_line(message: str) -> str:
         kind, explanation = heading.groups()
         return f"{kind}: {explanation}" if explanation else kind
     lines = [line.strip() for line in message.splitlines()]
-    told = [line for line in lines if line and not line.startswith(("Encountered graph", "Failed to handle"))]
-    return told[0] if told else "graph break"
+    words = [
+        line for line in lines if line and not line.startswith(("Encountered graph", "Failed to handle"))
+    ]
+    return words[0] if words else "graph break"
 
 
 def _unlogged(event: SkipEvent, names: Names, case: str | None) -> BreakSite | None:

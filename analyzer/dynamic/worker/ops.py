@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.frames import RESUME, Names, is_user_file
-from tcready.dynamic.worker.private import DispatchMode, calling_frames, compile_id
+from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.dispatch import DispatchMode, calling_frames
 from tcready.schema import ModuleShare
 from torch import nn
 from torch.nn.modules import module as hooks
@@ -146,7 +147,7 @@ def counted_eager(model: Any, counts: Counts) -> Iterator[None]:
         stack.pop()
 
     def seen() -> None:
-        # no clock: how long an operation takes in plain eager is not asked
+        # no clock: how long an operation takes in plain eager is not measured
         counts.total.ops[stack[-1]] += 1
 
     handles = [
@@ -179,16 +180,36 @@ class CountingBackend:
         """Compile id to the modules whose operations the graph held."""
         self.counting = False
         self.in_graph: list[str] = []
+        self.own = 0
+        """Graphs that were compiled for the run, and not for the author."""
 
     def __call__(self, graph: torch.fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
-        forward = graph.forward
-        held = self.owned.setdefault(compile_id() or "", {})
+        self.own += 1
+        return self._counted(graph, graph.forward)
+
+    def adopting(self) -> contextlib.AbstractContextManager[None]:
+        """Graphs that a `torch.compile` of the author's makes meanwhile count as graphs, too.
+
+        Their own backend compiles and runs them; the calls that are counted run their operations one by one, so that
+        they are counted as those of any other graph: a fused kernel dispatches none.
+        """
+        return dynamo.replacing_graphs(self._adopted)
+
+    def _adopted(
+        self, graph: torch.fx.GraphModule, make: Callable[[], Callable[..., Any]]
+    ) -> Callable[..., Any]:
+        own = self.own
+        compiled = make()
+        return compiled if self.own > own else self._counted(graph, compiled)
+
+    def _counted(self, graph: torch.fx.GraphModule, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        modules = self.owned.setdefault(dynamo.compile_id() or "", {})
 
         def run(*args: Any) -> Any:
             # A graph inside a graph (a higher-order operator that compiles) counts as part of the outer one.
             if not self.counting or self.in_graph:
-                return forward(*args)
-            return _Counting(graph, self, calling_module(self.names), held).run(*args)
+                return compiled(*args)
+            return _Counting(graph, self, calling_module(self.names), modules).run(*args)
 
         return run
 
@@ -257,17 +278,17 @@ class _Counting(torch.fx.Interpreter):  # type: ignore[misc]
     """Runs a graph node by node, telling the backend whose node it is."""
 
     def __init__(
-        self, graph: torch.fx.GraphModule, backend: CountingBackend, caller: Caller, held: dict[str, None]
+        self, graph: torch.fx.GraphModule, backend: CountingBackend, caller: Caller, modules: dict[str, None]
     ) -> None:
         super().__init__(graph)
         self.backend = backend
         self.caller = caller
-        self.held = held
+        self.modules = modules
 
     def run_node(self, n: torch.fx.Node) -> Any:
         name = self._module_of(n)
         if n.op.startswith("call_"):
-            self.held[name] = None
+            self.modules[name] = None
         self.backend.in_graph.append(name)
         try:
             return super().run_node(n)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
+from tcready.dynamic.worker.torch_internals import pytree
 
 
 @dataclass(frozen=True)

@@ -9,63 +9,14 @@ import keyword
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from tcready.dynamic.worker import private
-from torch.utils import _pytree as pytree
+from tcready.dynamic.worker.observed_calls import Meta, Observed, Seen
+from tcready.dynamic.worker.torch_internals import operators, pytree
 
 FAKE, AUTOGRAD, REGISTRATION = "fake kernel", "autograd formula", "registration"
 """What may be lacking."""
-
-
-@dataclass(frozen=True)
-class Meta:
-    """A tensor's metadata."""
-
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    dtype: torch.dtype
-    device: torch.device
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor) -> Meta:
-        stride = tuple(tensor.stride()) if tensor.layout == torch.strided else ()
-        return cls(tuple(tensor.shape), stride, tensor.dtype, tensor.device)
-
-
-@dataclass(frozen=True)
-class Observed:
-    """One call: its arguments as they were before it, and what came of it. Tensors of the result are `Meta`."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    whole: bool
-    """Whether the tensors are copies of the arguments; otherwise they are `Meta`: there were too many elements."""
-    result: Any
-    mutated: frozenset[int | str]
-    """Positions and names of the tensor arguments that the call changed."""
-    aliased: bool
-    """Whether the result is, or shares memory with, an argument."""
-    wants_grad: bool
-
-
-@dataclass(frozen=True)
-class Seen:
-    """An operator or function at one place of the user's code."""
-
-    name: str
-    kind: Literal["operator", "extension", "ctypes"]
-    place: tuple[str, int, str]
-    operator: Any = None
-    call: Observed | None = None
-    spelled: str = ""
-    """How the source names the function."""
-    labels: tuple[str, ...] = ()
-    """How the source names its positional arguments; "" where it does not."""
-    in_graph: bool = False
-    around: str | None = None
-    case: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,13 +43,13 @@ def skeleton(seen: Seen, lacks: Sequence[str]) -> str:
         return ""
     call = seen.call
     if seen.operator is not None:
-        arguments = private.operator_arguments(seen.operator)
+        arguments = operators.operator_arguments(seen.operator)
         given = {} if call is None else dict(zip(arguments, call.args, strict=False)) | call.kwargs
         parameters = [Parameter(name, given.get(name), name) for name in arguments]
         qualified = f'"{seen.name}"'
         parts = []
         if FAKE in lacks:
-            head = f"@torch.library.register_fake({qualified})\ndef _({private.operator_signature(seen.operator)}):"
+            head = f"@torch.library.register_fake({qualified})\ndef _({operators.operator_signature(seen.operator)}):"
             parts.append("\n".join([head, *_fake_body(parameters, call)]))
         if AUTOGRAD in lacks:
             parts.append(_autograd(f"torch.library.register_autograd({qualified}, ", arguments))

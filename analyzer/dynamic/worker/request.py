@@ -7,10 +7,12 @@ import os
 from dataclasses import dataclass, replace
 
 from tcready.options import RunOptions
-from tcready.schema import STAGES, Observation, Stage, StageName, as_json, from_json
+from tcready.schema import STAGES, Observation, Stage, StageName, StageReason, as_json, from_json
 
 DROPPED_PREFIXES = ("TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE", "TORCHINDUCTOR_")
 """Environment variables that would change what Dynamo does or says."""
+LEFT: tuple[str, StageReason] = ("an earlier stage failed", "earlier_stage")
+"""Why a stage that was never begun did not run, in words and as a word, where nothing else is known."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,13 @@ class State:
     note: str
     observation: Observation
     case: str | None = None
-    """The named case under way, or the one that the stage which failed was in."""
+    """The named case under way."""
     cases: tuple[str, ...] = ()
     """The named cases of this worker."""
+    settled: tuple[StageName, ...] = ()
+    """The stages that were ended or left out on purpose: of the others the observation only says that none began."""
+    failed_cases: tuple[tuple[StageName, str], ...] = ()
+    """Stages that failed in a named case, and which it was."""
 
 
 def with_device(work: Work, device: str) -> Work:
@@ -67,6 +73,6 @@ def write_json(path: str, value: object) -> None:
     os.replace(partial, path)
 
 
-def stages_after(done: dict[StageName, Stage], detail: str) -> tuple[Stage, ...]:
-    """All nine stages in order; those not in `done` are `not_run` for the reason `detail`."""
-    return tuple(done.get(name, Stage(name, "not_run", detail)) for name in STAGES)
+def stages_after(done: dict[StageName, Stage], detail: str, reason: StageReason) -> tuple[Stage, ...]:
+    """All stages in order; those not in `done` are `not_run`, for `reason`, in words `detail`."""
+    return tuple(done.get(name, Stage(name, "not_run", detail, reason=reason)) for name in STAGES)

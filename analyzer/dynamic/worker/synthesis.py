@@ -20,8 +20,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_origin
 
 import torch
+from tcready.dynamic.worker.case import RunError
+from tcready.dynamic.worker.loading import SEED_BUILD, dtype_of
 from tcready.dynamic.worker.request import Work
-from tcready.dynamic.worker.target import SEED_BUILD, RunError, dtype_of
+from tcready.dynamic.worker.torch_internals import layers
 from torch import nn
 from torch.nn.modules import module as hooks
 
@@ -49,7 +51,7 @@ class Guess:
     several: bool = False
     """Handed over in a list."""
 
-    def told(self, name: str, dtype: torch.dtype) -> str:
+    def words(self, name: str, dtype: torch.dtype) -> str:
         if self.kind == "value":
             return f"{name} {self.value!r}"
         kinds = {"float": dtype, "long": torch.int64, "ones": torch.int64, "bool": torch.bool}
@@ -92,10 +94,10 @@ def init_of(value: Any) -> Callable[[], Any] | None:
     return (lambda: [kind()]) if wants else None
 
 
-def synthesise(model: Any, work: Work, told: Callable[[BaseException], str]) -> Made:
+def synthesise(model: Any, work: Work, one_line: Callable[[BaseException], str]) -> Made:
     """Inputs that `model` takes in eager. RunError says in one line what was tried last, where none was found.
 
-    `model` is an nn.Module or a function; `told` puts an exception into one line.
+    `model` is an nn.Module or a function; `one_line` puts an exception into one line.
     """
     search = _Search(model, work)
     failed: tuple[Guesses, Exception] | None = None
@@ -110,7 +112,7 @@ def synthesise(model: Any, work: Work, told: Callable[[BaseException], str]) -> 
         raise RunError("inputs could not be made up: the forward names no parameter; give them with --inputs")
     raise RunError(
         f"inputs could not be made up in {search.count} tries, give them with --inputs; the last, "
-        f"{search.label(failed[0])}: {told(failed[1])}"
+        f"{search.label(failed[0])}: {one_line(failed[1])}"
     )
 
 
@@ -186,7 +188,7 @@ class _Search:
         return replace(found, several=several)
 
     def label(self, guesses: Guesses) -> str:
-        return ", ".join(guess.told(name, self.dtype) for name, guess in guesses)
+        return ", ".join(guess.words(name, self.dtype) for name, guess in guesses)
 
     def call_of(self, guesses: Guesses) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments: by position as far as the signature is followed, by name from there on."""
@@ -384,11 +386,11 @@ def _wish(layer: nn.Module, guess: Guess) -> Guess | None:
         return replace(guess, kind="long", shape=ids, high=layer.num_embeddings)
     if isinstance(layer, nn.Linear):
         return _floating(guess, (*(shape[:-1] or (BATCH,)), layer.in_features))
-    if isinstance(layer, nn.modules.conv._ConvNd):
+    if isinstance(layer, layers.CONVOLUTION):
         spatial = len(layer.kernel_size)
         sides = shape[2:] if len(shape) == spatial + 2 else _sides(spatial)
         return _floating(guess, (BATCH, layer.in_channels, *sides))
-    if isinstance(layer, (nn.modules.batchnorm._NormBase, nn.GroupNorm)):
+    if isinstance(layer, (layers.BATCH_NORM, nn.GroupNorm)):
         channels = layer.num_channels if isinstance(layer, nn.GroupNorm) else layer.num_features
         wanted = {"BatchNorm1d": 0, "InstanceNorm1d": 1, "BatchNorm3d": 3, "InstanceNorm3d": 3}
         spatial = wanted.get(type(layer).__name__, 2)
@@ -527,12 +529,12 @@ def _repairs(guess: Guess, text: str, seen: Try, fed: bool) -> Iterator[Guess]:
 def _ranks(guess: Guess, text: str) -> Iterator[Guess]:
     """The guess with as many dimensions as the complaint asks for; the most where it leaves a choice."""
     have = len(guess.shape)
-    asked = [int(match[1]) for match in UNPACK.finditer(text)]
-    asked += sorted((int(number) for number in RANK.findall(text)), reverse=True)
+    wanted = [int(match[1]) for match in UNPACK.finditer(text)]
+    wanted += sorted((int(number) for number in RANK.findall(text)), reverse=True)
     if any(int(match[1]) == have for match in OUT_OF_RANGE.finditer(text)) or "index out of range" in text:
-        asked.append(have + 1)
+        wanted.append(have + 1)
     last = guess.shape[-1] if guess.shape else LENGTH
-    for rank in dict.fromkeys(asked):
+    for rank in dict.fromkeys(wanted):
         if rank == have or not 0 < rank < 6:
             continue
         shapes = {

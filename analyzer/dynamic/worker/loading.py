@@ -10,66 +10,30 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.convention import Convention
 from tcready.dynamic.worker.request import Work
-from torch.utils import _pytree as pytree
+from tcready.dynamic.worker.torch_internals import pytree
+from tcready.target import Target
 
 SEED_BUILD = 0
 
 
-class RunError(Exception):
-    """A stage failed for a reason that is told in one line."""
-
-
-@dataclass(frozen=True)
-class Spec:
-    """`path.py::Name` or `pkg.mod::Name`; `name` is None for a path alone."""
-
-    module: str
-    name: str | None
-
-    @property
-    def is_path(self) -> bool:
-        return self.module.endswith(".py")
-
-
-@dataclass(frozen=True)
-class Case:
-    """One set of inputs; `name` is None where the inputs name no cases."""
-
-    name: str | None
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    weight: float = 1.0
-    """How much of the calls this case stands for, in any unit."""
-
-    @property
-    def label(self) -> str:
-        """` (case NAME)` behind what is said of it; empty where it has no name."""
-        return f" (case {self.name})" if self.name else ""
-
-
-def parse_spec(text: str) -> Spec:
-    module, _, name = text.partition("::")
-    return Spec(module, name or None)
-
-
-def source_path(spec: Spec, root: str) -> Path:
+def source_path(target: Target, root: str) -> Path:
     """The file of a `path.py::Name`."""
-    return Path(os.path.join(root, spec.module))
+    return Path(os.path.join(root, target.place))
 
 
-def open_path(work: Work, spec: Spec) -> None:
+def open_path(work: Work, target: Target) -> None:
     """Make importable what `python file.py`, run from the root, could import (and the root itself)."""
     entries = [work.root]
-    if spec.is_path:
-        path = source_path(spec, work.root)
+    if target.is_file:
+        path = source_path(target, work.root)
         top = package_of(path)[0]
         entries = [str(top), work.root, str(path.parent)] if top != path.parent else [str(top), work.root]
     fresh = dict.fromkeys(entries + list(work.python_path))
@@ -87,15 +51,15 @@ def package_of(path: Path) -> tuple[Path, str]:
     return folder, ".".join(parts)
 
 
-def import_spec(spec: Spec, root: str) -> ModuleType:
+def import_target(target: Target, root: str) -> ModuleType:
     """Import the module; a file under its package's name, or its own. Raises what the import does.
 
     Seeded like the build: inputs that a module makes at import are the same in every run.
     """
     torch.manual_seed(SEED_BUILD)
-    if not spec.is_path:
-        return importlib.import_module(spec.module)
-    path = source_path(spec, root)
+    if not target.is_file:
+        return importlib.import_module(target.place)
+    path = source_path(target, root)
     real = os.path.realpath(path)
     name = package_of(path)[1]
     for module in list(sys.modules.values()):

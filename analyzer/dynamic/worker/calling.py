@@ -1,0 +1,58 @@
+"""Calling a model, eager or compiled: every call of a run goes through here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tcready.dynamic.worker import narrate
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.journal import one_line
+from tcready.dynamic.worker.loading import dtype_of, fresh
+
+SEED_CALL = 1
+CALLS = ("cold", "second", "warm")
+"""The calls of the compiled callable, with identical inputs; the last is the one whose dispatches count."""
+
+
+def call(
+    context: Context,
+    function: Callable[..., Any],
+    case: Case,
+    *watchers: contextlib.AbstractContextManager[Any],
+) -> Any:
+    """One call with fresh inputs and the seed of every call; the watchers see the call and nothing else."""
+    context.journal.at(case.name)
+    inputs = fresh(case)
+    torch.manual_seed(SEED_CALL)
+    with contextlib.ExitStack() as stack:
+        for watcher in watchers:
+            stack.enter_context(watcher)
+        if context.work.options.mode == "infer":
+            stack.enter_context(torch.no_grad())
+        if context.work.options.autocast:
+            kind = torch.device(context.work.options.device).type
+            stack.enter_context(torch.autocast(kind, dtype_of(context.work.options.autocast)))
+        return function(*inputs.args, **inputs.kwargs)
+
+
+def eager_again(context: Context, case: Case) -> Any:
+    """The eager outputs of another build."""
+    with torch.compiler.set_stance("force_eager"):
+        return call(context, context.build(), case)
+
+
+def compile_error(error: BaseException, context: Context, name: str = CALLS[0]) -> str:
+    """Compiled code raised where eager code did not: the reason, and the user's line where one is named."""
+    found = narrate.user_stack(narrate.parse_stack(str(error)))
+    which = "" if name == CALLS[0] else f"the {name} compiled call raised "
+    text = one_line(error, context.work.root)
+    if found is None:
+        return which + text
+    path, line, symbol = found[0]
+    frame = context.names.frame(path, line, symbol)
+    place = f"({frame.path}:{frame.line})"
+    return which + (text if text.endswith(place) else f"{text} {place}")

@@ -1,0 +1,26 @@
+"""One set of inputs, and the error that says in one line why a stage failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+class RunError(Exception):
+    """A stage failed for a reason that one line says."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of inputs; `name` is None where the inputs name no cases."""
+
+    name: str | None
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    weight: float = 1.0
+    """How much of the calls this case stands for, in any unit."""
+
+    @property
+    def label(self) -> str:
+        """` (case NAME)` behind what is said of it; empty where it has no name."""
+        return f" (case {self.name})" if self.name else ""

@@ -1,0 +1,24 @@
+"""What one compiled call showed, joined to the observation."""
+
+from __future__ import annotations
+
+from tcready.dynamic.worker import narrate
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.torch_internals.recording import Record
+from tcready.schema import BreakSite
+
+
+def add(context: Context, record: Record, case: Case, *, warm: bool) -> None:
+    """Join what one call showed to the observation. `warm`: it was the third with the same inputs."""
+    seen = context.journal.observation
+    sites: tuple[BreakSite, ...] = narrate.break_sites(record, context.names, case.name)
+    skipped = narrate.skipped_frames(record, context.names, case.name)
+    known = {(frame.path, frame.line, frame.symbol, frame.case) for frame in seen.skipped_frames}
+    fresh_skips = [item for item in skipped if (item.path, item.line, item.symbol, item.case) not in known]
+    again = narrate.recompiles(record, context.names, case.name, warm)
+    context.journal.add(
+        break_sites=narrate.union_sites(seen.break_sites, sites),
+        skipped_frames=(*seen.skipped_frames, *fresh_skips),
+        recompiles=narrate.join_recompiles((*seen.recompiles, *again)),
+    )

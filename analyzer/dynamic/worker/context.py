@@ -1,0 +1,66 @@
+"""What a run knows: what was asked for, what its stages made, and what they add up to. Torch is not loaded for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from tcready.dynamic.worker.case import Case, RunError
+from tcready.dynamic.worker.convention import Convention
+from tcready.dynamic.worker.frames import Names
+from tcready.dynamic.worker.journal import Journal
+from tcready.dynamic.worker.observed_calls import SeenCalls
+from tcready.dynamic.worker.request import Work
+
+
+def _not_built() -> Any:
+    raise RunError("nothing was built yet")
+
+
+@dataclass
+class Context:
+    """One run. Each stage reads what it needs and leaves what later ones need; the journal has what is reported."""
+
+    work: Work
+    journal: Journal
+    names: Names
+    convention: Convention | None = None
+    """What the target's file itself says of target and inputs; None where `--inputs` does, or nothing."""
+    given: bool = False
+    """Whether the caller of this process gave the object itself: nothing is imported or looked up."""
+    compile_options: Mapping[str, Any] = field(default_factory=dict)
+    """What `torch.compile` is called with besides the backend."""
+    tolerance: tuple[float, float] | None = None
+    """Of the outputs, relative and absolute; None: that of their dtype."""
+    compares: bool = True
+    """Whether the stage `parity` is asked for."""
+    watches_lines: bool = True
+    """Whether to note which lines run: it takes the place of whatever else watches them, a coverage tool."""
+
+    device_found: bool = False
+    """Whether the device was asked for as `auto`."""
+    module: ModuleType | None = None
+    """The target's module; like `value` and `inputs`, from the stage `import`."""
+    value: Any = None
+    """The target itself: a class, an instance, a function."""
+    inputs: Any = None
+    """What `--inputs` names; None without it."""
+    originals: dict[tuple[str, str], Any] = field(default_factory=dict)
+    """Torch's callables before any of the user's code ran."""
+    build: Callable[[], Any] = _not_built
+    """A fresh model, or the function to compile itself; from the stage `build`, as are the cases."""
+    cases: tuple[Case, ...] = ()
+    eager_outputs: list[Any] = field(default_factory=list)
+    """One for each case, as `compiled_outputs`."""
+    compiled_outputs: list[Any] = field(default_factory=list)
+    in_turn: str | None = None
+    """How outputs differ where one compiled callable takes all cases one after the other; None where they do not."""
+    custom_ops: SeenCalls = field(default_factory=SeenCalls)
+    """Operators and functions of others that were met."""
+
+    extras_since: float | None = None
+    """When the first of the stages that share the budget began, by time.monotonic."""
+    blocked: set[str] = field(default_factory=set)
+    """Stages that failed, or were not begun since one that they require had failed."""

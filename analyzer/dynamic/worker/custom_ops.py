@@ -1,0 +1,170 @@
+"""Operators that are not torch's own, seen as they are dispatched; and what torch.compile lacks of each.
+
+They are seen in eager code and inside graphs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from tcready.dynamic.worker import narrate
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.frames import is_user_file
+from tcready.dynamic.worker.observed_calls import Meta, Observed, Seen, SeenCalls
+from tcready.dynamic.worker.registration import AUTOGRAD, FAKE, REGISTRATION, skeleton
+from tcready.dynamic.worker.torch_internals import dispatch, operators, pytree
+from tcready.schema import CustomOp
+
+MANY_ELEMENTS = 2**20
+"""Arguments with more elements than this together are not kept, so neither compared nor checked."""
+
+
+@contextlib.contextmanager
+def watching(found: SeenCalls, case: Case) -> Iterator[None]:
+    """Note each operator of others that is dispatched meanwhile, once per place."""
+
+    def saw(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+        place, in_graph, around = _caller(dispatch.calling_frames())
+        name = operators.operator_name(operator)
+        key = (name, place[0], place[1])
+        known = found.seen.get(key)
+        if known is not None:
+            found.seen[key] = replace(known, in_graph=known.in_graph or in_graph)
+            return run()
+        result, call = observed(run, args, kwargs)
+        found.seen[key] = Seen(
+            name, "operator", place, operator, call, in_graph=in_graph, around=around, case=case.name
+        )
+        return result
+
+    with dispatch.OperatorMode(saw):
+        yield
+
+
+def _caller(frames: Iterator[types.FrameType]) -> tuple[tuple[str, int, str], bool, str | None]:
+    """The user's line that calls, whether a graph does it, and the autograd.Function around it."""
+    for frame in frames:
+        code = frame.f_code
+        stack = dispatch.graph_node_stack(frame)
+        if stack is not None:
+            found = narrate.user_stack(narrate.parse_stack(stack))
+            return (found[0] if found else (code.co_filename, frame.f_lineno, code.co_name)), True, None
+        if is_user_file(code.co_filename):
+            return (code.co_filename, frame.f_lineno, code.co_name), False, autograd_function(frame)
+    return ("<unknown>", 1, ""), False, None
+
+
+def autograd_function(frame: types.FrameType) -> str | None:
+    """The name of the autograd.Function whose `forward` or `backward` the frame is, found by its code."""
+    code = frame.f_code
+    if code.co_name not in ("forward", "backward"):
+        return None
+    for value in list(frame.f_globals.values()):
+        if isinstance(value, type) and issubclass(value, torch.autograd.Function):
+            method = getattr(value, code.co_name, None)
+            if getattr(method, "__code__", None) is code:
+                return value.__name__
+    return None
+
+
+def observed(run: Callable[[], Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Observed]:
+    """The result of `run`, and what can be said of the call. Raises what it raises."""
+    tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    whole = sum(tensor.numel() for tensor in tensors) <= MANY_ELEMENTS
+    with dispatch.unseen():
+        kept_args, kept_kwargs = pytree.tree_map_only(
+            torch.Tensor, copied if whole else Meta.of, (args, kwargs)
+        )
+    wants_grad = any(tensor.requires_grad for tensor in tensors)
+    result = run()
+    mutated: set[int | str] = set()
+    if whole:
+        pairs: list[tuple[int | str, Any, Any]] = [(i, args[i], kept_args[i]) for i in range(len(args))]
+        pairs += [(name, kwargs[name], kept_kwargs[name]) for name in kwargs]
+        with dispatch.unseen():
+            for key, after, before in pairs:
+                if isinstance(after, torch.Tensor) and not _same(before, after):
+                    mutated.add(key)
+    stores = {_storage(tensor) for tensor in tensors} - {None}
+    outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    aliased = any(_storage(tensor) in stores for tensor in outputs)
+    metas = pytree.tree_map_only(torch.Tensor, Meta.of, result)
+    return result, Observed(kept_args, kept_kwargs, whole, metas, frozenset(mutated), aliased, wants_grad)
+
+
+def copied(tensor: torch.Tensor) -> torch.Tensor:
+    copied = tensor.detach().clone()
+    return copied.requires_grad_(tensor.requires_grad) if tensor.is_floating_point() else copied
+
+
+def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
+    try:
+        with torch.no_grad():
+            return before.shape == after.shape and bool(
+                torch.allclose(before, after, rtol=0, atol=0, equal_nan=True)
+            )
+    except (RuntimeError, NotImplementedError):  # a dtype or layout without comparison
+        return True
+
+
+def _storage(tensor: torch.Tensor) -> int | None:
+    try:
+        return int(tensor.untyped_storage().data_ptr()) or None
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def tell(context: Context) -> None:
+    """Put what was seen so far into the observation."""
+    names, mode = context.names, context.work.options.mode
+    found: list[CustomOp] = []
+    checked: set[str] = set()
+    for seen in context.custom_ops.seen.values():
+        lacks = _lacks(seen, mode)
+        frame = names.frame(*seen.place)
+        checks = () if seen.name in checked else context.custom_ops.checks.get(seen.name, ())
+        checked.add(seen.name)
+        schema = operators.operator_schema(seen.operator) if seen.operator is not None else ""
+        code = skeleton(seen, lacks)
+        found.append(
+            CustomOp(
+                seen.name,
+                seen.kind,
+                frame.path,
+                frame.line,
+                frame.symbol,
+                names.origin(seen.place[0]),
+                lacks,
+                schema or _signature(code),
+                code,
+                checks,
+                seen.in_graph,
+                seen.around,
+                seen.case,
+            )
+        )
+    context.journal.add(custom_ops=tuple(found))
+    context.journal.write("")
+
+
+def _signature(code: str) -> str:
+    match = re.search(r"^def (\w+\(.*\) -> .*):$", code, re.MULTILINE)
+    return match[1] if match else ""
+
+
+def _lacks(seen: Seen, mode: str) -> tuple[str, ...]:
+    if seen.operator is None:
+        return (REGISTRATION,)
+    lacks = [] if operators.has_fake_kernel(seen.operator) else [FAKE]
+    wants = mode == "train" and seen.call is not None and seen.call.wants_grad
+    # Inside of an autograd.Function the gradient is that one's affair.
+    if wants and seen.around is None and not operators.has_autograd(seen.operator):
+        lacks.append(AUTOGRAD)
+    return tuple(lacks)

@@ -1,0 +1,84 @@
+"""What the run runs on: versions, hardware, the device."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import platform
+import re
+import sys
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.request import Work
+from tcready.dynamic.worker.torch_internals import dynamo
+
+LIBRARIES = ("transformers", "timm", "diffusers", "torchvision", "lightning", "numpy")
+
+
+def device_of(name: str) -> str:
+    """The device asked for; for `auto` CUDA where it is there, else MPS, else the CPU."""
+    if name != "auto":
+        return name
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def missing_device(name: str) -> str | None:
+    """Why the device cannot be used here, or None."""
+    kind, _, number = name.partition(":")
+    if kind == "meta":
+        return "device meta holds no values: nothing can be compared there"
+    if kind == "cpu" and number not in ("", "0"):
+        return f"device {name} is not available here: there is one CPU"
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        first = str(error).split("\n")[0]
+        return f"device {name} is not available here: {first}"
+    return None
+
+
+def environment(work: Work) -> dict[str, Any]:
+    """Versions and hardware, and the Dynamo settings in force."""
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "platform": platform.platform(),
+        "cpu": cpu_name(),
+        "threads": torch.get_num_threads(),
+        "device": work.options.device,
+        "dtype": work.options.dtype,
+        "autocast": work.options.autocast,
+        "dynamo": dynamo.flags(),
+        "packages": {name: _version(name) for name in LIBRARIES if name in sys.modules},
+    }
+    if work.options.device.startswith("cuda") and torch.cuda.is_available():
+        found["cuda"] = torch.version.cuda
+        found["gpu"] = torch.cuda.get_device_name(torch.device(work.options.device))
+        found["driver"] = driver_version()
+    return found
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def driver_version() -> str | None:
+    """The NVIDIA driver's version, as the kernel module tells it."""
+    with contextlib.suppress(OSError), open("/proc/driver/nvidia/version", encoding="utf-8") as file:
+        match = re.search(r"Module\s+(?:for \S+\s+)?([\d.]+)", file.read())
+        return match[1] if match else None
+    return None
+
+
+def cpu_name() -> str:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,69 @@
+"""What was seen of calls of operators and functions that are not torch's own. Torch is not loaded for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from tcready.schema import OpCheck
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Meta:
+    """A tensor's metadata."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Meta:
+        stride = tuple(tensor.stride()) if str(tensor.layout) == "torch.strided" else ()
+        return cls(tuple(tensor.shape), stride, tensor.dtype, tensor.device)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One call: its arguments as they were before it, and what came of it. Tensors of the result are `Meta`."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    whole: bool
+    """Whether the tensors are copies of the arguments; otherwise they are `Meta`: there were too many elements."""
+    result: Any
+    mutated: frozenset[int | str]
+    """Positions and names of the tensor arguments that the call changed."""
+    aliased: bool
+    """Whether the result is, or shares memory with, an argument."""
+    wants_grad: bool
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An operator or function at one place of the user's code."""
+
+    name: str
+    kind: Literal["operator", "extension", "ctypes"]
+    place: tuple[str, int, str]
+    operator: Any = None
+    call: Observed | None = None
+    spelled: str = ""
+    """How the source names the function."""
+    labels: tuple[str, ...] = ()
+    """How the source names its positional arguments; "" where it does not."""
+    in_graph: bool = False
+    around: str | None = None
+    case: str | None = None
+
+
+@dataclass
+class SeenCalls:
+    """What was seen so far, by name and place."""
+
+    seen: dict[tuple[str, str, int], Seen] = field(default_factory=dict)
+    checks: dict[str, tuple[OpCheck, ...]] = field(default_factory=dict)
+    """By operator."""

@@ -1,0 +1,66 @@
+"""The stages in their order: all of them for a target, some of them for an object of this process."""
+
+from __future__ import annotations
+
+from tcready.dynamic.worker import distributed
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.journal import RunEndedError, StageFailedError
+from tcready.dynamic.worker.stages import (
+    backend,
+    build,
+    capture,
+    custom_ops,
+    eager,
+    fullgraph,
+    import_,
+    in_turn,
+    parity,
+    parse,
+    shapes,
+    speed,
+    training,
+)
+from tcready.dynamic.worker.step import Step, climb
+from tcready.schema import ShapeStudy
+
+ORDER: tuple[Step, ...] = (
+    parse.STEP,  # run by `main`, before it is known whether there is a torch
+    import_.STEP,
+    build.STEP,
+    eager.STEP,
+    capture.STEP,
+    in_turn.STEP,
+    fullgraph.STEP,
+    parity.STEP,
+    training.STEP,
+    speed.STEP,
+    # What runs generated or foreign code comes late, since it may end the process; the shape study last, since an
+    # index out of range may lose the device.
+    backend.STEP,
+    custom_ops.STEP,
+    shapes.STEP,
+)
+OF_AN_OBJECT = frozenset({"build", "eager", "capture", "in_turn", "fullgraph", "parity"})
+"""The steps for an object that the caller of this process gave. The other stages are `not_run`."""
+
+
+def run(context: Context) -> StageFailedError | None:
+    """Climb from import to the end; the journal has every stage. The first failure that later stages could not bear.
+
+    For an object that was given the steps are those of `OF_AN_OBJECT`.
+    """
+    if context.given:
+        failure = climb(context, [step for step in ORDER if step.name in OF_AN_OBJECT])
+        context.journal.close()
+        return failure
+    if context.work.options.shapes:
+        context.journal.add(shapes=ShapeStudy(cut=("not run: an earlier stage failed",)))
+    try:
+        failure = climb(context, [step for step in ORDER if step is not parse.STEP])
+    except RunEndedError:
+        failure = None
+    else:
+        if failure is None:
+            distributed.end(context.work)
+    context.journal.close()
+    return failure

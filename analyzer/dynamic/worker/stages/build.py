@@ -1,0 +1,83 @@
+"""The model is built, and its inputs are found or made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tcready.dynamic.worker import distributed, synthesis
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.environment import environment, missing_device
+from tcready.dynamic.worker.journal import StageFailedError, one_line
+from tcready.dynamic.worker.loading import build, cases, inputs_of
+from tcready.dynamic.worker.originals import replaced
+from tcready.dynamic.worker.step import Step, failing
+from tcready.schema import SYNTHESISED
+
+
+def run(context: Context) -> None:
+    """Leaves what builds a fresh model, and the cases."""
+    if context.given:
+        _copied(context)
+    else:
+        _built(context)
+    context.journal.add(environment=environment(context.work))
+
+
+def _copied(context: Context) -> None:
+    """The caller gave the object, and what copies it: one copy is tried."""
+    journal = context.journal
+    journal.begin("build")
+    missing = missing_device(context.work.options.device)
+    if missing:
+        journal.end("fail", missing, "device_missing")
+        raise StageFailedError
+    try:
+        context.build()
+    except Exception as error:
+        why = one_line(error, context.work.root)
+        journal.end("fail", f"it is copied, so that yours stays as it is, and cannot be: {why}", "error")
+        raise StageFailedError from error
+    journal.end("pass")
+
+
+def _built(context: Context) -> None:
+    work, journal = context.work, context.journal
+    made_up = work.options.synthesise and context.inputs is None and context.convention is None
+    init = getattr(context.module, "get_init_inputs", None)
+    if not callable(init):
+        init = synthesis.init_of(context.value) if made_up else None
+    with failing(context, "build"):
+        distributed.begin(work)
+
+        def build_anew() -> Any:
+            return build(context.value, init, work)
+
+        model = build_anew()
+        if made_up:
+            journal.write("build, looking for inputs")
+            made = synthesis.synthesise(model, work, lambda error: one_line(error, work.root))
+            journal.add(convention=f"{SYNTHESISED}{made.label}", inputs_from="made_up")
+            journal.warn(f"nobody gave the inputs: made up were {made.label}")
+            given, where = made.case, made.label
+        else:
+            assert context.module is not None
+            given, where = inputs_of(context.inputs, context.module, context.convention, lambda: model)
+        context.build = build_anew
+        context.cases = tuple(case for case in cases(given, where, work) if case.name not in work.leave_out)
+        journal.cases = tuple(case.name for case in context.cases if case.name is not None)
+        device = f"; device auto: {work.options.device}" if context.device_found else ""
+        journal.end("pass", _size(model) + device)
+    if patched := replaced(context.originals):
+        more = f" and {len(patched) - 3} more" if len(patched) > 3 else ""
+        journal.warn(f"the code replaces {', '.join(patched[:3])}{more}: what ran is a patched torch")
+
+
+def _size(model: Any) -> str:
+    if not isinstance(model, torch.nn.Module):
+        return f"function {getattr(model, '__name__', '')}"
+    count = sum(parameter.numel() for parameter in model.parameters())
+    return f"{type(model).__name__}, {count:,} parameters"
+
+
+STEP = Step("build", run, requires=("import",))

@@ -1,0 +1,120 @@
+"""Dynamo captures graphs: three compiled calls of each case, every break and recompilation, operations counted."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from tcready.dynamic.worker import compiled_calls, custom_ops, distributed, narrate
+from tcready.dynamic.worker.calling import CALLS, call, compile_error
+from tcready.dynamic.worker.case import Case, RunError
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.coverage import coverage, weighted, with_cost
+from tcready.dynamic.worker.frames import line_sets
+from tcready.dynamic.worker.journal import counted
+from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
+from tcready.dynamic.worker.originals import compile_callable
+from tcready.dynamic.worker.step import Step, failing
+from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.schema import Explain
+
+NOTE = "capture under torch._dynamo.explain"
+QUICK = 1.0
+"""Seconds of operations in the counted call below which it is measured again: the first call under a dispatch mode
+pays for more than its operations."""
+
+
+@dataclass
+class _Captured:
+    """What the cases add up to."""
+
+    model: Any = None
+    """The last that was compiled: every case has the same modules."""
+    counts: Counts = field(default_factory=Counts)
+    by_case: list[tuple[Case, Counts]] = field(default_factory=list)
+    splits: list[tuple[str | None, tuple[int, ...]]] = field(default_factory=list)
+    """The bytes of each part that DDPOptimizer made of a graph, by case."""
+    traced: set[tuple[str, int]] = field(default_factory=set)
+    """Files and lines that Dynamo stepped through."""
+
+
+def run(context: Context) -> None:
+    """Leaves the outputs of one cold compiled call per case."""
+    found = _Captured()
+    context.compiled_outputs = []
+    with failing(context, "capture", NOTE, "compile_error"):
+        for case in context.cases:
+            _case(context, case, found)
+        context.journal.add(
+            coverage=weighted(coverage(found.counts, context.work.options.device), found.by_case),
+            ddp=distributed.observed(found.model, context.work, found.splits),
+            modules=module_tree(found.model, found.counts, context.names, True),
+            traced=line_sets(found.traced, context.names),
+        )
+        context.journal.end("pass", _summary(context))
+
+
+def _case(context: Context, case: Case, found: _Captured) -> None:
+    """The calls of one case, the cold one under what explain collects."""
+    journal = context.journal
+    journal.write(f"{NOTE}{case.label}")
+    dynamo.reset()
+    model = found.model = context.build()
+    backend = CountingBackend(model, context.work.options.device)
+    explained = dynamo.explaining(backend)
+    compiled = compile_callable(
+        distributed.wrapped(model, context.work), backend=explained, **context.compile_options
+    )
+    cold = Record()
+    for name in CALLS:
+        record = cold if name == CALLS[0] else Record()
+        counting = (
+            [backend.count(), custom_ops.watching(context.custom_ops, case)] if name == CALLS[-1] else []
+        )
+        # From the cold call on: a graph is replaced when it is made.
+        watchers = [backend.adopting(), *counting]
+        splitting = distributed.splitting(found.splits, case.name, context.work)
+        try:
+            result = call(context, compiled, case, recording(record, every_guard=True), splitting, *watchers)
+        except Exception as error:
+            raise RunError(compile_error(error, context, name)) from error
+        finally:
+            compiled_calls.add(context, record, case, warm=name == CALLS[-1])
+        found.traced |= record.traced
+        if name == CALLS[0]:
+            context.compiled_outputs.append(result)
+            if journal.observation.explain is None:
+                journal.add(explain=_explained(explained.output()))
+            backend.owners = narrate.owners(record, context.names)
+    if distributed.agreed(backend.counts.total.seconds_in_all, context.work) < QUICK:
+        with contextlib.suppress(Exception):  # it ran three times before: without it, the times stand
+            call(context, compiled, case, backend.adopting(), backend.time_again())
+    graphs = narrate.graphs(cold, context.names, context.work.options.mode, case.name, backend.owned)
+    journal.add(
+        break_sites=with_cost(journal.observation.break_sites, case.name, backend.counts),
+        graphs=(*journal.observation.graphs, *graphs),
+    )
+    found.counts.add(backend.counts)
+    found.by_case.append((case, backend.counts))
+
+
+def _explained(found: Any) -> Explain:
+    """What explain makes of the graphs and reasons that it collected."""
+    reasons = tuple(str(item.reason).strip().split("\n")[0] for item in found.break_reasons)
+    return Explain(found.graph_count, found.graph_break_count, reasons, found.op_count)
+
+
+def _summary(context: Context) -> str:
+    seen = context.journal.observation
+    skipped = sum(not frame.benign for frame in seen.skipped_frames)
+    parts = [
+        counted(len(seen.graphs), "graph"),
+        counted(len({(site.path, site.line) for site in seen.break_sites}), "break site"),
+        counted(skipped, "skipped frame"),
+    ]
+    return ", ".join(parts)
+
+
+STEP = Step("capture", run, requires=("eager",))

@@ -1,0 +1,48 @@
+"""The target's module is imported, on a device that is there."""
+
+from __future__ import annotations
+
+from tcready.dynamic.worker import distributed
+from tcready.dynamic.worker.case import RunError
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.environment import device_of, environment, missing_device
+from tcready.dynamic.worker.journal import RunEndedError
+from tcready.dynamic.worker.loading import import_target, lookup, open_path
+from tcready.dynamic.worker.originals import snapshot
+from tcready.dynamic.worker.request import with_device
+from tcready.dynamic.worker.step import Step, failing
+from tcready.target import Target
+
+
+def run(context: Context) -> None:
+    """Leaves the module, the target, and what `--inputs` names (None without it)."""
+    wanted = context.work.options.device
+    context.device_found = wanted == "auto"
+    context.work = work = distributed.placed(with_device(context.work, device_of(wanted)))
+    journal = context.journal
+    journal.add(environment=environment(work))
+    missing = missing_device(work.options.device)
+    if missing:
+        journal.skip("import", missing, "device_missing")
+        journal.rest = (missing, "device_missing")
+        raise RunEndedError
+    context.originals = snapshot()
+    target = Target.parse(work.target)
+    with failing(context, "import"):
+        open_path(work, target)
+        module = import_target(target, work.root)
+        name = target.name or (context.convention.target if context.convention else None)
+        if name is None:
+            raise RunError(f"{target.place}: no target: name one as {target.place}::Name, with --inputs")
+        context.module, context.value = module, lookup(module, name, target.place)
+        if work.options.inputs:
+            given = Target.parse(work.options.inputs)
+            if given.name is None:
+                raise RunError(
+                    f"--inputs {work.options.inputs}: name what gives the inputs, as in {work.options.inputs}::name"
+                )
+            context.inputs = lookup(import_target(given, work.root), given.name, given.place)
+        journal.end("pass")
+
+
+STEP = Step("import", run, requires=("parse",))

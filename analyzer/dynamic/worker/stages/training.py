@@ -1,0 +1,355 @@
+"""A training step, part by part: forward and backward graphs, the optimiser, the whole step.
+
+Every part is reported by itself and none fails the run: what cannot be done is `not_run` with its reason. Breaks that are
+met here are kept apart from the record of the model's own. Loss and gradients are part of the stage `parity`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from tcready.dynamic.worker import narrate
+from tcready.dynamic.worker.budget import spent
+from tcready.dynamic.worker.calling import call
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.gradients import (
+    NAMED,
+    PHASES,
+    TrainingLog,
+    agreement,
+    eager_step,
+    forward,
+    judged,
+    train,
+    wanted_parameters,
+)
+from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
+from tcready.dynamic.worker.loss import Loss
+from tcready.dynamic.worker.originals import compile_callable
+from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.step import Step
+from tcready.dynamic.worker.torch_internals import dispatch, dynamo
+from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.schema import BreakSite, Coverage, Graph, Recompile, StageName, TrainingPhase
+from torch import nn
+
+LEARNING_RATE = 1e-3
+OPTIMIZER_STEPS = 3
+"""State is made on the first step: what the second compiles again, the third does not where it settles."""
+STEP_FILE = "(the training step)"
+"""How the file of `train_step` is named: it is tcready's own and lies in no file of the user's."""
+CUT = f"cut: {BUDGET_SPENT}"
+AFTER: tuple[StageName, ...] = ("backend", "speed")
+"""The stages that are still open when a training step is taken apart: it is no stage, and fails none."""
+
+
+def run(context: Context) -> None:
+    """The other parts, where `parity` found something to train; the budget cuts what comes last."""
+    log = TrainingLog(context)
+    training = context.journal.observation.training
+    if context.work.options.mode == "train" and training is None:
+        log.skip(PHASES, "nothing to train")
+        log.set("loss", "not_run", "the compiled output differs from the eager one, or could not be compared")
+    if training is None or training.loss is None:
+        return
+    for stage in AFTER:
+        # stands only where that is so
+        context.journal.skip(stage, "the run ended in the training step", "earlier_stage")
+    todo: tuple[tuple[tuple[TrainingPhase, ...], Callable[[Context, TrainingLog], None]], ...] = (
+        (("forward", "backward"), _graphs),
+        (("optimizer",), _optimizer),
+        (("step",), _whole_step),
+    )
+    for phases, do in todo:
+        if spent(context):
+            log.skip(phases, CUT)
+            continue
+        log.begin(phases[0])
+        try:
+            do(context, log)
+        except Exception as error:
+            why = one_line(error, context.work.root)
+            log.end(phases[0], "not_run", f"could not be observed: {why}")
+            context.journal.warn(f"training, {phases[0]}: {why}")
+        finally:
+            dynamo.reset()
+    context.journal.write("")
+
+
+class _AotBackend:
+    """AOTAutograd over graphs that run as they are; notes each graph, and tells while a backward one runs."""
+
+    def __init__(self) -> None:
+        self.graphs: list[tuple[str, str, int]] = []
+        """Compile id, phase, ATen operations."""
+        self.running = 0
+
+    def backend(self) -> Any:
+        return dynamo.aot_backend(
+            self._compiler("forward"), self._compiler("backward"), self._compiler("inference")
+        )
+
+    def _compiler(self, phase: str) -> Callable[[torch.fx.GraphModule, Any], Callable[..., Any]]:
+        def compiler(graph: torch.fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
+            self.graphs.append((dynamo.compile_id() or "", phase, _operations(graph)))
+            if phase != "backward":
+                return dynamo.boxed(graph.forward)
+
+            def run(*args: Any) -> Any:
+                self.running += 1
+                try:
+                    return graph.forward(*args)
+                finally:
+                    self.running -= 1
+
+            return dynamo.boxed(run)
+
+        return compiler
+
+
+def _operations(graph: torch.fx.GraphModule) -> int:
+    return sum(
+        node.op == "call_function" and node.target is not operator.getitem for node in graph.graph.nodes
+    )
+
+
+def _graphs(context: Context, log: TrainingLog) -> None:
+    """Forward and backward graphs of each case under AOTAutograd, and whether their gradients are eager's."""
+    graphs: list[Graph] = []
+    sites: tuple[BreakSite, ...] = ()
+    known = {(site.path, site.line) for site in context.journal.observation.break_sites}
+    total = captured = 0
+    notes: list[str] = []
+    wrong: list[str] = []
+    differs = any(part.phase == "gradients" and part.state == "fail" for part in log.training.parts)
+    for case in context.cases:
+        expected = eager_step(context, case)
+        dynamo.reset()
+        model = context.build()
+        backend = _AotBackend()
+        compiled = compile_callable(model, backend=backend.backend())
+        record = Record()
+        try:
+            with recording(record):
+                actual = train(context, model, compiled, case, expected.loss)
+        except Exception as error:
+            phase: TrainingPhase = (
+                "backward" if any(kind == "forward" for _, kind, _ in backend.graphs) else "forward"
+            )
+            if phase == "backward":
+                log.end(
+                    "forward", "pass", _summary(graphs + _named(context, backend, record, case), "forward")
+                )
+            why = f"AOTAutograd: {one_line(dynamo.inner_error(error), context.work.root)}"
+            log.end(phase, "fail", why)
+            if phase == "forward":
+                log.set("backward", "not_run", "the forward graphs failed")
+            context.journal.warn(f"training: what is captured cannot be trained compiled: {why}")
+            return
+        graphs += _named(context, backend, record, case)
+        met = narrate.break_sites(record, context.names, case.name)
+        sites = narrate.union_sites(sites, tuple(site for site in met if (site.path, site.line) not in known))
+        found = agreement(expected, actual)
+        if found.differences and differs:
+            notes.append("gradients differ as captured already")
+        elif found.differences:
+            if actual.random and compare(expected.output, actual.output).difference:
+                notes.append("AOTAutograd draws other random numbers, so its gradients were not compared")
+            else:
+                state, why = judged(context, case, expected, found)
+                (wrong if state == "fail" else notes).append(why)
+        try:
+            in_all, in_graphs = _counted_backward(context, model, compiled, case, expected.loss, backend)
+        except Exception as error:
+            notes.append(f"its share of operations was not measured: {one_line(error, context.work.root)}")
+        else:
+            total, captured = total + in_all, captured + in_graphs
+        log.add(graphs=tuple(graphs), aot_sites=sites)
+    if sites:
+        why = f"AOTAutograd cannot trace what is captured, and Dynamo breaks there: {'; '.join(map(_at, sites[:NAMED]))}"
+        log.end("forward", "fail", f"{_summary(graphs, 'forward')}; {why}")
+        context.journal.warn(f"training: {why}")
+    else:
+        log.end("forward", "pass", _summary(graphs, "forward"))
+    detail = _summary(graphs, "backward")
+    if total:
+        log.add(backward=Coverage(total, captured, captured / total))
+        detail += f", {captured} of {total} operations of a backward in them"
+    details = "; ".join(
+        [detail, *(f"AOTAutograd's gradients differ: {why}" for why in wrong), *dict.fromkeys(notes)]
+    )
+    log.set("backward", "fail" if wrong else "pass", details)
+    for why in wrong:
+        context.journal.warn(f"training: compiled by AOTAutograd, the gradients differ from eager: {why}")
+
+
+def _at(site: BreakSite) -> str:
+    """Where and why; a break inside torch is named by the user's function under compilation."""
+    own = site.frames[0] if site.origin == "third_party" and site.frames else site
+    return f"{own.symbol} ({own.path}:{own.line}): {site.reason}"
+
+
+def _named(context: Context, backend: _AotBackend, record: Record, case: Case) -> list[Graph]:
+    """The graphs with the code they were captured from, by their compile ids."""
+    places = {frame.compile_id: frame.place for frame in record.compiled}
+    found = []
+    for compile_id, phase, ops in backend.graphs:
+        place = places.get(compile_id)
+        frame = context.names.frame(place.path, place.line, place.name) if place else None
+        kind: Any = phase
+        path, line, symbol = (frame.path, frame.line, frame.symbol) if frame else ("", 0, "")
+        found.append(Graph(compile_id, path, line, ops, None, kind, case.name, symbol))
+    return found
+
+
+def _summary(graphs: Sequence[Graph], phase: str) -> str:
+    own = [graph for graph in graphs if (graph.phase == "backward") == (phase == "backward")]
+    without = sum(graph.phase == "inference" for graph in own)
+    more = f", {without} of them without gradients" if without else ""
+    return f"{counted(len(own), 'graph')}, {counted(sum(graph.ops for graph in own), 'ATen operation')}{more}"
+
+
+def _counted_backward(
+    context: Context, model: Any, compiled: Callable[..., Any], case: Case, loss: Loss, backend: _AotBackend
+) -> tuple[int, int]:
+    """ATen dispatches of one warm backward from what the loss is made of to the leaves: in all, in graphs.
+
+    The loss's own backward and the accumulation into `.grad` are left out: neither is the model's.
+    """
+    for buffer in model.buffers() if isinstance(model, nn.Module) else ():
+        if (
+            buffer.grad_fn is not None
+        ):  # state that was kept with its graph, which the call before has used up
+            buffer.detach_()
+    output, leaves, _ = forward(context, compiled, case)
+    tensors = loss.tensors(output)
+    seeds = torch.autograd.grad(loss(output), tensors)
+    counts = [0, 0]
+
+    def seen() -> None:
+        counts[0] += 1
+        counts[1] += backend.running > 0
+
+    wanted = [*wanted_parameters(model).values(), *leaves.values()]
+    with dispatch.DispatchMode(seen):
+        torch.autograd.grad(tensors, wanted, seeds, allow_unused=True)
+    return counts[0], counts[1]
+
+
+def _optimizer(context: Context, log: TrainingLog) -> None:
+    """`AdamW.step` compiled alone: its graphs and breaks, what later steps compile again, whether it is eager's."""
+    model, twin = context.build(), context.build()
+    if not wanted_parameters(model):
+        log.end("optimizer", "not_run", "no parameter requires grad")
+        return
+    with torch.compiler.set_stance("force_eager"):
+        train(context, model, model, context.cases[0])
+        for one, other in zip(
+            wanted_parameters(model).values(), wanted_parameters(twin).values(), strict=True
+        ):
+            other.grad = None if one.grad is None else one.grad.clone()
+        reference = _adamw(twin)
+        for _ in range(OPTIMIZER_STEPS):
+            reference.step()
+    optimizer = _adamw(model)
+    dynamo.reset()
+    compiled = compile_callable(lambda: optimizer.step(), backend="eager")
+    sites: tuple[BreakSite, ...] = ()
+    again: list[Recompile] = []
+    graphs = ops = 0
+    late = ""
+    for number in range(OPTIMIZER_STEPS):
+        record = Record()
+        with recording(record):
+            compiled()
+        sites = narrate.union_sites(sites, narrate.break_sites(record, context.names, None))
+        recompiles = narrate.recompiles(record, context.names, None, number == OPTIMIZER_STEPS - 1)
+        again += recompiles
+        if number == 0:
+            graphs, ops = sum(frame.ops > 0 for frame in record.compiled), sum(f.ops for f in record.compiled)
+        elif recompiles:
+            late = f"; compiles again on step {number + 1}"
+    difference = compare([*wanted_parameters(twin).values()], [*wanted_parameters(model).values()]).difference
+    log.add(optimizer_sites=_apart(sites), optimizer_recompiles=narrate.join_recompiles(tuple(again)))
+    detail = (
+        f"AdamW: {counted(graphs, 'graph')}, {counted(ops, 'operation')}, {counted(len(sites), 'break site')}"
+    )
+    detail += late or "; later steps compile nothing again"
+    if difference:
+        log.end("optimizer", "fail", f"{detail}; updated parameters differ from eager: {difference}")
+    else:
+        log.end("optimizer", "pass", f"{detail}; parameters after {OPTIMIZER_STEPS} steps as in eager")
+
+
+def _adamw(model: nn.Module) -> torch.optim.Optimizer:
+    """The grouped implementation, which torch takes by itself on a GPU: one graph of few operations everywhere."""
+    return torch.optim.AdamW(list(wanted_parameters(model).values()), lr=LEARNING_RATE, foreach=True)
+
+
+def train_step(model: Any, loss: Loss, optimizer: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """The step that is compiled whole."""
+    optimizer.zero_grad()
+    output = model(*args, **kwargs)
+    value = loss(output)
+    value.backward()
+    optimizer.step()
+    return value.detach()
+
+
+def _whole_step(context: Context, log: TrainingLog) -> None:
+    """Where one compiled function that holds the whole step breaks, the breaks of the model itself left out."""
+    case = context.cases[0]
+    loss = eager_step(context, case).loss
+    dynamo.reset()
+    model = context.build()
+    if not wanted_parameters(model):
+        log.end("step", "not_run", "no parameter requires grad")
+        return
+    optimizer = _adamw(model)
+    compiled = compile_callable(train_step, backend="eager")
+    record = Record()
+    try:
+        call(
+            context,
+            lambda *args, **kwargs: compiled(model, loss, optimizer, *args, **kwargs),
+            case,
+            recording(record),
+        )
+    except Exception as error:
+        log.end("step", "fail", f"the compiled step raised {one_line(error, context.work.root)}")
+        return
+    known = {(site.path, site.line) for site in context.journal.observation.break_sites}
+    found = narrate.break_sites(record, context.names, case.name)
+    sites = _apart([site for site in found if (site.path, site.line) not in known])
+    graphs = sum(frame.ops > 0 for frame in record.compiled)
+    log.add(step_sites=sites)
+    detail = f"{counted(graphs, 'graph')}, {counted(len(sites), 'break site')} beyond the model's own"
+    log.end("step", "pass", f"as one compiled function {detail}")
+
+
+def _apart(sites: Sequence[BreakSite]) -> tuple[BreakSite, ...]:
+    """The sites; those in tcready's own step are named by their statement there."""
+    lines, first = inspect.getsourcelines(train_step)
+    own = inspect.getsourcefile(train_step) or train_step.__code__.co_filename
+    found = []
+    for site in sites:
+        at = site.line - first
+        if (
+            site.symbol != train_step.__name__
+            or not 0 <= at < len(lines)
+            or not own.endswith(site.path[-20:])
+        ):
+            found.append(site)
+            continue
+        reason = f"`{lines[at].strip()}`: {site.reason}"
+        found.append(replace(site, path=STEP_FILE, line=at + 1, reason=reason, stack=(), frames=()))
+    return tuple(found)
+
+
+STEP = Step("training", run, requires=("parity",))

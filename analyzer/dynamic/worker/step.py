@@ -1,0 +1,100 @@
+"""What a stage is, and how stages follow each other. Torch is not loaded for it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tcready.dynamic.worker.case import RunError
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.journal import NOT_ASKED, RunEndedError, StageFailedError, one_line
+from tcready.schema import STAGES, StageName, StageReason
+
+
+def always(_context: Context) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stage of a run."""
+
+    name: str
+    """As the schema calls it; a step of another name is no stage of a report: it adds to the observation, and what
+    goes wrong in it fails nothing."""
+    run: Callable[[Context], None]
+    """Does it, and leaves the outcome in the journal. Raises StageFailedError where what requires it cannot run."""
+    requires: tuple[str, ...] = ()
+    """Steps that must not have failed; one that was not asked for has not."""
+    asked: Callable[[Context], bool] = always
+    """Whether it is wanted at all: else the stage is `not_run`."""
+
+
+def climb(context: Context, steps: Sequence[Step]) -> StageFailedError | None:
+    """Run the steps in order, each one that was asked for and whose requirements hold; the first failure, if any.
+
+    Stages that never began get their reason when the journal is closed. Raises RunEndedError where nothing more can
+    be established.
+    """
+    failure: StageFailedError | None = None
+    for step in steps:
+        if not context.blocked.isdisjoint(step.requires):
+            context.blocked.add(step.name)
+            continue
+        stage = stage_name(step.name)
+        if not step.asked(context):
+            if stage is not None:
+                context.journal.skip(stage, NOT_ASKED, "not_asked")
+            continue
+        try:
+            step.run(context)
+        except StageFailedError as error:
+            context.blocked.add(step.name)
+            failure = failure or error
+        _name_sources(context)
+    return failure
+
+
+def stage_name(name: str) -> StageName | None:
+    """The stage of that name, None for a step that is no stage of a report."""
+    return next((stage for stage in STAGES if stage == name), None)
+
+
+@contextlib.contextmanager
+def failing(
+    context: Context, stage: StageName, note: str = "", reason: StageReason = "error"
+) -> Iterator[None]:
+    """Begin the stage; whatever is raised inside fails it, in one line, for `reason`. Raises StageFailedError then."""
+    journal = context.journal
+    if journal.doing != stage:
+        journal.begin(stage, note)
+    try:
+        yield
+    except (StageFailedError, RunEndedError):
+        raise
+    except RunError as error:
+        journal.end("fail", str(error), reason)
+        raise StageFailedError from error
+    except BaseException as error:
+        left = isinstance(error, SystemExit)
+        journal.end("fail", one_line(error, context.work.root), "exit" if left else reason)
+        raise StageFailedError from error
+
+
+def _name_sources(context: Context) -> None:
+    """Put the files that were named so far into the observation: a crash in what follows leaves them behind."""
+    sources = tuple(sorted(context.names.sources.items()))
+    if sources != context.journal.observation.sources:
+        context.journal.add(sources=sources, digests=digests(sources))
+        context.journal.write("")
+
+
+def digests(sources: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Display path and SHA-256 of each file that can be read."""
+    found = []
+    for shown, path in sources:
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            found.append((shown, hashlib.sha256(file.read()).hexdigest()))
+    return tuple(found)

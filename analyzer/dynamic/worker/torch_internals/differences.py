@@ -1,0 +1,94 @@
+"""The one table of what is not the same in every version of torch that the worker runs under.
+
+A name of torch is looked for, not a version compared: nightlies and vendors' builds carry what they carry. Nothing
+else in the worker asks whether torch has a name.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Name = Literal[
+    "skip_reason",
+    "break_ids",
+    "cache_entries",
+    "fake_kernel_check",
+    "header_folder",
+    "header_locks",
+    "header_cache",
+]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A name that some versions lack: the module it is in, and its path there."""
+
+    name: Name
+    module: str
+    path: str
+    since: str
+    """The first version that was seen to have it; empty where that was not looked for."""
+    without: str
+    """What is done in its place."""
+
+
+DIFFERENCES = (
+    Difference(
+        "skip_reason",
+        "torch._dynamo.types",
+        "ConvertFrameReturn.skip_reason",
+        "2.12",
+        "the frame's row of metrics says why it was given up",
+    ),
+    Difference(
+        "break_ids",
+        "torch._dynamo.exc",
+        "_load_gb_type_to_gb_id_map",
+        "2.9",
+        "breaks have no id",
+    ),
+    Difference(
+        "cache_entries",
+        "torch._C._dynamo.eval_frame",
+        "_debug_get_cache_entry_list",
+        "",
+        "of a recompilation the guards that Dynamo logs are known, and no others",
+    ),
+    Difference(
+        "fake_kernel_check",
+        "torch._library.utils",
+        "has_fake_kernel",
+        "",
+        "the dispatcher and the registry are asked, which does not know operators that need none since they mutate only",
+    ),
+    Difference("header_folder", "torch._inductor.codecache", "_HEADER_DIR", "", "no header is precompiled"),
+    Difference(
+        "header_locks", "torch._inductor.codecache", "_HEADER_LOCK_DIR", "", "no header is precompiled"
+    ),
+    Difference(
+        "header_cache", "torch._inductor.codecache", "_precompile_header", "", "no header is precompiled"
+    ),
+)
+_BY_NAME = {row.name: row for row in DIFFERENCES}
+
+
+@functools.cache
+def has(name: Name) -> bool:
+    """Whether this torch has it. Loads the module that it is in."""
+    row = _BY_NAME[name]
+    try:
+        value: Any = importlib.import_module(row.module)
+        for step in row.path.split("."):
+            value = getattr(value, step)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def those_of(owner: Any, names: Iterable[str]) -> dict[str, Any]:
+    """The values of those names that `owner` has: settings come and go."""
+    return {name: getattr(owner, name) for name in names if hasattr(owner, name)}

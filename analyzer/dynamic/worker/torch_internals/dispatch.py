@@ -1,0 +1,91 @@
+"""Modes that see every ATen dispatch beside Dynamo, and the frames behind one."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+TORCH_NAMESPACES = frozenset(
+    "_c10d_functional _c10d_functional_autograd _dtensor _inductor_test _native _quantized _test aten c10d "
+    "c10d_functional debug_mode_ops debugprims export flex_lib fsdp higher_order inductor inductor_prims mkl mkldnn "
+    "mkldnn_prepacked onednn onnx onnx_symbolic prim prims profiler quantization quantized quantized_decomposed "
+    "rngprims sparse static_runtime streams symm_mem".split()
+)
+"""Of torch 2.13, by `torch._C._dispatch_get_all_op_names`, before and after Inductor was loaded."""
+
+
+class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
+    """Calls `seen` once per ATen dispatch, also beside Dynamo; what it gives is called behind the dispatch.
+
+    Dynamo skips every frame under a mode whose `ignore_compile_internals` says False.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, seen: Callable[[], Callable[[], None] | None]) -> None:
+        super().__init__()
+        self.seen = seen
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        # `record_function` dispatches too, in DDP's forward for one; it computes nothing.
+        done = None if func.namespace == "profiler" else self.seen()
+        result = func(*args, **(kwargs or {}))
+        if done is not None:
+            done()
+        return result
+
+
+class OperatorMode(TorchDispatchMode):  # type: ignore[misc]
+    """Calls `seen` with each operator that is not torch's own, its arguments, and what calls it.
+
+    `seen(operator, args, kwargs, call)` answers for `call()`: it gives the operator's result.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(
+        self, seen: Callable[[Any, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
+    ) -> None:
+        super().__init__()
+        self.seen = seen
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "namespace", "aten") in TORCH_NAMESPACES:
+            return func(*args, **(kwargs or {}))
+        return self.seen(func, args, kwargs or {}, lambda: func(*args, **(kwargs or {})))
+
+
+def unseen() -> contextlib.AbstractContextManager[Any]:
+    """What is dispatched inside is seen by no mode: tcready's own work is not counted as the model's."""
+    found: contextlib.AbstractContextManager[Any] = _disable_current_modes()
+    return found
+
+
+def graph_node_stack(frame: types.FrameType) -> str | None:
+    """The user's stack, as text, of the graph node that this frame runs; None where it runs none."""
+    if not isinstance(frame.f_locals.get("self"), torch.fx.Interpreter):
+        return None
+    node = frame.f_locals.get("n")
+    return str(node.meta.get("stack_trace") or "") if isinstance(node, torch.fx.Node) else None
+
+
+def calling_frames() -> Iterator[types.FrameType]:
+    """Python frames outside of torch, innermost first, from the caller's caller on."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back

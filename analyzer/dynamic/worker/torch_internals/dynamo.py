@@ -1,0 +1,224 @@
+"""Dynamo's state and settings, what the author compiled, and AOTAutograd."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import inspect
+import os
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch._dynamo
+import torch._guards
+from tcready.dynamic.worker.torch_internals import differences, logs
+from torch._dynamo import utils as dynamo_utils
+
+
+def reset() -> None:
+    torch._dynamo.reset()
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """For a run in somebody else's process: Dynamo starts with nothing compiled, leaves nothing behind, and compiles
+    meanwhile even where a stance says otherwise. What was compiled before is compiled again at its next call.
+    """
+    metrics = dynamo_utils._compilation_metrics
+    counters = {name: dict(counter) for name, counter in dynamo_utils.counters.items()}
+    # Whoever listens to all loggers (pytest, from 9 on) would show thousands of lines of the structured trace.
+    trace = logs.structured()
+    listeners = [handler for handler in trace.handlers if not type(handler).__module__.startswith("torch.")]
+    for handler in listeners:
+        trace.removeHandler(handler)
+    reset()
+    try:
+        with torch.compiler.set_stance("default"):
+            yield
+    finally:
+        dynamo_utils._compilation_metrics = metrics
+        for handler in listeners:
+            trace.addHandler(handler)
+        reset()
+        for name, counter in dynamo_utils.counters.items():
+            counter.clear()
+            counter.update(counters.get(name, {}))
+
+
+def uncompiled(value: Any) -> Any:
+    """The module or function inside what `torch.compile` made of one, else `value` itself."""
+    if isinstance(value, torch._dynamo.OptimizedModule):
+        return value._orig_mod
+    known = decided(value)
+    return value._torchdynamo_orig_callable if known and known.kind == "compiled" else value
+
+
+def explaining(backend: Callable[..., Any]) -> Any:
+    """`backend` with what `torch._dynamo.explain` collects around it: its `output()` is explain's answer.
+
+    One run is then both explain's and the recorded one; explain itself would compile everything once more.
+    """
+    from torch._dynamo.backends.debugging import ExplainWithBackend
+
+    return ExplainWithBackend(backend)
+
+
+def flags() -> dict[str, Any]:
+    """The Dynamo settings that decide what breaks and what recompiles."""
+    names = (
+        "recompile_limit",
+        "accumulated_recompile_limit",
+        "automatic_dynamic_shapes",
+        "assume_static_by_default",
+        "capture_scalar_outputs",
+        "capture_dynamic_output_shape_ops",
+        "allow_unspec_int_on_nn_module",
+        "allow_rnn",
+        "inline_inbuilt_nn_modules",
+        "nested_graph_breaks",
+        "suppress_errors",
+        "specialize_float",
+    )
+    return differences.those_of(torch._dynamo.config, names)
+
+
+def optimize_ddp() -> str:
+    """How Dynamo treats a graph below DistributedDataParallel: `ddp_optimizer` parts it along gradient buckets."""
+    return str(dynamo_utils.get_optimize_ddp_mode())
+
+
+@contextlib.contextmanager
+def ddp_splits(seen: Callable[[tuple[int, ...]], None]) -> Iterator[None]:
+    """Tells, for each graph that DDPOptimizer compiles meanwhile, the bytes of parameters in each of its parts.
+
+    It keeps its buckets on itself "for testing and debugging" once it has parted a graph, and nowhere else: the
+    `ddp_graphs` log says the same as a table for people.
+    """
+    from torch._dynamo.backends.distributed import DDPOptimizer
+
+    compile_fn = DDPOptimizer.compile_fn
+
+    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return compile_fn(self, *args, **kwargs)
+        finally:
+            buckets = getattr(self, "buckets", ())
+            if buckets:
+                seen(tuple(int(bucket.size) for bucket in buckets))
+
+    DDPOptimizer.compile_fn = watched
+    try:
+        yield
+    finally:
+        DDPOptimizer.compile_fn = compile_fn
+
+
+def torch_folder() -> str:
+    return str(os.path.dirname(torch.__file__))
+
+
+def shortened(path: str) -> str:
+    """A file as Dynamo's guards name it: without what it shares with torch's folder, and one character more.
+
+    As `torch.utils._traceback.shorten_filename` does: of a path that shares the root alone, `/tmp/a.py`, it leaves
+    `mp/a.py`.
+    """
+    try:
+        return path[len(os.path.commonpath([path, torch_folder()])) + 1 :]
+    except ValueError:  # another drive
+        return path
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A function that `torch.compile` or `torch.compiler.disable` wraps, and the code inside."""
+
+    kind: Literal["compiled", "disabled"]
+    code: types.CodeType
+
+
+def decided(value: Any) -> Decided | None:
+    """What the author decided about a function, None where nothing."""
+    if isinstance(value, (staticmethod, classmethod)):
+        value = value.__func__
+    if isinstance(value, type) or not callable(value):
+        return None
+    attributes = getattr(value, "__dict__", {})
+    inside = attributes.get("_torchdynamo_orig_callable")
+    if inside is None:
+        return None
+    code = getattr(inspect.unwrap(inside), "__code__", None)
+    if code is None:
+        code = getattr(getattr(inside, "forward", None), "__code__", None)
+    kind: Literal["compiled", "disabled"] = (
+        "disabled" if attributes.get("_torchdynamo_disable") else "compiled"
+    )
+    return None if code is None else Decided(kind, code)
+
+
+def compile_id() -> str | None:
+    """The id (`0/0`) of the compilation under way, None outside of one."""
+    found = torch._guards.CompileContext.current_compile_id()
+    return None if found is None else str(found)
+
+
+def aot_backend(
+    forward: Callable[..., Any], backward: Callable[..., Any], inference: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A backend that has AOTAutograd split each graph; each compiler is given a graph and its example inputs.
+
+    Raises ImportError where torch has it elsewhere. Loading it takes most of a second: only if it is asked for.
+    """
+    from torch._dynamo.backends.common import aot_autograd
+
+    return aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=inference)  # type: ignore[no-any-return]
+
+
+def inner_error(error: BaseException) -> BaseException:
+    """What a backend raised, out of what Dynamo makes of it; its first line says nothing."""
+    found = getattr(error, "inner_exception", None)
+    return found if isinstance(found, BaseException) else error
+
+
+def boxed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What AOTAutograd calls with one list of arguments."""
+    from torch._functorch.aot_autograd import make_boxed_func
+
+    return make_boxed_func(function)  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def replacing_graphs(
+    replace: Callable[[torch.fx.GraphModule, Callable[[], Callable[..., Any]]], Callable[..., Any]],
+) -> Iterator[None]:
+    """Every graph that a `torch.compile` makes meanwhile, the author's inner ones too, is called through `replace`.
+
+    `replace(graph, make)`: `make()` has the backend compile the graph; `graph` is a copy that no backend has changed.
+    Every backend is called by `OutputGraph.call_user_compiler`.
+    """
+    from torch._dynamo.output_graph import OutputGraph
+
+    call_user_compiler = OutputGraph.call_user_compiler
+
+    def watched(self: Any, graph: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        untouched = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+        return replace(untouched, lambda: call_user_compiler(self, graph, *args, **kwargs))
+
+    OutputGraph.call_user_compiler = watched
+    try:
+        yield
+    finally:
+        OutputGraph.call_user_compiler = call_user_compiler
+
+
+def mark_dynamic(tensor: torch.Tensor, dimension: int) -> None:
+    """Have Dynamo compile for every size of this dimension; it raises where the code makes a constant of it."""
+    torch._dynamo.mark_dynamic(tensor, dimension)
+
+
+def compiled_in_place(module: torch.nn.Module) -> bool:
+    """Whether `module.compile()` was called."""
+    return getattr(module, "_compiled_call_impl", None) is not None

@@ -1,0 +1,173 @@
+"""What Inductor compiles, and where it keeps that."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch._dynamo
+from tcready.dynamic.worker.torch_internals import differences, logs
+from tcready.dynamic.worker.torch_internals.logs import listening
+from torch._dynamo import utils as dynamo_utils
+
+
+@dataclass
+class InductorRecord:
+    """What Inductor did while `inductor_recording` was on."""
+
+    kernels: int = 0
+    extern_calls: int = 0
+    fallbacks: Counter[str] = field(default_factory=Counter)
+    """Operators for which Inductor has no code of its own; unknown for a graph that came from the cache."""
+    cache_hits: int = 0
+    cache_misses: int = 0
+    cudagraphs: int = 0
+    """CUDA graphs recorded."""
+    skips: list[str] = field(default_factory=list)
+    """Why CUDA graphs were skipped, as logged; each may end in the stack of the operation behind it."""
+
+
+METRICS = 1_000_000
+"""Rows of metrics that torch keeps; by default the last 64."""
+COUNTED = {
+    "extern_calls": "extern_calls",
+    "cache_hits": "fxgraph_cache_hit",
+    "cache_misses": "fxgraph_cache_miss",
+}
+"""Fields of InductorRecord by their names in `counters["inductor"]`."""
+HEADER_FOLDERS: tuple[tuple[differences.Name, str, str], ...] = (
+    ("header_folder", "_HEADER_DIR", "headers"),
+    ("header_locks", "_HEADER_LOCK_DIR", os.path.join("headers", "locks")),
+)
+"""Constants of `torch._inductor.codecache`, each with the folder below the cache that stands for it."""
+CUDAGRAPH_LOGGERS = (
+    "torch._inductor.cudagraph_utils",
+    "torch._inductor.cudagraph_trees",
+    "torch._inductor.compile_fx",
+    "torch._inductor.scheduler",
+)
+UNCAPTURED_NODE, UNCAPTURED_STACK = "    %s: %s", "         %s"
+"""Formats of the scheduler's lines on an operation that it keeps out of CUDA graphs, and on that one's stack."""
+
+
+class _CudaGraphs(logging.Handler):
+    """Collects skips and recordings from the `cudagraphs` log."""
+
+    def __init__(self, record: InductorRecord) -> None:
+        super().__init__(logging.DEBUG)
+        self.found = record
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.levelno >= logging.WARNING or (record.msg == UNCAPTURED_NODE and "reason=" in text):
+            self.found.skips.append(text.strip())
+        elif record.msg == UNCAPTURED_STACK and self.found.skips:
+            self.found.skips[-1] += f"\n{text}"
+        elif "Recording function" in text:
+            self.found.cudagraphs += 1
+
+
+@contextlib.contextmanager
+def inductor_recording(record: InductorRecord) -> Iterator[None]:
+    """Write into `record` what Inductor compiles meanwhile.
+
+    Fallbacks stand in no log with their names: `FallbackKernel.create`, through which each goes, is wrapped.
+    """
+    from torch._inductor import ir, metrics
+
+    counters = dynamo_utils.counters["inductor"]
+    before = {name: counters[name] for name in COUNTED.values()}
+    kernels = metrics.generated_kernel_count
+    create = ir.FallbackKernel.__dict__["create"]
+
+    def watched(cls: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        record.fallbacks[str(kernel).removesuffix(".default")] += 1
+        return create.__func__(cls, kernel, *args, **kwargs)
+
+    dynamo_utils.set_compilation_metrics_limit(METRICS)
+    dynamo_utils.clear_compilation_metrics()
+    with contextlib.ExitStack() as stack:
+        for name in CUDAGRAPH_LOGGERS:
+            logger = logs.artifact(name, "cudagraphs")
+            stack.enter_context(listening(logger, _CudaGraphs(record), quiet=True))
+        ir.FallbackKernel.create = classmethod(watched)
+        stack.callback(setattr, ir.FallbackKernel, "create", create)
+        try:
+            yield
+        finally:
+            record.kernels += metrics.generated_kernel_count - kernels
+            for field_name, name in COUNTED.items():
+                setattr(record, field_name, getattr(record, field_name) + counters[name] - before[name])
+            rows = dynamo_utils.get_compilation_metrics()
+            reasons = (getattr(row, "cudagraph_skip_reason", None) for row in rows)
+            record.skips += [reason for reason in reasons if reason and reason not in record.skips]
+
+
+@contextlib.contextmanager
+def inductor_cache(folder: str) -> Iterator[None]:
+    """Have Inductor and Triton keep everything in `folder`; no worker process of theirs is left behind."""
+    from torch._inductor import async_compile, codecache
+    from torch._inductor.utils import clear_caches
+
+    # Precompiled headers go to a folder that is fixed at import, whatever the environment says.
+    headers = {name: getattr(codecache, name) for key, name, _ in HEADER_FOLDERS if differences.has(key)}
+    values = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
+    # Where it is set, Inductor downloads a compiler if there is none.
+    values_before = {name: os.environ.pop(name, None) for name in (*values, "TORCH_INDUCTOR_INSTALL_GXX")}
+    os.environ.update(values)
+    for _, name, below in HEADER_FOLDERS:
+        if name in headers:
+            setattr(codecache, name, os.path.join(folder, below))
+    clear_caches()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Exception):
+            async_compile.shutdown_compile_workers()
+        clear_caches()
+        for name, value in headers.items():
+            setattr(codecache, name, value)
+        if differences.has("header_cache"):
+            codecache._precompile_header.cache_clear()  # it knows headers by paths that are gone
+        for name, value in values_before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def forget_compiled() -> None:
+    """Only the files of the cache are left of what Dynamo and Inductor compiled."""
+    from torch._inductor.utils import clear_caches
+
+    torch._dynamo.reset()
+    clear_caches()
+
+
+def cpp_compiler() -> str | None:
+    """The C++ compiler that Inductor would call, None where there is none."""
+    from torch._inductor import cpp_builder
+
+    try:
+        return str(cpp_builder.get_cpp_compiler())
+    except (RuntimeError, OSError):  # InvalidCxxCompiler is a RuntimeError
+        return None
+
+
+def has_triton_package() -> bool:
+    from torch.utils import _triton
+
+    return bool(_triton.has_triton_package())
+
+
+def eager_random() -> contextlib.AbstractContextManager[Any]:
+    """Inductor draws the random numbers that eager code draws, at the price of a fallback for each."""
+    from torch._inductor import config
+
+    found: contextlib.AbstractContextManager[Any] = config.patch(fallback_random=True)
+    return found

@@ -1,0 +1,21 @@
+"""Nested arguments and outputs as leaves: `torch.utils._pytree`, under the names that the worker uses."""
+
+from torch.utils._pytree import (
+    SequenceKey,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_leaves,
+    tree_map_only,
+    tree_unflatten,
+)
+
+__all__ = [
+    "SequenceKey",
+    "keystr",
+    "tree_flatten",
+    "tree_flatten_with_path",
+    "tree_leaves",
+    "tree_map_only",
+    "tree_unflatten",
+]
