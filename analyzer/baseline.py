@@ -22,7 +22,7 @@ from tcready.schema import (
 VERSION = 1
 """Of the baseline's file; a change of what makes a fingerprint is a new one."""
 Lines = Mapping[str, Sequence[tuple[int, int]]]
-"""By display path, the changed lines as inclusive (first, last); (n + 1, n) where lines after line n are gone."""
+"""By display path, the changed lines as inclusive (first, last); (n + 1, n) if lines after line n are gone."""
 
 
 @dataclass(frozen=True, order=True)
@@ -45,7 +45,7 @@ class Baseline:
 
     entries: tuple[Entry, ...] = ()
     readings: tuple[Reading, ...] = ()
-    """How the sources were read that the entries come from; none where the file does not say."""
+    """How the sources were read that the entries come from; none if the file does not say."""
     runs: tuple[Mode, ...] = ()
     """The modes of the runs that they come from."""
 
@@ -63,11 +63,11 @@ def entries(report: Report) -> tuple[Entry, ...]:
     )
 
 
-def renewed(report: Report, known: Baseline, asked: Callable[[Entry], bool]) -> Baseline:
-    """The baseline of `report`, with those entries of an earlier one that `asked` says it cannot speak of."""
+def renewed(report: Report, known: Baseline, covered: Callable[[Entry], bool]) -> Baseline:
+    """The baseline of `report`, with those entries of an earlier one that `covered` says it cannot speak of."""
     found = entries(report)
     there = {entry.fingerprint for entry in found}
-    kept = [entry for entry in known.entries if entry.fingerprint not in there and not asked(entry)]
+    kept = [entry for entry in known.entries if entry.fingerprint not in there and not covered(entry)]
     # What was kept was found otherwise, and a later check must read as widely before it may call it gone.
     readings = (*report.readings, *(known.readings if kept else ()))
     runs = {*run_modes(report), *(known.runs if kept else ())}
@@ -96,7 +96,7 @@ def written(known: Baseline) -> str:
 
 
 def parsed(text: str, named: str) -> Baseline:
-    """What a file's text holds. Raises TcreadyError, with `named`, where it is no baseline or a newer one."""
+    """What a file's text holds. Raises TcreadyError, with `named`, if it is no baseline or a newer one."""
     no_baseline = f"--baseline {named} is no baseline that --write-baseline wrote"
     try:
         data = json.loads(text.removeprefix("\ufeff"))
@@ -129,40 +129,40 @@ def parsed(text: str, named: str) -> Baseline:
 
 
 def without_known(
-    report: Report, known: Collection[Entry], named: str, asked: Callable[[Entry], bool]
+    report: Report, known: Collection[Entry], named: str, covered: Callable[[Entry], bool]
 ) -> Report:
-    """`report` without the findings that a baseline holds. `asked` says for which entries this report can tell
+    """`report` without the findings that a baseline holds. `covered` says for which entries this report can tell
     whether they are gone.
 
-    A finding that is told for several is known where each of them is.
+    A finding that is told for several is known if each of them is.
     """
     prints = {entry.fingerprint for entry in known}
     new = tuple(found for found in report.findings if not prints.issuperset((found.fingerprint, *found.also)))
-    said = dataclasses.replace(
+    narrowed = dataclasses.replace(
         report.narrowed or Narrowed(),
         baseline=named,
         known=len(report.findings) - len(new),
-        gone=len(gone(report, known, asked)),
+        gone=len(gone(report, known, covered)),
     )
-    return _with(report, new, said)
+    return _with(report, new, narrowed)
 
 
-def gone(report: Report, known: Iterable[Entry], asked: Callable[[Entry], bool]) -> tuple[Entry, ...]:
+def gone(report: Report, known: Iterable[Entry], covered: Callable[[Entry], bool]) -> tuple[Entry, ...]:
     """The entries that the report could have told of and does not."""
     there = {print_ for found in report.findings for print_ in (found.fingerprint, *found.also)}
-    return tuple(entry for entry in known if entry.fingerprint not in there and asked(entry))
+    return tuple(entry for entry in known if entry.fingerprint not in there and covered(entry))
 
 
 def on_changed_lines(report: Report, changed: Lines, named: str, commit: str) -> Report:
     """`report` with the findings alone that have a changed line in their span, or from whose span lines are gone."""
     new = tuple(found for found in report.findings if _touched(found, changed))
-    said = dataclasses.replace(
+    narrowed = dataclasses.replace(
         report.narrowed or Narrowed(),
         diff_base=named,
         commit=commit,
         unchanged=len(report.findings) - len(new),
     )
-    return _with(report, new, said)
+    return _with(report, new, narrowed)
 
 
 def _touched(found: Finding, changed: Lines) -> bool:
@@ -170,7 +170,7 @@ def _touched(found: Finding, changed: Lines) -> bool:
     return any(first <= end and found.line <= last for first, last in changed.get(found.path, ()))
 
 
-def _with(report: Report, findings: tuple[Finding, ...], said: Narrowed) -> Report:
+def _with(report: Report, findings: tuple[Finding, ...], narrowed: Narrowed) -> Report:
     named = {found.rule for found in findings}
     rules = tuple(rule for rule in report.rules if rule.code in named)
-    return dataclasses.replace(report, findings=findings, rules=rules, narrowed=said)
+    return dataclasses.replace(report, findings=findings, rules=rules, narrowed=narrowed)

@@ -31,7 +31,7 @@ _FEW = 3
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
     """What changed from `before` to `after`.
 
-    Findings are the same where their fingerprints are, wherever they stand; they come in the order of the files, those
+    Findings are the same if their fingerprints are, wherever they stand; they come in the order of the files, those
     that are not told any more at the line where they were. A finding that `after` does not tell is fixed only where it
     could have told it: its file was read, as it was before, its target is there, and what only a run showed was run
     again in the same mode.
@@ -60,18 +60,18 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
 
 
 def _made(before: Report, after: Report) -> tuple[dict[str, str], dict[str, str]]:
-    """By what each was made, and how it read the sources where both say so."""
+    """By what each was made, and how it read the sources if both say so."""
     made = ({"tcready": before.tool.version}, {"tcready": after.tool.version})
     if before.readings and after.readings:
-        for said, report in zip(made, (before, after), strict=True):
+        for values, report in zip(made, (before, after), strict=True):
             for name in ("mode", "low", "plain_call", "torch"):
-                values = sorted({str(getattr(reading, name)) for reading in report.readings})
-                said[f"read for {name}" if name == "torch" else name] = ", ".join(values)
+                read = sorted({str(getattr(reading, name)) for reading in report.readings})
+                values[f"read for {name}" if name == "torch" else name] = ", ".join(read)
     return made
 
 
 def exit_code(comparison: Comparison, *, fail_on: Level = "warning", third_party: bool = False) -> int:
-    """1 where a finding at or above `fail_on` is new, or a target fails to compile that did not before; else 0.
+    """1 if a finding at or above `fail_on` is new, or a target fails to compile that did not before; else 0.
 
     Findings in installed packages count only with `third_party`.
     """
@@ -82,7 +82,9 @@ def exit_code(comparison: Comparison, *, fail_on: Level = "warning", third_party
         and (third_party or change.finding.origin == "own")
         for change in comparison.findings
     )
-    return int(new or any(not _FAILING.isdisjoint(target.failed) for target in comparison.targets))
+    # A stage that ended for another reason than the model, out of time or memory, leaves the verdict open.
+    broken = (t for t in comparison.targets if t.after != "unknown" and not _FAILING.isdisjoint(t.failed))
+    return int(new or any(broken))
 
 
 def _order(found: Finding) -> tuple[str, int, int, str]:
@@ -131,9 +133,9 @@ def _missing(before: Report, after: Report) -> Iterator[FindingChange]:
 
 
 def _otherwise(found: Finding, before: Report, after: Report) -> str | None:
-    """How the later report read the sources, where that may be why it misses a finding."""
-    told = (now.differs(then, found.modes) for then in before.readings for now in after.readings)
-    return next((why for why in told if why is not None), None)
+    """How the later report read the sources, if that may be why it misses a finding."""
+    reasons = (now.differs(then, found.modes) for then in before.readings for now in after.readings)
+    return next((why for why in reasons if why is not None), None)
 
 
 class _Aims:
@@ -204,17 +206,19 @@ class _Facts:
         """Of something new in the file `path`: that it changed, or else what else did."""
         then, now = self._before.get(path), self._after.get(path)
         if then is None:
-            said = [f"{path} is not in the earlier report"]
+            facts = [f"{path} is not in the earlier report"]
         elif now is not None and now != then:
-            said = [f"{path} changed"]
+            facts = [f"{path} changed"]
         else:
-            said = [f"{path} did not change"]
+            facts = [f"{path} did not change"]
             if self._own:
-                said.append(f"your code changed in {_listed(self._own)}")
-        said += [f"{d.name}: {d.before or 'none'} before, {d.after or 'none'} now" for d in self._differences]
+                facts.append(f"your code changed in {_listed(self._own)}")
+        facts += [
+            f"{d.name}: {d.before or 'none'} before, {d.after or 'none'} now" for d in self._differences
+        ]
         if path not in self._other and self._other:
-            said.append(f"installed code changed in {_listed(self._other)}")
-        return tuple(said)
+            facts.append(f"installed code changed in {_listed(self._other)}")
+        return tuple(facts)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -261,10 +265,10 @@ def _pairs(
     for target in before:
         waiting[target.target, target.mode].append(target)
     for target in after:
-        held = waiting[target.target, target.mode]
-        best = max(held, key=lambda one: _device(one) == _device(target), default=None)
+        candidates = waiting[target.target, target.mode]
+        best = max(candidates, key=lambda one: _device(one) == _device(target), default=None)
         if best is not None:
-            held.remove(best)
+            candidates.remove(best)
         yield best, target
     for one in itertools.chain.from_iterable(waiting.values()):
         yield one, None
@@ -316,14 +320,16 @@ def _numbered(sites: Iterable[BreakSite]) -> dict[tuple[str, str, str, int], Bre
         why = site.gb_id or site.reason.partition("\n")[0]
         lines[site.path, site.symbol, why].setdefault(site.line, site)
     return {
-        (*key, number): held[line] for key, held in lines.items() for number, line in enumerate(sorted(held))
+        (*key, number): by_line[line]
+        for key, by_line in lines.items()
+        for number, line in enumerate(sorted(by_line))
     }
 
 
 def _about(before: TargetReport, after: TargetReport) -> Iterator[Difference]:
     """Where the runs differ: versions, device, dtype, machine."""
     if _ran(before) and _ran(after):
-        yield from _differing(_said(before.environment or {}), _said(after.environment or {}))
+        yield from _differing(_flat(before.environment or {}), _flat(after.environment or {}))
 
 
 def _matters(name: str) -> bool:
@@ -340,14 +346,14 @@ def _matters(name: str) -> bool:
     )
 
 
-def _said(environment: Mapping[str, object]) -> dict[str, str]:
-    said: dict[str, str] = {}
+def _flat(environment: Mapping[str, object]) -> dict[str, str]:
+    flat: dict[str, str] = {}
     for name, value in environment.items():
         inner = value if isinstance(value, Mapping) else {"": value}
-        said |= {
+        flat |= {
             f"{name}.{key}" if key else name: str(each) for key, each in inner.items() if each is not None
         }
-    return said
+    return flat
 
 
 def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Difference]:

@@ -27,7 +27,7 @@ Line = tuple[Piece, ...]
 
 @dataclass(frozen=True)
 class SnippetLine:
-    """A line in three parts, the middle one marked; `hit` where the span touches the line."""
+    """A line in three parts, the middle one marked; `hit` if the span touches the line."""
 
     number: int
     before: Line
@@ -45,7 +45,7 @@ def plain(text: str) -> list[Line]:
 
 
 def coloured(text: str) -> list[Line]:
-    """The same lines with their words told apart by pygments; plain where it does not see the same lines."""
+    """The same lines with their words told apart by pygments; plain if it does not see the same lines."""
     from pygments.lexers.python import PythonLexer
     from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
@@ -70,9 +70,9 @@ def coloured(text: str) -> list[Line]:
             _add(lines[-1], kind, part)
     if lines and not lines[-1]:
         lines.pop()
-    told = [tuple(line) for line in lines]
-    asked = plain(text)
-    return told if [_text(line) for line in told] == [_text(line) for line in asked] else asked
+    coloured = [tuple(line) for line in lines]
+    whole = plain(text)
+    return coloured if [_text(line) for line in coloured] == [_text(line) for line in whole] else whole
 
 
 def _add(line: list[Piece], kind: str, text: str) -> None:

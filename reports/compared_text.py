@@ -24,17 +24,17 @@ def counted(comparison: Comparison) -> str:
 
 
 def what(change: FindingChange) -> str:
-    """`TCR101 error: message`, with the status where it is another one than before."""
+    """`TCR101 error: message`, with the status if it is another one than before."""
     found = change.finding
-    told = f"{code_of(found)} {found.level}: {found.message}"
+    text = f"{code_of(found)} {found.level}: {found.message}"
     if change.kind in ("moved", "unchanged") and change.before_status not in (None, found.status):
         before = str(change.before_status).replace("_", " ")
-        told += f" ({before} before, {found.status.replace('_', ' ')} now)"
-    return told
+        text += f" ({before} before, {found.status.replace('_', ' ')} now)"
+    return text
 
 
 def where(change: FindingChange) -> str:
-    """`path:line`, and the line before where it moved."""
+    """`path:line`, and the line before if it moved."""
     moved = f" (was {change.before_line})" if change.kind == "moved" else ""
     return f"{change.finding.path}:{change.finding.line}{moved}"
 
@@ -42,16 +42,16 @@ def where(change: FindingChange) -> str:
 def verdict(target: TargetChange) -> str:
     """Verdict and share of operations in graphs, before and after."""
     was, now = (VERDICT_WORD[each] if each else "not in it" for each in (target.before, target.after))
-    told = was if was == now else f"{was} -> {now}"
+    text = was if was == now else f"{was} -> {now}"
     shares = [
         percent(share) if share is not None else "not measured"
         for share in (target.coverage_before, target.coverage_after)
     ]
     if target.coverage_before is not None or target.coverage_after is not None:
-        told += f"; in graphs {shares[0]}" + (f" -> {shares[1]}" if shares[0] != shares[1] else "")
+        text += f"; in graphs {shares[0]}" + (f" -> {shares[1]}" if shares[0] != shares[1] else "")
     for stage in target.failed:
-        told += f"; {stage} fails now"
-    return told
+        text += f"; {stage} fails now"
+    return text
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:

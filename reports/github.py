@@ -32,10 +32,10 @@ def render(report: Report, *, third_party: bool = False) -> str:
 
 
 def _command(finding: Finding, placed: bool) -> str:
-    said = f"{_data(finding.message)} ({finding.status.replace('_', ' ')})"
+    text = f"{_data(finding.message)} ({finding.status.replace('_', ' ')})"
     if not placed:
         title = _property(f"{code_of(finding)} {finding.name}")
-        return f"::{COMMAND[finding.level]} title={title}::{_data(finding.path)}:{finding.line}: {said}"
+        return f"::{COMMAND[finding.level]} title={title}::{_data(finding.path)}:{finding.line}: {text}"
     place = {
         "file": finding.path,
         "line": str(finding.line),
@@ -47,7 +47,7 @@ def _command(finding: Finding, placed: bool) -> str:
     if finding.line != finding.end_line:  # columns say something of one line alone
         del place["col"], place["endColumn"]
     properties = ",".join(f"{key}={_property(value)}" for key, value in place.items())
-    return f"::{COMMAND[finding.level]} {properties}::{said}"
+    return f"::{COMMAND[finding.level]} {properties}::{text}"
 
 
 def _data(text: str) -> str:

@@ -127,5 +127,5 @@ def _prose(text: str) -> Markup:
 
 def _coloured(line: code.Line) -> Markup:
     """The pieces of a line of source, escaped, each coloured one in an element of its kind."""
-    told = ((piece.kind, escape(view.visible(piece.text, keep="\t"))) for piece in line)
-    return Markup("".join(f'<i class="{kind}">{text}</i>' if kind else text for kind, text in told))  # noqa: S704
+    pieces = ((piece.kind, escape(view.visible(piece.text, keep="\t"))) for piece in line)
+    return Markup("".join(f'<i class="{kind}">{text}</i>' if kind else text for kind, text in pieces))  # noqa: S704

@@ -15,6 +15,7 @@ from tcready.reports.paths import is_absolute
 from tcready.reports.picture import Picture, pictures
 from tcready.schema import (
     LEVELS,
+    OF_THE_MODEL,
     Finding,
     LineSet,
     ModuleShare,
@@ -37,7 +38,7 @@ MANY_LINES = 1500
 MANY_COLOURED = 6000
 """Lines of own source whose words are coloured; that takes as long as all the rest of a large page."""
 AROUND = 12
-"""Lines shown on either side of a marked one, where not all are."""
+"""Lines shown on either side of a marked one, if not all are."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class FindingView:
     first_of_rule: bool
     snippet: tuple[code.SnippetLine, ...]
     shown: view.Shown
-    said_static: tuple[str, ...]
-    said_run: tuple[str, ...]
+    static_evidence: tuple[str, ...]
+    run_evidence: tuple[str, ...]
 
     @property
     def recorded(self) -> bool:
@@ -59,11 +60,11 @@ class FindingView:
 
     @property
     def run_sentence(self) -> str:
-        """What the status says of the run; empty where what the run recorded here says it already."""
+        """What the status says of the run; empty if what the run recorded here says it already."""
         if view.was_shown(self.finding) and self.recorded:
             return ""
-        said = self.phrase.removeprefix("predicted; ")
-        return said[0].upper() + said[1:] + "."
+        phrase = self.phrase.removeprefix("predicted; ")
+        return phrase[0].upper() + phrase[1:] + "."
 
     @property
     def weight(self) -> int:
@@ -72,7 +73,7 @@ class FindingView:
 
     @property
     def seconds(self) -> float:
-        """Of a warm call, outside of graphs on its account; 0 where nothing was measured."""
+        """Of a warm call, outside of graphs on its account; 0 if nothing was measured."""
         return (self.finding.cost or {}).get("seconds", 0.0)
 
 
@@ -90,7 +91,7 @@ class ActionView:
     """One change to make, and every place it is due."""
 
     advice: str
-    """What the rule says to write instead; where no rule speaks, Dynamo's hints, if it gave any."""
+    """What the rule says to write instead; if no rule speaks, Dynamo's hints, if it gave any."""
     rule: RuleText | None
     items: tuple[FindingView, ...]
     statuses: str
@@ -102,7 +103,7 @@ class ActionView:
 
     @property
     def buys(self) -> str:
-        """What is to be gained, in words; empty where nothing was measured."""
+        """What is to be gained, in words; empty if nothing was measured."""
         if not self.operations:
             return ""
         return (
@@ -139,6 +140,12 @@ class TargetView:
     tree: tuple[Node, ...]
     modules_left: int
     environment: tuple[tuple[str, str], ...]
+
+    @property
+    def stopped(self) -> Stage | None:
+        """The stage that failed for a reason that says nothing of the model, if one did."""
+        failed = (stage for stage in self.ladder if stage.state == "fail")
+        return next((stage for stage in failed if stage.reason not in OF_THE_MODEL), None)
 
 
 @dataclass(frozen=True)
@@ -189,12 +196,12 @@ class Page:
     anchors: Mapping[tuple[str, int], str]
 
     def anchor(self, path: str, line: int) -> str:
-        """The link to a line of an annotated source; empty where that line is not on the page."""
+        """The link to a line of an annotated source; empty if that line is not on the page."""
         anchor = self.anchors.get((path, line))
         return f"#{anchor}" if anchor is not None else ""
 
     def committed(self, path: str, line: int) -> str:
-        """The link to a line at its commit, on the pages of the repository; empty where there is none."""
+        """The link to a line at its commit, on the pages of the repository; empty if there is none."""
         checkout = self.report.checkout
         if checkout is None or checkout.link is None or path not in checkout.files:
             return ""
@@ -205,6 +212,15 @@ class Page:
     @property
     def ran(self) -> bool:
         return any(target.ran for target in self.targets)
+
+    @property
+    def stopped(self) -> tuple[TargetView, ...]:
+        """Targets whose run ended before it could show whether they compile."""
+        return tuple(target for target in self.targets if target.stopped is not None)
+
+    @property
+    def advises_regions(self) -> bool:
+        return any(target.report.regions for target in (*self.targets, *self.brief))
 
     @property
     def compiled(self) -> bool:
@@ -229,10 +245,10 @@ class Page:
 def page(report: Report) -> Page:
     """The page on `report`, whose paths say nothing of the machine already."""
     own_files = own_paths(report)
-    told = {source.path: code.plain(source.text) for source in report.sources}
-    if sum(len(told[path]) for path in own_files) <= MANY_COLOURED:
-        told |= {s.path: code.coloured(s.text) for s in report.sources if s.path in own_files}
-    views = _findings(report, told)
+    lines = {source.path: code.plain(source.text) for source in report.sources}
+    if sum(len(lines[path]) for path in own_files) <= MANY_COLOURED:
+        lines |= {s.path: code.coloured(s.text) for s in report.sources if s.path in own_files}
+    views = _findings(report, lines)
     own = [item for item in views if item.finding.origin == "own"]
     loud = tuple(item for item in own if item.finding.level != "note")
     foreign = [item for item in views if item.finding.origin == "third_party"]
@@ -241,7 +257,7 @@ def page(report: Report) -> Page:
     )
     static = [target for target in targets if not target.ran]
     brief = tuple(static) if len(static) > MANY_STATIC_TARGETS else ()
-    sources = _sources(own_files, views, targets, told)
+    sources = _sources(own_files, views, targets, lines)
     return Page(
         title=_title(targets),
         report=report,
@@ -302,8 +318,8 @@ def _findings(report: Report, lines: Mapping[str, Sequence[code.Line]]) -> tuple
                 (finding.end_line, finding.end_column),
             ),
             shown=view.shown_by_runs(finding, report.targets),
-            said_static=view.static_evidence(finding),
-            said_run=view.run_evidence(finding),
+            static_evidence=view.static_evidence(finding),
+            run_evidence=view.run_evidence(finding),
         )
         for number, finding in enumerate(ordered)
     )
@@ -588,7 +604,7 @@ def _ways(target: TargetView, own: frozenset[str]) -> Counter[tuple[str, int]]:
 
 
 def _region_code(target: TargetReport) -> list[tuple[Region, ModuleShare]]:
-    """Each region with the first of its modules, where the code of its forward is known."""
+    """Each region with the first of its modules, if the code of its forward is known."""
     found = []
     for region in target.regions:
         pattern = re.compile(re.escape(region.name).replace(r"\*", r"[^.]+"))

@@ -94,10 +94,10 @@ def _paths(value: Any) -> Iterator[str]:
         for item in value:
             yield from _paths(item)
         return
-    held: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+    fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
     if dataclasses.is_dataclass(value):
-        held = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    for name, item in held.items():
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    for name, item in fields.items():
         if not isinstance(item, str):
             yield from _paths(item)
         elif name == "path":
@@ -114,7 +114,7 @@ def _each_string(value: Any, change: Callable[[str, str], str], key: str = "") -
         return dataclasses.replace(value, text=change(value.text, _SPOKEN[value.speaker]))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        changed = {name: _each_string(held, change, name) for name, held in fields.items()}
+        changed = {name: _each_string(item, change, name) for name, item in fields.items()}
         return dataclasses.replace(value, **{k: v for k, v in changed.items() if v is not fields[k]})
     if isinstance(value, (tuple, list)):
         return type(value)(_each_string(item, change, key) for item in value)

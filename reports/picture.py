@@ -34,7 +34,7 @@ class Box:
 class Picture:
     measure: str
     """`operations` or `time`."""
-    said: str
+    caption: str
     """What the picture shows, in one sentence."""
     height: float
     boxes: tuple[Box, ...]
@@ -43,7 +43,7 @@ class Picture:
 
 
 def pictures(modules: Sequence[ModuleShare], clock: str | None) -> tuple[Picture, ...]:
-    """By operations, and by their time where that was measured; nothing where nothing was."""
+    """By operations, and by their time if that was measured; nothing if nothing was."""
     drawn = (
         _picture(
             modules,
@@ -115,12 +115,12 @@ def _picture(
         return width
 
     draw(root, 0.0, WIDTH, 0)
-    said = (
+    caption = (
         f"By {measure}: {view.percent(inside / total)} inside graphs, "
         f"{spelled(max(total - inside, 0), total)} outside."
     )
     rows = round(max(box.y for box in boxes) / ROW) + 1
-    return Picture(measure, said, rows * ROW, tuple(boxes), deeper)
+    return Picture(measure, caption, rows * ROW, tuple(boxes), deeper)
 
 
 def _box(x: float, level: int, width: float, captured: float, label: str, title: str) -> Box:

@@ -394,8 +394,8 @@ class _Printer:
             return
         wanting = [found for found in seen.custom_ops if is_wanting(found)]
         others = len(seen.custom_ops) - len(wanting)
-        said = f"{len(wanting)} not fully registered" + (f", {others} registered" if others else "")
-        self.row("custom ops", said + ("; the HTML and the JSON hold the code to add" if wanting else ""))
+        count = f"{len(wanting)} not fully registered" + (f", {others} registered" if others else "")
+        self.row("custom ops", count + ("; the HTML and the JSON hold the code to add" if wanting else ""))
         for found in wanting[:MANY_ROWS]:
             self.row("", f"{found.path}:{found.line} {found.name}: {lacks_sentence(found)}")
         self.more(len(wanting))
@@ -408,16 +408,16 @@ class _Printer:
             return
         label = "shapes"
         for row in shape_rows(seen.shapes):
-            where = f" ({row.places})" if row.places else ""
+            places = f" ({row.places})" if row.places else ""
             if row.axis is not None and row.axis.fixed:
-                said = f"fixed: {row.axis.fixed}"
+                result = f"fixed: {row.axis.fixed}"
             elif row.advice is not None:
-                said = row.advice.text
+                result = row.advice.text
             else:
-                said = (
+                result = (
                     ", ".join(f"{t.setting}: {trial_phrase(t)}" for t in row.trials) or "not run under Dynamo"
                 )
-            self.row(label, f"{row.varied}{where} {row.sizes}: {said}")
+            self.row(label, f"{row.varied}{places} {row.sizes}: {result}")
             for line in lines_of((row.advice and row.advice.code) or ""):
                 if line:
                     self.line(f"{'':17}> ", visible(line))
@@ -447,7 +447,8 @@ class _Printer:
             case = f" in {', '.join(item.cases)}" if item.cases else ""
             known = f"{first.gb_id} " if first.gb_id else ""
             place = f"{first.path}:{first.line} {first.symbol}"
-            eager = f"; all of {', '.join(frame.symbol for frame in item.skipped)} runs eagerly"
+            names = [frame.symbol for frame in item.skipped]
+            eager = f"; all of {', '.join(names)} run{'s' if len(names) == 1 else ''} eagerly"
             self.row(
                 "",
                 f"{place} x{item.hits}{case}: {known}{kind_of(first.reason)}"
@@ -528,16 +529,16 @@ class _Printer:
         findings = self.given.findings
         own = [finding for finding in findings if finding.origin == "own"]
         foreign = [finding for finding in findings if finding.origin == "third_party"]
-        said = (
+        text = (
             f"{level_counts(own)} in your code ({status_counts(own)})" if own else "no findings in your code"
         )
         if self.given.narrowed is not None:
-            said = said.replace("findings", "new findings") if not own else f"new: {said}"
+            text = text.replace("findings", "new findings") if not own else f"new: {text}"
         if foreign:
-            said += f"; {level_counts(foreign)} in installed packages"
+            text += f"; {level_counts(foreign)} in installed packages"
         if self.given.skipped:
-            said += f"; {number(len(self.given.skipped), 'file')} skipped"
-        self.wrapped("", said[0].upper() + said[1:] + ".")
+            text += f"; {number(len(self.given.skipped), 'file')} skipped"
+        self.wrapped("", text[0].upper() + text[1:] + ".")
         if hidden := narrowed_sentence(self.given):
             self.wrapped("", hidden[0].upper() + hidden[1:] + ".")
 

@@ -85,7 +85,7 @@ _AROUND: dict[str | None, str] = {
     "checkpoint": "below a checkpoint",
     "no tensor": "no tensor goes in",
 }
-"""Why a function is not split, where it is no statement around the place."""
+"""Why a function is not split, if it is no statement around the place."""
 _TRAINING_ROWS: tuple[tuple[TrainingPhase, ...], ...] = (
     ("loss", "gradients"),
     ("forward", "backward"),
@@ -151,18 +151,18 @@ def reflowed(text: str) -> str:
 
 
 def named_target(target: TargetReport, targets: Iterable[TargetReport]) -> str:
-    """The target, with its mode where the report holds it in several."""
+    """The target, with its mode if the report holds it in several."""
     modes = {other.mode for other in targets if other.target == target.target}
     return f"{target.target} ({target.mode})" if len(modes) > 1 else target.target
 
 
 def named_entry(entry: FindingTarget) -> str:
-    """Of what a status speaks: the case or the target, with the mode where it was run in several."""
+    """Of what a status speaks: the case or the target, with the mode if it was run in several."""
     return (entry.case or entry.target) + (f" ({entry.mode})" if entry.mode else "")
 
 
 def training_rows(training: Training) -> list[str]:
-    """The parts of a training step in a few lines; one line with the reason where there was nothing to train."""
+    """The parts of a training step in a few lines; one line with the reason if there was nothing to train."""
     parts = {part.phase: part for part in training.parts}
     if training.loss is None and "loss" in parts:
         return [_part(parts["loss"])]
@@ -176,7 +176,7 @@ def _part(part: TrainingPart) -> str:
 
 
 def kind_of(reason: str) -> str:
-    """The kind of a break: its reason's first line up to the colon, where that is short."""
+    """The kind of a break: its reason's first line up to the colon, if that is short."""
     line = first_line(reason)
     kind, _, _ = line.partition(": ")
     return kind if len(kind) <= 60 else line
@@ -210,7 +210,7 @@ def ladder(target: TargetReport) -> tuple[Stage, ...]:
 
 
 def verdict_sentence(target: TargetReport) -> str:
-    """The verdict's reason; where the report has none, one that names the stages that did not run."""
+    """The verdict's reason; if the report has none, one that names the stages that did not run."""
     if target.verdict_reason:
         return target.verdict_reason
     missing = ", ".join(stage.stage for stage in ladder(target) if stage.state == "not_run")
@@ -218,7 +218,7 @@ def verdict_sentence(target: TargetReport) -> str:
 
 
 def code_of(finding: Finding) -> str:
-    """The rule's code, or a dash where no rule speaks of it."""
+    """The rule's code, or a dash if no rule speaks of it."""
     return finding.rule or "-"
 
 
@@ -228,7 +228,7 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def listed(report: Report, third_party: bool) -> list[Finding]:
-    """The findings that a format tells one by one, by place: those in installed packages only where asked for."""
+    """The findings that a format tells one by one, by place: those in installed packages only if asked for."""
     return in_order(f for f in report.findings if third_party or f.origin == "own")
 
 
@@ -250,8 +250,8 @@ def status_phrase(finding: Finding, ran: bool) -> str:
         return f"seen only in the run{seen}; no rule predicts it"
     if finding.status == "predicted":
         return "predicted; this run could not show it" if ran else "predicted; no run"
-    said = run_evidence(finding)
-    return f"predicted; {said[0] if said else _NOT_SHOWN[finding.status]}"
+    lines = run_evidence(finding)
+    return f"predicted; {lines[0] if lines else _NOT_SHOWN[finding.status]}"
 
 
 def was_shown(finding: Finding) -> bool:
@@ -260,7 +260,7 @@ def was_shown(finding: Finding) -> bool:
 
 
 def level_counts(findings: Iterable[Finding]) -> str:
-    """`2 errors, 1 note`; empty where there is none."""
+    """`2 errors, 1 note`; empty if there is none."""
     count = Counter(finding.level for finding in findings)
     return ", ".join(number(count[level], level) for level in ("error", "warning", "note") if count[level])
 
@@ -309,7 +309,7 @@ class ShapeRow:
 
 
 def shape_rows(study: ShapeStudy) -> list[ShapeRow]:
-    """The cases first, where there are several, then each axis."""
+    """The cases first, if there are several, then each axis."""
     axes = {axis.name: axis for axis in study.axes}
     advice = {item.varied: item for item in study.advice}
     names = dict.fromkeys([trial.varied for trial in study.trials if trial.varied not in axes] + list(axes))
@@ -321,14 +321,14 @@ def shape_rows(study: ShapeStudy) -> list[ShapeRow]:
 
 def trial_phrase(trial: ShapeTrial) -> str:
     """`2 recompiles`, and what else befell it."""
-    said = number(trial.recompiled, "recompile")
+    count = number(trial.recompiled, "recompile")
     if trial.error:
-        return f"{said}, then raised {trial.error}"
-    return said + (", then the recompile limit" if trial.limit else "")
+        return f"{count}, then raised {trial.error}"
+    return count + (", then the recompile limit" if trial.limit else "")
 
 
 def cases_sentence(coverage: Coverage) -> str:
-    """The share in graphs of each named case, with its weight where they differ."""
+    """The share in graphs of each named case, with its weight if they differ."""
     weighed = len({case.weight for case in coverage.cases}) > 1
     return "; ".join(
         f"{case.case} {percent(case.share)} ({case.ops_captured} of {case.ops_total}"
@@ -339,22 +339,22 @@ def cases_sentence(coverage: Coverage) -> str:
 
 def ddp_sentence(ddp: Ddp) -> str:
     """How many processes ran, and into how many parts DDPOptimizer put each graph."""
-    said = f"{number(ddp.processes, 'process', 'processes')} over {ddp.backend}"
+    spread = f"{number(ddp.processes, 'process', 'processes')} over {ddp.backend}"
     if ddp.wrapped == "no":
-        return f"{said}; not in DistributedDataParallel: {ddp.reason}"
+        return f"{spread}; not in DistributedDataParallel: {ddp.reason}"
     by = (
         "in DistributedDataParallel by itself"
         if ddp.wrapped == "target"
         else "put into DistributedDataParallel"
     )
     if ddp.optimize != "ddp_optimizer":
-        return f"{said}; {by}; optimize_ddp is {ddp.optimize}: graphs are not parted"
+        return f"{spread}; {by}; optimize_ddp is {ddp.optimize}: graphs are not parted"
     parts = "; ".join(
         f"{split.case + ': ' if split.case else ''}a graph in {number(split.subgraphs, 'part')} of "
         f"{', '.join(f'{size:,}' for size in split.buckets)} bytes of parameters"
         for split in ddp.splits
     )
-    return f"{said}; {by}; DDPOptimizer saw {parts or 'no graph'}"
+    return f"{spread}; {by}; DDPOptimizer saw {parts or 'no graph'}"
 
 
 def explain_sentence(target: TargetReport) -> str | None:
@@ -438,19 +438,23 @@ def static_evidence(finding: Finding) -> tuple[str, ...]:
 
 
 def narrowed_sentence(report: Report) -> str:
-    """What was found and is not told, and why; empty where all is told."""
-    said = report.narrowed
+    """What was found and is not told, and why; empty if all is told."""
+    left_out = report.narrowed
     parts = []
-    if said is not None and said.baseline is not None:
-        again = f" ({number(said.gone, 'entry', 'entries')} of it gone: write it again)" if said.gone else ""
-        parts.append(f"{number(said.known, 'finding')} known from {said.baseline}{again}")
-    if said is not None and said.diff_base is not None:
-        parts.append(f"{number(said.unchanged, 'finding')} on lines unchanged since {said.diff_base}")
+    if left_out is not None and left_out.baseline is not None:
+        again = (
+            f" ({number(left_out.gone, 'entry', 'entries')} of it gone: write it again)"
+            if left_out.gone
+            else ""
+        )
+        parts.append(f"{number(left_out.known, 'finding')} known from {left_out.baseline}{again}")
+    if left_out is not None and left_out.diff_base is not None:
+        parts.append(f"{number(left_out.unchanged, 'finding')} on lines unchanged since {left_out.diff_base}")
     return f"not shown: {'; '.join(parts)}" if parts else ""
 
 
 def cost_sentence(finding: Finding) -> str:
-    """What ran outside of graphs on its account; empty where nothing was counted."""
+    """What ran outside of graphs on its account; empty if nothing was counted."""
     if finding.cost is None:
         return ""
     count = number(int(finding.cost.get("operations", 0)), "operation")
@@ -467,20 +471,20 @@ def shape_sentence(finding: Finding) -> str:
         return ""
     counts = [f"{shape.levels} call levels"] if shape.levels > 1 else []
     counts += [f"{shape.chains} call chains"] if shape.chains > 1 else []
-    told = _fates((*shape.above, shape.frame))
-    parts = [told + (f" ({', '.join(counts)})" if counts else "")]
+    predicted = _fates((*shape.above, shape.frame))
+    parts = [predicted + (f" ({', '.join(counts)})" if counts else "")]
     if shape.seen:
         parts.append(_seen(shape))
     return "; ".join(parts)
 
 
 def _seen(shape: BreakEffect) -> str:
-    """A function above is not met again where another break of the one below comes first."""
-    told = {(f.path, f.line): f.fate for f in (*shape.above, shape.frame) if f.fate != "not_compiled"}
+    """A function above is not met again if another break of the one below comes first."""
+    predicted = {(f.path, f.line): f.fate for f in (*shape.above, shape.frame) if f.fate != "not_compiled"}
     seen = {(f.path, f.line): f.fate for f in shape.seen}
-    if seen == told:
+    if seen == predicted:
         return "so it was in the run"
-    if seen.items() <= told.items():
+    if seen.items() <= predicted.items():
         return f"in the run so seen of {_some([frame.symbol for frame in shape.seen])}"
     return f"otherwise in the run: {_fates(shape.seen)}"
 

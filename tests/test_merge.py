@@ -452,6 +452,29 @@ def test_a_lost_frame_is_told_once_where_a_break_in_or_below_it_explains_it(expl
     assert found.line == explained_by.line
 
 
+def test_a_frame_that_a_break_had_skipped_is_one_error_and_one_number() -> None:
+    met = (FrameFate(PATH, FORWARD, "Net.forward", "whole_frame"),)
+    claim = finding(10, rule="TCR301", gb_ids=("GB0059",))
+    report = merged(
+        static(claim),
+        observation(
+            break_sites=(site(15, symbol="helper", gb_id="GB0143"), site(10, gb_id="GB0059", frames=met)),
+            skipped_frames=(LOST,),
+        ),
+    )
+    assert [(f.line, f.status) for f in report.findings] == [(10, "confirmed"), (15, "runtime_only")]
+    assert report.targets[0].verdict_reason.startswith("2 break sites (skipping 1 frame); ")
+
+
+def test_the_recompile_limit_is_found_beside_a_break_in_the_same_function() -> None:
+    limit = dataclasses.replace(LOST, reason="recompile_limit reached")
+    report = merged(static(finding(7)), observation(break_sites=(site(7),), skipped_frames=(limit,)))
+    assert [(f.line, f.name) for f in report.findings] == [
+        (FORWARD, "recompile-limit"),
+        (7, "data-dependent-if"),
+    ]
+
+
 def test_the_recompile_limit_is_one_finding_that_names_the_guards() -> None:
     limit = dataclasses.replace(LOST, reason="recompile_limit reached")
     found = only(merged(static(), observation(skipped_frames=(limit,), recompiles=(RECOMPILE,))))
@@ -556,6 +579,22 @@ def test_a_failure_to_compile_is_a_verdict_and_any_other_is_none(
     stage, detail = next((name, state.partition(":")[2]) for name, state in states.items() if ":" in state)
     reason = report.targets[0].verdict_reason
     assert detail in reason or f"{stage} failed" in reason
+
+
+@pytest.mark.parametrize(
+    ("states", "advised"),
+    [
+        ({"import": "fail/error:No module named 'x'", "capture": "not_run"}, False),
+        ({"capture": "fail/timeout:no answer within 600 s"}, False),
+        ({"capture": "not_run/device_missing:no CUDA device"}, False),
+        ({"capture": "fail/compile_error:InternalTorchDynamoError: x"}, True),
+        ({}, True),
+    ],
+)
+def test_nothing_is_advised_to_be_compiled_if_nothing_was(states: dict[str, str], advised: bool) -> None:
+    target = StaticTarget("model.py::Net", (StaticModule("", "Net", PATH, FORWARD, ()),))
+    shown = merged(static(targets=(target,)), observation(stages=stages(**states))).targets[0]
+    assert [region.code for region in shown.regions] == (["model.compile()"] if advised else [])
 
 
 def test_static_alone_every_target_is_unknown_with_its_predicted_regions() -> None:

@@ -207,6 +207,56 @@ def test_a_second_run_is_judged_beside_the_first(project: Path) -> None:
     assert both.findings[0].status == "confirmed", "the first run alone had traced it unharmed"
 
 
+HIDDEN = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:  # noqa: TCR101
+            x = x + 1
+        return x  # noqa: TCR999
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"ignore": ["TCR1"]}])
+def test_what_a_report_hides_is_nothing_new_to_a_run_that_comes_later(
+    project: Path, options: dict[str, Any]
+) -> None:
+    Path("net.py").write_text(HIDDEN)
+    shown = dataclasses.replace(
+        RUN, break_sites=(dataclasses.replace(RUN.break_sites[0], line=6),), digests=(), modules=()
+    )
+    keep("gpu.json", shown)
+    keep("net.json", check(["net.py"], run=False, **options))
+    at_once = check(["net.py"], observations=["gpu.json"], **options)
+    assert at_once.findings == ()
+    assert combine(["net.json", "gpu.json"]) == at_once
+    keep("at_once.json", at_once)
+    again = combine(["at_once.json", "net.json"])
+    assert (again.findings, again.targets, again.hidden) == ((), at_once.targets, at_once.hidden)
+    assert again.warnings == at_once.warnings
+
+
+def test_what_a_run_changed_is_changed_anew_beside_another(project: Path) -> None:
+    """A refuted prediction weighs what the source says again, once a second run may show it."""
+    clean = dataclasses.replace(RUN, break_sites=(), stages=RUN.stages)
+    keep("cpu.json", dataclasses.replace(clean, environment={"torch": "2.13.0", "device": "cpu"}))
+    refuted = check(["net.py"], observations=["cpu.json"])
+    assert (refuted.findings[0].status, refuted.findings[0].level) == ("not_observed", "note")
+    keep("refuted.json", refuted)
+    stopped = dataclasses.replace(
+        RUN, stages=(*RUN.stages[:4], Stage("capture", "not_run", "")), break_sites=(), executed=(), traced=()
+    )
+    keep("gpu.json", stopped)
+    both, at_once = (
+        combine(["refuted.json", "gpu.json"]),
+        check(["net.py"], observations=["cpu.json", "gpu.json"]),
+    )
+    assert both.findings == at_once.findings
+    assert both.targets == at_once.targets
+
+
 def test_reports_of_different_targets_are_one(project: Path) -> None:
     keep("other.json", check(["other.py"], run=False))
     assert (

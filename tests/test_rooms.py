@@ -32,7 +32,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "files": frozenset({"schema"}),
     "baseline": frozenset({"schema"}),
     "comparison": frozenset({"schema", "target"}),
-    "stored": frozenset({"schema", "merge"}),
+    "stored": frozenset({"schema"}),
     "api": frozenset(
         {
             "schema",

@@ -23,7 +23,7 @@ class Code:
         self._trees: dict[str, ast.Module] = {}
 
     def line(self, path: str, line: int) -> str:
-        """The text of one line; empty where the source is not there."""
+        """The text of one line; empty if the source is not there."""
         if path not in self._lines:
             text = self._texts.get(path)
             self._lines[path] = [] if text is None else re.split(r"\r\n|\r|\n", text)
@@ -37,7 +37,7 @@ class Code:
         return next((f for f in self._functions[path] if line in (f.first, f.line)), None)
 
     def statement(self, path: str, line: int) -> str | None:
-        """What is written on a line, however it is laid out; None where the source is not there."""
+        """What is written on a line, however it is laid out; None if the source is not there."""
         found = statement_at(self._tree(path), line)
         return spelled(found) if found is not None else None
 
@@ -57,7 +57,7 @@ class Code:
         return path, function.first if function else line
 
     def ends(self, places: Iterable[regions.Place]) -> dict[regions.Place, int]:
-        """The last lines of the functions that begin at `places`, where the source is there."""
+        """The last lines of the functions that begin at `places`, if the source is there."""
         return {place: found.last for place in places if (found := self.function(*place)) is not None}
 
 

@@ -58,9 +58,9 @@ def combined(reports: Sequence[tuple[str, Report]], runs: Sequence[Observation])
 
 def _runs(reports: Sequence[Report], runs: Sequence[Observation]) -> tuple[Observation, ...]:
     """Every run that a report tells of, and the further ones; each once."""
-    told = (target.observation for report in reports for target in report.targets if target.was_run)
+    known = (target.observation for report in reports for target in report.targets if target.was_run)
     distinct: list[Observation] = []
-    for seen in (*told, *map(kept, runs)):
+    for seen in (*known, *map(kept, runs)):
         if seen not in distinct:
             distinct.append(seen)
     return tuple(distinct)

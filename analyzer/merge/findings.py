@@ -162,12 +162,12 @@ def _with_seen(effect: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffe
 
 def files_not_run(targets: Iterable[StaticTarget], runs: Sequence[Run]) -> frozenset[str]:
     """Files with targets of their own that no run was about or came by: no run says anything of them."""
-    asked = {Target.place_in(target.target) for target in targets}
+    named = {Target.place_in(target.target) for target in targets}
     ran = {Target.place_in(run.target) for run in runs}
     whole = (1, sys.maxsize)
     return frozenset(
         path
-        for path in asked - ran
+        for path in named - ran
         if not any(run.executed.meets(path, *whole) or run.traced.meets(path, *whole) for run in runs)
     )
 

@@ -130,7 +130,7 @@ def _size_evidence(run: Run, finding: Finding) -> Evidence | None:
 def _claimants(site: BreakSite, findings: Iterable[Finding]) -> list[Finding]:
     """The findings that a break site proves: those on its line that speak of its kind.
 
-    Where ids tell several findings on one line apart, only those that claim the site's ids; where none
+    If ids tell several findings on one line apart, only those that claim the site's ids; if none
     does (ids differ between versions, and some breaks have none), all that claim a break there.
     """
     here = [

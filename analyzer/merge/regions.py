@@ -21,7 +21,7 @@ _LISTS = frozenset({"ModuleList", "Sequential"})
 _HOLDERS = frozenset({"ModuleList", "ModuleDict"})
 """They have no forward, so there is nothing to compile: only what they hold is a region."""
 _MIN_SHARE = 0.01
-"""Regions below this share of a forward's operations are left out where a run measured them."""
+"""Regions below this share of a forward's operations are left out if a run measured them."""
 _LOOP_NAMES = ("module", "part", "piece")
 _ENTRY, _BREAK = ("", "entry"), ("", "break")
 """Where all ways of a graph of calls begin and end."""
@@ -29,7 +29,7 @@ _ENTRY, _BREAK = ("", "entry"), ("", "break")
 
 @dataclass(frozen=True)
 class _Node:
-    """A module of either tree. `code` is where its forward stands, None where that is not user code."""
+    """A module of either tree. `code` is where its forward stands, None if that is not user code."""
 
     name: str
     type: str
@@ -81,8 +81,8 @@ def predicted(
 def dominator(sites: Sequence[BreakSite]) -> Frame | None:
     """The innermost function through which every way to every break leads, at the place where one is first seen.
 
-    None for a single break, and where that is the outermost function. A function may be reached in several ways: it
-    counts where none leads round it, which is what the dominators of the graph of calls tell.
+    None for a single break, and if that is the outermost function. A function may be reached in several ways: it
+    counts if none leads round it, which is what the dominators of the graph of calls tell.
     """
     if len({(site.path, site.line) for site in sites}) < 2:
         return None
@@ -210,8 +210,8 @@ def _statically_broken(
         by_code = breaks_by_code.get(module.code, ()) if module.code else ()
         named = [static for static in static_modules if covers(static.name, name)]
         same = [static for static in named if module.type in static.type.split(" | ")]
-        told = itertools.chain(by_code, *(static.breaks for static in same))
-        if not set(told).isdisjoint(breaking):
+        predicted = itertools.chain(by_code, *(static.breaks for static in same))
+        if not set(predicted).isdisjoint(breaking):
             broken.add(name)
     return broken
 
@@ -347,7 +347,7 @@ def _region(tree: _Tree, names: Sequence[str], pattern: str, *, whole: bool) -> 
 
 
 def _listed(pattern: str, names: Sequence[str]) -> str:
-    """`layers.{0,2}` where only some members of one list are meant; with more lists, the pattern stands."""
+    """`layers.{0,2}` if only some members of one list are meant; with more lists, the pattern stands."""
     segments = pattern.split(".")
     stars = [index for index, segment in enumerate(segments) if segment == "*"]
     if len(stars) != 1:

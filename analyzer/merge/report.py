@@ -28,8 +28,8 @@ def merge(
     """One report of what was predicted and what was seen.
 
     Findings are sorted by place; targets that ran come first, in the order given, then those that only the
-    source speaks of. `static.sources` should hold the sources of observed files too, where they are to be
-    shown; a run-only finding spans its source line where the source is there, one character where not.
+    source speaks of. `static.sources` should hold the sources of observed files too, if they are to be
+    shown; a run-only finding spans its source line if the source is there, one character if not.
     `rules` keeps those that a finding names.
     """
     code = Code({source.path: source.text for source in static.sources})
@@ -78,7 +78,7 @@ def merge(
 
 
 def _unused(unused: Iterable[Noqa], seen: Iterable[Finding], rules: Sequence[RuleText]) -> Iterator[str]:
-    """What to say of each `# noqa` that hides nothing; not where a run saw what no rule predicts."""
+    """What to say of each `# noqa` that hides nothing; not if a run saw what no rule predicts."""
     surprising = {(f.path, line) for f in seen for line in range(f.line, f.end_line + 1)}
     for noqa in unused:
         if (noqa.path, noqa.line) not in surprising:
@@ -88,5 +88,5 @@ def _unused(unused: Iterable[Noqa], seen: Iterable[Finding], rules: Sequence[Rul
 
 
 def _named(run: Run) -> str:
-    """The run's target, with the mode where it was run in several."""
+    """The run's target, with the mode if it was run in several."""
     return f"{run.target} ({run.mode})" if run.mode else run.target

@@ -38,4 +38,4 @@ class BreakEffect:
     chains: int = 1
     """Distinct ways, told by the functions on them."""
     seen: tuple[FrameFate, ...] = ()
-    """What runs showed for this break; empty where none did."""
+    """What runs showed for this break; empty if none did."""

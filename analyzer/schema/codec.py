@@ -57,7 +57,7 @@ T = TypeVar("T")
 def from_json(kind: type[T], data: Any) -> T:
     """The value of dataclass `kind` that `as_json` turned into `data`; fields it does not know are dropped.
 
-    Raises TcreadyError naming the field where `data` does not fit.
+    Raises TcreadyError naming the field if `data` does not fit.
     """
     return typing.cast(T, _read(kind, data, kind.__name__))
 

@@ -12,13 +12,13 @@ from tcready.schema.words import SCHEMA_VERSION, FindingKind, Mode, StageName, S
 
 @dataclass(frozen=True)
 class FindingChange:
-    """One finding in two reports; it is the same one where the fingerprint is."""
+    """One finding in two reports; it is the same one if the fingerprint is."""
 
     kind: FindingKind
     finding: Finding
-    """As the later report tells it; as the earlier one does where the later does not."""
+    """As the later report tells it; as the earlier one does if the later does not."""
     before_line: int | None = None
-    """None where the earlier report does not tell it."""
+    """None if the earlier report does not tell it."""
     before_status: Status | None = None
     because: tuple[str, ...] = ()
     """What differs between the reports and may be why it is new; why it was not compared."""
@@ -26,7 +26,7 @@ class FindingChange:
 
 @dataclass(frozen=True)
 class SiteChange:
-    """A break site that only one of two runs of a target showed. It is the same one where file, function and reason
+    """A break site that only one of two runs of a target showed. It is the same one if file, function and reason
     are, the n-th such in both."""
 
     kind: Literal["fixed", "new"]
@@ -45,7 +45,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class TargetChange:
-    """One target in two reports; verdict and share of operations in graphs are None where it is in one alone."""
+    """One target in two reports; verdict and share of operations in graphs are None if it is in one alone."""
 
     target: str
     mode: Mode

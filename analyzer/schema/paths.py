@@ -10,7 +10,7 @@ from tcready.schema.words import Origin
 def display_path(path: str, root: str) -> str:
     """How a file is named in every output, with forward slashes.
 
-    Below a site-packages (or dist-packages): the path below it. Else relative to `root` where it lies
+    Below a site-packages (or dist-packages): the path below it. Else relative to `root` if it lies
     inside. Else absolute. Both are compared as real paths.
     """
     real, base = os.path.realpath(path), os.path.realpath(root)
@@ -32,7 +32,7 @@ def is_installed(path: str) -> bool:
 def origin_of(path: str, root: str, packages: tuple[str, ...] = ()) -> Origin:
     """Whose code the file `path` is.
 
-    `own` below `root` and not below a site-packages; below a site-packages only where the first segment
+    `own` below `root` and not below a site-packages; below a site-packages only if the first segment
     there is one of `packages` (the distribution a target `pkg.mod::X` asked for).
     """
     shown = display_path(path, root)

@@ -22,7 +22,7 @@ class Region:
     reason: str
     """Why it can be compiled whole."""
     code: str
-    """The line that compiles it; empty where its author does already."""
+    """The line that compiles it; empty if its author does already."""
     ops_share: float | None = None
     """Of the whole call's operations."""
     time_share: float | None = None
@@ -94,7 +94,7 @@ class Checkout:
     commit: str
     link: str | None = None
     """The page of a line at that commit, with `{path}` (relative to the working folder, percent-encoded) and
-    `{line}` to be put in; None where the remote is none that has such pages."""
+    `{line}` to be put in; None if the remote is none that has such pages."""
     files: tuple[str, ...] = ()
     """The report's files that are as committed: only to their lines a link leads."""
 
@@ -104,13 +104,13 @@ class Narrowed:
     """Why a report tells fewer findings than were found. Verdicts, break sites and regions are those of all."""
 
     baseline: str | None = None
-    """The baseline's file as it was named; None where none was."""
+    """The baseline's file as it was named; None if none was."""
     known: int = 0
     """Findings that the baseline holds, and that are not told."""
     gone: int = 0
     """Entries of the baseline, of what was read or run here, that nothing was found for any more."""
     diff_base: str | None = None
-    """The revision as it was named; None where none was."""
+    """The revision as it was named; None if none was."""
     commit: str | None = None
     """The commit that the lines were compared with: where the checkout and the revision parted."""
     unchanged: int = 0
@@ -130,12 +130,12 @@ class Reading:
     """The version whose Dynamo is predicted: `2.13`."""
 
     def differs(self, then: Reading, modes: tuple[Mode, ...] = ()) -> str | None:
-        """Why something that the reading `then` found may be missed by this one, in a few words; None where not.
+        """Why something that the reading `then` found may be missed by this one, in a few words; None if not.
 
-        `modes` are those in which it was found, where `then` was in both.
+        `modes` are those in which it was found, if `then` was in both.
         """
-        asked = set(modes) or ({"infer", "train"} if then.mode == "both" else {then.mode})
-        if self.mode != "both" and not asked <= {self.mode}:
+        wanted = set(modes) or ({"infer", "train"} if then.mode == "both" else {then.mode})
+        if self.mode != "both" and not wanted <= {self.mode}:
             return f"read with --mode {then.mode} before and {self.mode} now"
         if then.low and not self.low:
             return "read with --low before and without now"
@@ -165,11 +165,11 @@ class Report:
     checkout: Checkout | None = None
     """None outside of a git checkout."""
     narrowed: Narrowed | None = None
-    """None where all that was found is told."""
+    """None if all that was found is told."""
     predicted: tuple[StaticTarget, ...] = ()
     """What the source alone says of each target: what a run that is merged later is held against."""
     readings: tuple[Reading, ...] = ()
-    """How the sources were read; several where reports were put together, none where it is not known."""
+    """How the sources were read; several if reports were put together, none if it is not known."""
     hidden: tuple[str, ...] = ()
     """Fingerprints of what was found and is not told, on account of a comment or of the choice of rules."""
     silenced: tuple[Finding, ...] = ()

@@ -85,7 +85,7 @@ class BreakSite:
     frames: tuple[FrameFate, ...] = ()
     """The functions in whose compilation this break was met, and what became of each."""
     cost: Cost | None = None
-    """None where no warm call was counted."""
+    """None if no warm call was counted."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Graph:
     guards: int | None = None
     phase: Literal["forward", "backward", "inference"] = "inference"
     case: str | None = None
-    """The named case; None where the inputs name none."""
+    """The named case; None if the inputs name none."""
     symbol: str = ""
     modules: tuple[str, ...] = ()
     """Dotted names of the modules whose operations it held in the warm call, in order; the root is ""."""
@@ -134,7 +134,7 @@ class Recompile:
     """Whether it was the third of three calls with the same inputs."""
     origin: Origin = "own"
     lines: tuple[Frame, ...] = ()
-    """The source lines that the failed guards name, where they name any."""
+    """The source lines that the failed guards name, if they name any."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Coverage:
     seconds: float | None = None
     """Of all the operations together."""
     clock: str | None = None
-    """`cuda` where the device's events measured the time, `host` where `time.perf_counter` did."""
+    """`cuda` if the device's events measured the time, `host` if `time.perf_counter` did."""
     cases: tuple[CaseCoverage, ...] = ()
     """Where the inputs name cases."""
 
@@ -234,7 +234,7 @@ class ShapeAxis:
     """Other sizes that the eager model takes, in the order in which they are called."""
     refused: tuple[RefusedSize, ...] = ()
     fixed: str | None = None
-    """Why no other size was tried under Dynamo: what the eager model said to the first; None where some were."""
+    """Why no other size was tried under Dynamo: what the eager model said to the first; None if some were."""
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ class ShapeCall:
     error: str | None = None
     """What the compiled call raised; no call after it was made."""
     size: int | None = None
-    """Of the axis, where it is not the given one."""
+    """Of the axis, if it is not the given one."""
     identical: bool = False
     """Whether the call before had the same inputs."""
 
@@ -282,7 +282,7 @@ class ShapeTrial:
 
 @dataclass(frozen=True)
 class ShapeAdvice:
-    """What follows from the trials of one axis; `code` is the line to write, None where there is none."""
+    """What follows from the trials of one axis; `code` is the line to write, None if there is none."""
 
     varied: str
     cure: ShapeCure
@@ -300,7 +300,7 @@ class ShapeStudy:
     case: str | None = None
     """The named case whose inputs were varied."""
     cut: tuple[str, ...] = ()
-    """What was left out, and why; the study is whole where this is empty."""
+    """What was left out, and why; the study is whole if this is empty."""
 
 
 @dataclass(frozen=True)
@@ -311,13 +311,13 @@ class ModuleShare:
     type: str
     """The class."""
     ops: int | None = None
-    """ATen operations of the warm compiled call; of an eager one where nothing was compiled."""
+    """ATen operations of the warm compiled call; of an eager one if nothing was compiled."""
     ops_captured: int | None = None
     """Those of them that ran in compiled graphs."""
     seconds: float | None = None
     """Of its operations, each measured by itself."""
     path: str | None = None
-    """File and first line of the code of its forward; None where that is not user code."""
+    """File and first line of the code of its forward; None if that is not user code."""
     line: int | None = None
     ops_self: int | None = None
     """Ops dispatched while this module was the innermost one."""
@@ -339,7 +339,7 @@ class CudaGraphSkip:
     reason: str
     count: int = 1
     path: str | None = None
-    """The user's line behind it, where one is named."""
+    """The user's line behind it, if one is named."""
     line: int | None = None
 
 
@@ -354,7 +354,7 @@ class Backend:
     """First compiled call beyond a later one, with an empty cache; what the toolchain needs once is not in it.
     `reduce-overhead` comes after `default` and finds the binaries of its kernels."""
     warm_seconds: float | None = None
-    """The same in the same process, where only the files of the cache were kept."""
+    """The same in the same process, if only the files of the cache were kept."""
     cache_hits: int | None = None
     """Of the FX graph cache, in the warm compilation."""
     cache_misses: int | None = None
@@ -363,11 +363,11 @@ class Backend:
     """Calls of kernels that Inductor did not write: matrix products, convolutions, fallbacks."""
     fallbacks: tuple[Fallback, ...] = ()
     difference: float | None = None
-    """From eager: the largest over the largest value of that tensor; None where nothing was compared."""
+    """From eager: the largest over the largest value of that tensor; None if nothing was compared."""
     tolerance: float | None = None
     """What `difference` was held against, by the coarsest dtype that was compared."""
     cudagraphs: int | None = None
-    """CUDA graphs recorded; None where none were asked for."""
+    """CUDA graphs recorded; None if none were asked for."""
     cudagraph_skips: tuple[CudaGraphSkip, ...] = ()
     error: str = ""
     """Why this mode failed, in one line; the stage fails for `default` alone."""
@@ -398,12 +398,12 @@ class CustomOp:
     schema: str = ""
     """As it is registered, or as the observed call suggests."""
     skeleton: str = ""
-    """Code that would register what is lacking; empty where nothing is."""
+    """Code that would register what is lacking; empty if nothing is."""
     checks: tuple[OpCheck, ...] = ()
     in_graph: bool = False
     """Whether a compiled graph called it."""
     around: str | None = None
-    """The autograd.Function that calls it, where one does."""
+    """The autograd.Function that calls it, if one does."""
     case: str | None = None
 
 
@@ -433,11 +433,11 @@ class Training:
     """
 
     loss: str | None = None
-    """Where it came from (`output.loss`), or `synthesised: ...`; None where there was nothing to train."""
+    """Where it came from (`output.loss`), or `synthesised: ...`; None if there was nothing to train."""
     parts: tuple[TrainingPart, ...] = ()
     """`forward` and `backward` are what AOTAutograd makes of the captured graphs."""
     graphs: tuple[Graph, ...] = ()
-    """AOTAutograd's, with ATen operations: `forward`, `backward`, or `inference` where nothing requires grad."""
+    """AOTAutograd's, with ATen operations: `forward`, `backward`, or `inference` if nothing requires grad."""
     backward: Coverage | None = None
     """ATen dispatches of a warm backward from what the loss is made of to the leaves: in compiled graphs over all."""
     gradients: int = 0
@@ -455,7 +455,7 @@ class Training:
 
 
 SYNTHESISED = "synthesised: "
-"""How an Observation's `convention` begins where nobody gave the inputs; what they are follows."""
+"""How an Observation's `convention` begins if nobody gave the inputs; what they are follows."""
 
 
 @dataclass(frozen=True)
@@ -467,7 +467,7 @@ class Observation:
 
     target: str
     convention: str | None
-    """What gave the inputs: `get_inputs()`, `--inputs ...`, `synthesised: ...`; None where nothing did."""
+    """What gave the inputs: `get_inputs()`, `--inputs ...`, `synthesised: ...`; None if nothing did."""
     mode: Mode
     stages: tuple[Stage, ...]
     environment: Mapping[str, Any] | None
@@ -489,20 +489,16 @@ class Observation:
     """(display path, SHA-256 of the bytes) of the files in `sources`."""
     intents: tuple[Intent, ...] = ()
     training: Training | None = None
-    """None in inference mode, and where the run ended before."""
+    """None in inference mode, and if the run ended before."""
     shapes: ShapeStudy | None = None
-    """None where it was not asked for, or nothing was compiled."""
+    """None if it was not asked for, or nothing was compiled."""
     backend: tuple[Backend, ...] = ()
     custom_ops: tuple[CustomOp, ...] = ()
     inputs_from: InputsSource | None = None
-<<<<<<< HEAD
-    """The same as `convention`, as a word; None where nothing gave inputs."""
+    """The same as `convention`, as a word; None if nothing gave inputs."""
     parity: Mapping[str, Any] | None = None
     """Filled in by no tcready so far, as is `bench`."""
     bench: Mapping[str, Any] | None = None
-=======
-    """What gave the inputs; None in files of an older tcready."""
->>>>>>> worker
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -19,7 +19,7 @@ class Fix:
     safe: bool
     """Whether it may be applied unread; no suggestion of this version may."""
     diff: str | None
-    """A unified diff against the file as it stands, or None where only the rule's example speaks."""
+    """A unified diff against the file as it stands, or None if only the rule's example speaks."""
     verified: bool | None
     """True or False once a run has shown it; None while nobody ran it."""
     edits: tuple[Edit, ...] = ()
@@ -30,10 +30,10 @@ class Fix:
 class FindingTarget:
     target: str
     case: str | None
-    """The named case in which it was confirmed; None where the inputs name none."""
+    """The named case in which it was confirmed; None if the inputs name none."""
     status: Status
     mode: Mode | None = None
-    """The mode of the run, where the target was run in several."""
+    """The mode of the run, if the target was run in several."""
 
 
 _SPOKEN: Mapping[Speaker, str] = MappingProxyType({"static": "static: ", "dynamo": "Dynamo: "})
@@ -75,7 +75,7 @@ class Finding:
     """One hazard at one place. `path` is spelled as `display_path` spells it."""
 
     rule: str | None
-    """`TCR101`; None where a run showed what no rule speaks of."""
+    """`TCR101`; None if a run showed what no rule speaks of."""
     name: str
     """The rule's name, or the kind of what the run showed."""
     effect: Effect
@@ -111,11 +111,11 @@ class Finding:
     break_effect: BreakEffect | None = field(default=None, metadata={"json": "shape"})
     """What the break does to the functions around it; None for what is no break."""
     modes: tuple[Mode, ...] = ()
-    """The modes in which the static pass finds it, where it was asked about both; empty where about one."""
+    """The modes in which the static pass finds it, if it was asked about both; empty if about one."""
     also: tuple[str, ...] = ()
     """Fingerprints of what else is found of the same kind on this line: this finding is told for them too."""
     also_until: int | None = None
-    """The last line of their spans; None where it is told for itself alone."""
+    """The last line of their spans; None if it is told for itself alone."""
     prediction: Prediction | None = None
     """What it was before runs were held against it; None if they left level, confidence and ids as they were."""
 
@@ -132,7 +132,7 @@ class StaticModule:
     breaks: tuple[str, ...]
     """Fingerprints of the breaking findings that stand in the code this very module runs."""
     known: bool = True
-    """False where the source does not tell what this module is."""
+    """False if the source does not tell what this module is."""
 
 
 @dataclass(frozen=True)

@@ -256,7 +256,7 @@ def test_training_asks_for_a_gradient_where_no_autograd_function_gives_one(
 
 def test_the_reports_show_them(inference: Observation) -> None:
     whole = report(inference)
-    assert whole.targets[0].custom_ops == inference.custom_ops
+    assert whole.targets[0].observation.custom_ops == inference.custom_ops
     shown = text.render(whole)
     assert "2 not fully registered, 2 registered" in shown
     assert "tcr_custom::when_compiled" not in shown

@@ -398,7 +398,7 @@ def test_both_reports_show_the_study(watch: Watch) -> None:
     evil = replace(study(seen).axes[1], fixed="<script>alert(1)</script>")
     told = replace(seen, shapes=replace(study(seen), axes=(study(seen).axes[0], evil), cut=("rest <b>",)))
     given = report(told)
-    assert given.targets[0].shapes == told.shapes
+    assert given.targets[0].observation.shapes == told.shapes
     lines = text.render(given, width=200)
     assert "batch (x dimension 0) 4, then 5, 6, 7, 1: mark it dynamic" in lines
     assert "> torch._dynamo.mark_dynamic(x, 0)" in lines

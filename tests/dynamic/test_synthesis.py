@@ -257,7 +257,7 @@ def test_only_a_run_that_is_asked_for_makes_inputs_up(tmp_path: Path) -> None:
     assert check(["model.py::Net"], root=tmp_path).targets[0].environment is None
     report = check(["model.py::Net"], root=tmp_path, run=True)
     net = report.targets[0]
-    assert net.convention == "synthesised: x float32 (2, 13)"
+    assert net.observation.convention == "synthesised: x float32 (2, 13)"
     assert net.verdict == "ready"
     assert net.verdict_reason.endswith("; the inputs were made up")
     assert "model.py::Net: nobody gave the inputs: made up were x float32 (2, 13)" in report.warnings

@@ -70,7 +70,7 @@ def test_a_file_is_run_as_the_project_says(tmp_path: Path) -> None:
     assert told == ["running src/model.py::Net with inputs from src/model.py::one"]
     assert ran(report) == ["src/model.py::Net"]
     net = report.targets[0]
-    assert net.convention == "[tool.tcready.targets.net]"
+    assert net.observation.convention == "[tool.tcready.targets.net]"
     assert net.mode == "train"
     found = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     assert net.environment is not None

@@ -376,12 +376,12 @@ def test_buffers_that_compiling_changes_fail_parity_by_name(watch: Watch) -> Non
 def test_what_only_aotautograd_cannot_trace_is_told_and_leaves_the_record_alone(folder: Path) -> None:
     report = check(["model.py::BranchingBackward"], inputs="model.py::example", mode="train", root=folder)
     (target,) = report.targets
-    assert target.training is not None
-    parts = {item.phase: item for item in target.training.parts}
+    assert target.observation.training is not None
+    parts = {item.phase: item for item in target.observation.training.parts}
     assert parts["gradients"].state == "pass"
     assert parts["forward"].state == "fail"
     assert "BranchingBackward.forward (model.py:" in parts["forward"].detail
-    assert len(target.training.aot_sites) == 1
+    assert len(target.observation.training.aot_sites) == 1
     assert target.break_sites == ()
     assert target.verdict == "ready"
     assert "AOTAutograd fails in training" in target.verdict_reason
@@ -435,10 +435,10 @@ def test_over_both_modes_a_break_that_training_alone_has_is_told_so(folder: Path
     report = check(["model.py::LayerDrop"], inputs="model.py::example", mode="both", root=folder)
     infer, train = report.targets
     assert (infer.mode, train.mode) == ("infer", "train")
-    assert (infer.verdict, infer.break_sites, infer.training) == ("ready", (), None)
+    assert (infer.verdict, infer.break_sites, infer.observation.training) == ("ready", (), None)
     assert [site.line for site in train.break_sites] == [line_of("drops")]
     assert train.verdict != "ready"
-    assert train.training is not None
+    assert train.observation.training is not None
     (finding,) = [item for item in report.findings if item.line == line_of("drops")]
     assert [(entry.mode, entry.status) for entry in finding.targets] == [
         ("infer", "predicted"),
@@ -488,14 +488,17 @@ def test_a_break_nobody_predicted_is_told_by_mode_where_both_were_run() -> None:
 def test_what_a_model_says_reaches_the_page_escaped(folder: Path) -> None:
     report = check(["model.py::Bare"], inputs="model.py::leaf", mode="train", root=folder)
     (target,) = report.targets
-    assert target.training is not None
+    assert target.observation.training is not None
     evil = "<script>alert(1)</script>"
     told = dataclasses.replace(
-        target.training,
+        target.observation.training,
         differences=(evil,),
-        parts=(TrainingPart("loss", "pass", evil), *target.training.parts[1:]),
+        parts=(TrainingPart("loss", "pass", evil), *target.observation.training.parts[1:]),
     )
-    page = render(dataclasses.replace(report, targets=(dataclasses.replace(target, training=told),)), "html")
+    seen = dataclasses.replace(target.observation, training=told)
+    page = render(
+        dataclasses.replace(report, targets=(dataclasses.replace(target, observation=seen),)), "html"
+    )
     assert evil not in page
     assert page.count("&lt;script&gt;alert(1)") >= 2
 

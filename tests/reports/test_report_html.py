@@ -419,9 +419,9 @@ def test_the_picture_is_as_wide_as_what_it_shows() -> None:
         ("a", 0, 600, 0),
         ("b", 600, 300, 300),
     ]
-    assert by_operations.said == "By operations: 40 % inside graphs, 60 of 100 operations outside."
+    assert by_operations.caption == "By operations: 40 % inside graphs, 60 of 100 operations outside."
     assert [round(box.width) for box in by_time.boxes] == [1000, 200, 800]
-    assert by_time.said == "By time on the device: 20 % inside graphs, 0.4 s of 0.5 s outside."
+    assert by_time.caption == "By time on the device: 20 % inside graphs, 0.4 s of 0.5 s outside."
     assert pictures((), None) == ()
     assert len(pictures((ModuleShare("", "Net", 2, 2),), None)) == 1
     narrow = (ModuleShare("", "Net", 10_000, 0), *(ModuleShare(f"m{n}", "M", 1, 1) for n in range(50)))
@@ -472,3 +472,15 @@ def test_the_page_holds_of_an_installed_file_what_its_findings_need() -> None:
     assert [n for n, line in enumerate(lines) if line] == list(range(488, 513))
     assert len(render(made, "html")) < len(render(dataclasses.replace(made, findings=()), "html")) + 8000
     assert render(slim, "html") == render(made, "html")
+
+
+def test_a_run_that_ended_before_compiling_advises_to_mend_that_and_nothing_to_compile() -> None:
+    text = render(sample("failed"), "html")
+    first = re.search(r'<section id="first".*?</section>', text, re.DOTALL)
+    regions = re.search(r'<section id="regions".*?</section>', text, re.DOTALL)
+    assert first
+    assert regions
+    assert "was compiled: import failed (" in first[0]
+    assert "No change to your own code" not in first[0]
+    assert "No region: nothing was compiled." in regions[0]
+    assert "was compiled: " not in render(broken(), "html")
