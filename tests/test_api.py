@@ -335,7 +335,7 @@ def test_a_program_that_uses_the_package_is_checked_strictly(tmp_path: Path) -> 
     pytest.importorskip("mypy")
     package = tmp_path / "site" / "tcready"
     package.mkdir(parents=True)
-    for name in ("__init__.py", "api.py", "target.py", "project.py", "py.typed"):
+    for name in ("__init__.py", "api.py", "target.py", "project.py", "options.py", "resolve.py", "py.typed"):
         (package / name).symlink_to(ROOT / "analyzer" / name)
     (package / "reports").symlink_to(ROOT / "reports")
     (package / "schema").symlink_to(ROOT / "analyzer" / "schema")

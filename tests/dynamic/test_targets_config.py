@@ -9,7 +9,7 @@ import pytest
 import torch
 from observing import observe_target
 from tcready.api import check
-from tcready.project import configured, inside, matching
+from tcready.project import inside, matching, target_tables
 from tcready.reports.view import cases_sentence
 from tcready.schema import Observation, Report, TcreadyError
 
@@ -128,9 +128,9 @@ def test_a_folder_that_is_run_has_the_project_s_targets(tmp_path: Path) -> None:
             TABLE + "colour = 1\n",
             "[tool.tcready.targets.net] has no key colour: it takes target, inputs, mode",
         ),
-        (TABLE + 'mode = "both"\n', "mode = 'both': it takes one of infer, train"),
+        (TABLE + 'mode = "both"\n', 'mode = "both": it takes one of infer, train'),
         (TABLE + "timeout = -1\n", "timeout = -1: it takes a number of seconds above 0"),
-        (TABLE + "timeout = true\n", "timeout = True: it takes a number of seconds"),
+        (TABLE + "timeout = true\n", "timeout = true: it takes a number of seconds"),
         (TABLE + 'weights = {a = "b"}\n', "it takes a table of case names to numbers above 0"),
         ('[tool.tcready.targets.net]\ninputs = "a.py::b"\n', "[tool.tcready.targets.net] needs a target"),
         ('[tool.tcready.targets]\nnet = "a.py::b"\n', "[tool.tcready.targets.net] is no table"),
@@ -149,7 +149,7 @@ def test_tables_match_by_file_and_name(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(
         '[tool.tcready.targets]\na = {target = "m.py::A"}\nb = {target = "m.py::B"}\nc = {target = "pkg.m::A"}\n'
     )
-    tables = configured(tmp_path)
+    tables = target_tables(tmp_path)
 
     def names(told: str) -> list[str]:
         return [table.name for table in matching(told, tables, tmp_path)]
@@ -160,7 +160,7 @@ def test_tables_match_by_file_and_name(tmp_path: Path) -> None:
     assert names("other.py") == []
     assert [table.name for table in inside(".", tables, tmp_path)] == ["a", "b", "c"]
     assert inside("sub", tables, tmp_path) == ()
-    assert configured(tmp_path / "nowhere") == ()
+    assert target_tables(tmp_path / "nowhere") == ()
 
 
 def seen(root: Path, **options: Any) -> Observation:
