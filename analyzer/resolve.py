@@ -221,10 +221,16 @@ def from_python(option: Option, given: Any) -> Any:
         return _texts(list(given)) if listed else None
     if option.kind == "command" and not isinstance(given, str):
         return from_python(dataclasses.replace(option, kind="list"), given)
-    if option.kind in ("globs", "weights") and not isinstance(given, Mapping):
-        given = dict(given)
-    if option.kind == "globs":
-        given = {glob: list(codes) for glob, codes in given.items()}
+    if option.kind in ("globs", "weights"):
+        try:
+            given = dict(given)
+        except (TypeError, ValueError):
+            return None
+        if option.kind == "globs":
+            given = {
+                glob: list(codes) if isinstance(codes, (tuple, set, frozenset)) else codes
+                for glob, codes in given.items()
+            }
     if option.kind == "version" and isinstance(given, tuple):
         given = ".".join(map(str, given))
     return from_toml(option, given)

@@ -90,6 +90,21 @@ def test_flags_win_over_the_project(tmp_path: Path) -> None:
     assert net.verdict == "ready"
 
 
+def test_weights_of_a_table_are_left_out_with_other_inputs(tmp_path: Path) -> None:
+    project(tmp_path, TABLE + 'inputs = "src/model.py::example"\nweights = { prefill = 5 }\n')
+    report, said = run(tmp_path, "src/model.py::Net", inputs="src/model.py::one")
+    assert said == ["running src/model.py::Net with inputs from src/model.py::one"]
+    (net,) = report.targets
+    assert (net.verdict, [stage.detail for stage in net.stages if stage.state == "fail"]) == ("ready", [])
+    assert net.convention != "[tool.tcready.targets.net]"
+
+
+def test_the_autocast_of_a_table_is_checked(tmp_path: Path) -> None:
+    project(tmp_path, TABLE + 'inputs = "src/model.py::one"\nautocast = "int8"\n')
+    with pytest.raises(TcreadyError, match="autocast int8: expected one of bfloat16"):
+        run(tmp_path, "src/model.py::Net")
+
+
 def test_the_project_s_limits_hold(tmp_path: Path) -> None:
     project(tmp_path, TABLE + 'inputs = "src/model.py::one"\ntimeout = 0.5\n')
     report, _ = run(tmp_path, "src/model.py::Net")
