@@ -16,6 +16,8 @@ import re
 import shutil
 import signal
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """Exit after Ctrl-C: 128 and the signal's number, as shells have it."""
 BROKEN_PIPE = 141
+LONG = 10.0
+"""Seconds of reading after which a log that is no terminal is told so."""
 _Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -581,17 +585,21 @@ def _statistics(report: Report) -> str:
 def _telling(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[str], None]]]:
     """What to call with a line to announce, and with the state of the work; both write to stderr.
 
-    The state is shown live where stderr is a terminal and nowhere else.
+    On a terminal the state is shown live. Elsewhere each stage is a line with the time since the start, so that a log
+    says how long work goes on.
     """
 
     def nothing(_text: str) -> None: ...
 
     def announce(text: str) -> None:
-        if not quiet:
-            click.echo(text, err=True)
+        click.echo(text, err=True)
 
-    if quiet or not sys.stderr.isatty():
-        yield announce, nothing
+    if quiet:
+        yield nothing, nothing
+        return
+    if not sys.stderr.isatty():
+        with _StageLines() as lines:
+            yield lines.announce, lines.progress
         return
     with contextlib.ExitStack() as stack:
         shown: list[Callable[[str], None]] = []
@@ -606,6 +614,39 @@ def _telling(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[str
             shown[0](text)
 
         yield announce, progress
+
+
+class _StageLines:
+    """A line on stderr for each stage of each run, and one if reading the sources takes long."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._stages: set[str] = set()
+        self._reading = threading.Timer(LONG, self._say, ["reading the sources"])
+        self._reading.daemon = True
+
+    def __enter__(self) -> _StageLines:
+        self._reading.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._reading.cancel()
+
+    def announce(self, text: str) -> None:
+        self._reading.cancel()
+        self._stages.clear()  # of the run before
+        click.echo(text, err=True)
+
+    def progress(self, text: str) -> None:
+        stage = re.split(r"\W", text, maxsplit=1)[
+            0
+        ]  # what is said of it (a case, a size) may change many times
+        if stage not in self._stages:
+            self._stages.add(stage)
+            self._say(stage)
+
+    def _say(self, text: str) -> None:
+        click.echo(f"[{time.monotonic() - self._start:.0f} s] {text}", err=True)
 
 
 def _plain(text: str) -> Any:

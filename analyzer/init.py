@@ -40,7 +40,7 @@ LOCAL = """\
   hooks:
     - id: tcready
       name: tcready
-      entry: tcready check --no-run --force-exclude
+      entry: tcready check --no-run --force-exclude --lenient
       language: system
       types: [python]
       require_serial: true
