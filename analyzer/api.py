@@ -29,6 +29,7 @@ from tcready.schema import (
 
 if TYPE_CHECKING:
     from tcready.options import RunOptions
+    from tcready.schema import Edit
     from tcready.static.concrete import Located
     from tcready.static.driver import RuleSet
     from tcready.static.rule import Rule
@@ -81,7 +82,7 @@ def check(
     from tcready import observations as made_or_brought
     from tcready.merge import merge
     from tcready.static import driver
-    from tcready.static.targets import is_wanted
+    from tcready.static.units import is_wanted
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
     base = Path(root or (settings.root if settings else Path.cwd())).resolve()
@@ -282,7 +283,7 @@ def _tool() -> Tool:
     return Tool("tcready", version())
 
 
-def _suggest(path: str, rule: Rule, place: Located) -> str | None:
+def _suggest(path: str, rule: Rule, place: Located) -> tuple[Edit, ...]:
     from tcready.refactor.suggest import suggest
 
     return suggest(path, rule, place)

@@ -87,7 +87,7 @@ def renewed(report: Report, known: Baseline, covers: Covers) -> Baseline:
 
 def run_modes(report: Report) -> frozenset[Mode]:
     """The modes in which some target's lines were executed."""
-    return frozenset(target.mode for target in report.targets if target.executed)
+    return frozenset(target.mode for target in report.targets if target.observation.executed)
 
 
 def written(known: Baseline) -> str:
@@ -164,7 +164,7 @@ class Scope:
         return cls(
             read=frozenset(source.path for source in report.sources),
             skipped=frozenset(item.path for item in report.skipped),
-            ran=frozenset(lines.path for target in report.targets for lines in target.executed),
+            ran=frozenset(lines.path for target in report.targets for lines in target.observation.executed),
             named=frozenset(
                 display_path(os.path.join(root, target.place), root)
                 for target in parsed_targets

@@ -21,6 +21,7 @@ from tcready.schema import (
     TargetChange,
     TargetReport,
 )
+from tcready.target import Target
 
 _FAILING: frozenset[StageName] = frozenset({"capture", "backend", "parity"})
 """Stages whose failure fails a check without a finding."""
@@ -170,7 +171,7 @@ class _Aims:
         owners = {target for print_ in _prints(found) for target in self._telling[print_]}
         if not owners:
             by_name = f"{found.path}::{found.symbol.partition('.')[0]}"
-            in_file = {target for target in self._then if target.partition("::")[0] == found.path}
+            in_file = {target for target in self._then if Target.place_in(target) == found.path}
             owners = {by_name} & in_file or in_file
         if not owners or not owners.isdisjoint(self._now):
             return None
@@ -224,13 +225,13 @@ def _listed(names: Sequence[str]) -> str:
 def _digests(report: Report) -> dict[str, str]:
     """The SHA-256 of every file that a report knows: as it was run, else as it was read."""
     found = {source.path: source.sha256 for source in report.sources}
-    return found | {path: digest for target in report.targets for path, digest in target.digests}
+    return found | {path: digest for target in report.targets for path, digest in target.observation.digests}
 
 
 def _files(before: Report, after: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Files that differ: the user's, and others'. One that a single report holds may not have been read by the other."""
     own = {found.path for report in (before, after) for found in report.findings if found.origin == "own"}
-    own |= {target.target.partition("::")[0] for report in (before, after) for target in report.targets}
+    own |= {Target.place_in(target.target) for report in (before, after) for target in report.targets}
     own |= {source.path for report in (before, after) for source in report.sources}
     own -= {f.path for report in (before, after) for f in report.findings if f.origin == "third_party"}
     then, now = _digests(before), _digests(after)

@@ -68,7 +68,8 @@ def make(
             in_mode = f" in {MODE_WORDS[options.mode]}" if len(each_mode) > 1 else ""
             announce(f"running {due.target} with {due.inputs_from}{in_mode}")
             seen = launch(due.target, options, settings.root, progress)
-            seen = dataclasses.replace(seen, convention=due.convention(settings) or seen.convention)
+            if named := due.convention(settings):
+                seen = dataclasses.replace(seen, convention=named, inputs_from="project")
             if not _lacks_torch(seen):
                 runs.append(seen)
             elif due.requested:
@@ -190,6 +191,8 @@ def _where(seen: Observation) -> str:
 
 def combined(files: Sequence[str], root: Path, tool: Tool) -> Report:
     """One report of several files, of reports and runs. Raises TcreadyError for a file that cannot be read."""
+    from tcready.merge import combined as merge
+
     loaded = [(file, load(root / file, file)) for file in files]
     reports = [(file, report) for file, report in loaded if isinstance(report, Report)]
     known = {source.path: source.sha256 for _, report in reports for source in report.sources}
@@ -204,7 +207,7 @@ def combined(files: Sequence[str], root: Path, tool: Tool) -> Report:
         texts = tuple(sources_of(runs, [source for _, report in reports for source in report.sources]))
         more = Report(tool, (), (), (), texts, (), tuple(warnings), {})
         reports.append(("", more))
-    return stored.together(reports, runs)
+    return merge(reports, runs)
 
 
 # What is said of runs, and their sources

@@ -30,13 +30,18 @@ class Target:
         A place without a name, with a slash or backslash, or that ends in `.py`, is a path. Raises TcreadyError for
         text that names no place.
         """
-        place, _, name = text.partition("::")
+        place, name = cls.place_in(text), text.partition("::")[2]
         if not place:
             raise TcreadyError(
                 f"{text!r} is no target: name a file, a folder, path.py::Name or pkg.mod::Name"
             )
         is_path = not name or "/" in place or "\\" in place or place.endswith(".py")
         return cls("path" if is_path else "module", place, name or None)
+
+    @staticmethod
+    def place_in(text: str) -> str:
+        """The file, folder or module that a target's text names, however odd the text: reports come from anywhere."""
+        return text.partition("::")[0]
 
     def __str__(self) -> str:
         return f"{self.place}::{self.name}" if self.name else self.place

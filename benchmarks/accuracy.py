@@ -46,8 +46,8 @@ def analyse(job: tuple[dict[str, Any], str, str, bool]) -> Model:
     record, site, mode, plain_call = job
     from tcready import rules
     from tcready.options import ReadOptions
-    from tcready.schema import BREAKING
-    from tcready.static.lint import lint
+    from tcready.schema import BREAKING, Tool
+    from tcready.static.driver import RuleSet, read
     from tcready.static.versions import version_of
 
     model = Model(record)
@@ -61,7 +61,8 @@ def analyse(job: tuple[dict[str, Any], str, str, bool]) -> Model:
             torch=torch,
             plain_call=plain_call,
         )
-        result = lint([record["target"]], rules.load(), options)
+        rule_set = RuleSet(rules.load, lambda: Tool("tcready", "0"))
+        result = read([record["target"]], options, rule_set).result
     except Exception as error:
         model.error = f"{type(error).__name__}: {error}"
         return model

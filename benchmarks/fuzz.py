@@ -132,8 +132,8 @@ def _linted(task: Task, target: str, rules: Any, trace: TextIO, limit: float) ->
     import programs
     from tcready.options import ReadOptions
     from tcready.refactor.suggest import suggest
-    from tcready.schema import TcreadyError, as_json, display_path
-    from tcready.static.lint import lint
+    from tcready.schema import TcreadyError, Tool, as_json, display_path
+    from tcready.static.driver import RuleSet, read
 
     outcome = Outcome(target.replace(task.path, task.key, 1))
     names: list[str] = []
@@ -146,7 +146,8 @@ def _linted(task: Task, target: str, rules: Any, trace: TextIO, limit: float) ->
     faulthandler.dump_traceback_later(PATIENCE * limit, exit=True, file=trace)
     started = time.process_time()
     try:
-        result = lint([target], rules, options, suggest)
+        rule_set = RuleSet(lambda: tuple(rules), lambda: Tool("tcready", "0"), suggest)
+        result = read([target], options, rule_set).result
     except TcreadyError as error:
         outcome.refused = str(error)
         if "::" not in target:

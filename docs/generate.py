@@ -16,9 +16,10 @@ from typing import Any
 import click
 import pydantic
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 from tcready import api, schema
 from tcready.cli import app
-from tcready.schema.codec import json_name
+from tcready.schema.codec import FLAT, json_name, omitted
 from tcready.static.rule import Rule, Sample
 from tcready.static.versions import NEWEST
 
@@ -192,13 +193,20 @@ class _Generator(GenerateJsonSchema):
 
 
 def _schema(kind: type[Any]) -> JsonSchemaValue:
-    for value in vars(schema).values():
-        if dataclasses.is_dataclass(value) and isinstance(value, type):
+    kinds = [value for value in vars(schema).values() if isinstance(value, type)]
+    for value in kinds:
+        if hasattr(value, "of_json"):
+            value.__get_pydantic_core_schema__ = lambda *_: core_schema.str_schema()
+        elif dataclasses.is_dataclass(value):
             names = {field.name: json_name(field) for field in dataclasses.fields(value)}
             value.__pydantic_config__ = pydantic.ConfigDict(  # type: ignore[attr-defined]
                 use_attribute_docstrings=True, alias_generator=names.__getitem__
             )
     made = pydantic.TypeAdapter(kind).json_schema(mode="serialization", schema_generator=_Generator)
+    for value in kinds:
+        _flatten(value, made["$defs"])
+    known = json.dumps(made)
+    made["$defs"] = {name: part for name, part in made["$defs"].items() if f'"#/$defs/{name}"' in known}
     made["properties"]["schema_version"] = {
         "const": schema.SCHEMA_VERSION,
         "description": "A changed field is a new version; a new field, which a reader ignores, is none.",
@@ -206,6 +214,19 @@ def _schema(kind: type[Any]) -> JsonSchemaValue:
     made["required"].append("schema_version")
     made["title"] = f"tcready {kind.__name__.lower()}, version {schema.SCHEMA_VERSION}"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+
+
+def _flatten(kind: type[Any], parts: dict[str, Any]) -> None:
+    """Puts the fields of the value in a flat field among those of its owner, as the codec writes them."""
+    for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
+        own = parts.get(kind.__name__)
+        if json_name(field) != FLAT or own is None:
+            continue
+        inner = parts[own["properties"].pop(FLAT)["$ref"].rpartition("/")[2]]
+        left_out = omitted(field)
+        taken = {key: value for key, value in inner["properties"].items() if key not in left_out}
+        own["properties"] = taken | own["properties"]
+        own["required"] = [key for key in (*inner["required"], *own["required"]) if key != FLAT]
 
 
 def _dump(value: JsonSchemaValue) -> str:

@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 
 from tcready.reports.paths import without_absolute_paths
-from tcready.reports.view import VERDICT_WORD, code_of, ladder, listed, static_evidence, was_run
+from tcready.reports.view import VERDICT_WORD, code_of, ladder, listed, static_evidence
 from tcready.schema import Finding, Report, TargetReport
 
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -31,7 +31,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
         case = ET.SubElement(suite, "testcase", name="read", classname=_clean(item.path))
         ET.SubElement(case, "error", message=_clean(item.reason))
     for target in shown.targets:
-        if was_run(target):
+        if target.was_run:
             _target(root, target)
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"

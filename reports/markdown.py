@@ -18,7 +18,6 @@ from tcready.reports.view import (
     narrowed_sentence,
     percent,
     visible,
-    was_run,
 )
 from tcready.schema import Finding, Report, TargetReport
 
@@ -34,7 +33,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
     shown = without_absolute_paths(report)
     own = listed(shown, third_party)
     heavy = [f for f in own if f.level != "note"]
-    ran = [target for target in shown.targets if was_run(target)]
+    ran = [target for target in shown.targets if target.was_run]
     parts = ["### tcready", *(_verdict(target) for target in ran)]
     parts.append(f"**{level_counts(own)}** in your code." if own else "No findings in your code.")
     if hidden := narrowed_sentence(shown):

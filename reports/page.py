@@ -18,12 +18,13 @@ from tcready.schema import (
     Finding,
     LineSet,
     ModuleShare,
+    Observation,
     Region,
     Report,
     RuleText,
-    SkippedFrame,
     Stage,
     TargetReport,
+    Troubles,
 )
 
 MANY_MODULES = 300
@@ -125,14 +126,13 @@ class Node:
 class TargetView:
     anchor: str
     report: TargetReport
+    seen: Observation
     name: str
     ran: bool
     word: str
     sentence: str
     ladder: tuple[Stage, ...]
-    sites: tuple[view.Site, ...]
-    frames: tuple[SkippedFrame, ...]
-    benign: int
+    troubles: Troubles
     explain: str | None
     disagrees: bool
     pictures: tuple[Picture, ...]
@@ -155,7 +155,7 @@ class SourceLine:
     line: code.Line
     cut: int
     ran: bool
-    lost: bool
+    skipped: bool
     """Whether it stands in a function that Dynamo gave up on."""
     marks: tuple[Mark, ...]
 
@@ -277,7 +277,7 @@ def _title(targets: Sequence[TargetView]) -> str:
 
 
 def _findings(report: Report, lines: Mapping[str, Sequence[code.Line]]) -> tuple[FindingView, ...]:
-    ran = any(view.was_run(target) for target in report.targets)
+    ran = any(target.was_run for target in report.targets)
     rules = view.rules_by_code(report)
     ordered = view.in_order(report.findings)
     firsts = {finding.rule: number for number, finding in reversed(list(enumerate(ordered)))}
@@ -370,23 +370,23 @@ def _urgency(action: ActionView) -> tuple[float, int, bool, int, int, str]:
 
 
 def _target(anchor: str, target: TargetReport, targets: Sequence[TargetReport]) -> TargetView:
-    frames = tuple(view.lost_frames(target))
-    tree, left = _tree(target.modules)
+    seen = target.observation
+    troubles = Troubles.of(seen)
+    tree, left = _tree(seen.modules)
     clock = target.coverage.clock if target.coverage else None
     return TargetView(
         anchor=anchor,
         report=target,
+        seen=seen,
         name=view.named_target(target, targets),
-        ran=view.was_run(target),
+        ran=target.was_run,
         word=view.VERDICT_WORD[target.verdict],
         sentence=view.verdict_sentence(target),
         ladder=view.ladder(target),
-        sites=tuple(view.distinct_sites(target)),
-        frames=frames,
-        benign=len(target.skipped_frames) - len(frames),
+        troubles=troubles,
         explain=view.explain_sentence(target),
         disagrees=view.explain_disagrees(target),
-        pictures=pictures(target.modules, clock),
+        pictures=pictures(seen.modules, clock),
         tree=tree,
         modules_left=left,
         environment=_environment(target.environment or {}),
@@ -471,7 +471,10 @@ def own_paths(report: Report) -> frozenset[str]:
     foreign = {finding.path for finding in report.findings if finding.origin == "third_party"}
     foreign |= {site.path for t in report.targets for site in t.break_sites if site.origin == "third_party"}
     foreign |= {
-        frame.path for t in report.targets for frame in t.skipped_frames if frame.origin == "third_party"
+        frame.path
+        for t in report.targets
+        for frame in t.observation.skipped_frames
+        if frame.origin == "third_party"
     }
     return frozenset(s.path for s in report.sources if s.path not in foreign and not is_absolute(s.path))
 
@@ -484,8 +487,8 @@ def _sources(
 ) -> tuple[SourceView, ...]:
     """Every own file with something to say of it, by path."""
     marks = _marks(findings, targets, own)
-    executed = _line_numbers(line_set for target in targets for line_set in target.report.executed)
-    lost = _lost_lines(targets)
+    executed = _line_numbers(line_set for target in targets for line_set in target.seen.executed)
+    skipped = _skipped_lines(targets)
     paths = sorted(path for path in own if path in marks or path in executed)
     whole = sum(len(lines[path]) for path in paths) <= MANY_LINES
     names = {path: _slug(path) for path in paths}
@@ -493,7 +496,7 @@ def _sources(
 
     def source(number: int, path: str) -> SourceView:
         name = names[path] if taken[names[path]] == 1 else f"{names[path]}~{number}"
-        marked, ran, given_up = marks.get(path, {}), executed.get(path, set()), lost.get(path, set())
+        marked, ran, given_up = marks.get(path, {}), executed.get(path, set()), skipped.get(path, set())
 
         def line(at: int) -> SourceLine:
             text = lines[path][at - 1]
@@ -503,7 +506,7 @@ def _sources(
                 line=code.part(text, 0, code.LONG_LINE),
                 cut=max(code.length(text) - code.LONG_LINE, 0),
                 ran=at in ran,
-                lost=at in given_up,
+                skipped=at in given_up,
                 marks=tuple(marked.get(at, ())),
             )
 
@@ -550,18 +553,20 @@ def _marks(
         if mark not in at:
             at.append(mark)
 
-    for item in findings:
-        found = item.finding
+    for shown in findings:
+        found = shown.finding
         add(
             found.path,
             found.line,
-            Mark(found.level, f"{view.code_of(found)} {found.level}", f"#{item.anchor}"),
+            Mark(found.level, f"{view.code_of(found)} {found.level}", f"#{shown.anchor}"),
         )
     for target in targets:
-        for site in target.sites:
-            text = f"break {site.first.gb_id or ''}".rstrip() + f" x{site.hits}"
-            add(site.first.path, site.first.line, Mark("break", text, f"#{target.anchor}-breaks"))
-        for frame in target.frames:
+        for item in target.troubles.breaks:
+            text = f"break {item.first.gb_id or ''}".rstrip() + f" x{item.hits}"
+            add(item.first.path, item.first.line, Mark("break", text, f"#{target.anchor}-breaks"))
+            for frame in item.skipped:
+                add(frame.path, frame.line, Mark("frame", "skipped frame", f"#{target.anchor}-breaks"))
+        for frame in target.troubles.frames:
             add(frame.path, frame.line, Mark("frame", "skipped frame", f"#{target.anchor}-frames"))
         for (path, line), count in _ways(target, own).items():
             text = f"leads to {view.number(count, 'break')} in installed packages"
@@ -575,9 +580,9 @@ def _marks(
 def _ways(target: TargetView, own: frozenset[str]) -> Counter[tuple[str, int]]:
     """The own line below which each break of an installed package was met."""
     found: Counter[tuple[str, int]] = Counter()
-    for site in target.sites:
-        if site.first.origin == "third_party":
-            way = next((frame for frame in reversed(site.first.stack) if frame.path in own), None)
+    for item in target.troubles.breaks:
+        if item.first.origin == "third_party":
+            way = next((frame for frame in reversed(item.first.stack) if frame.path in own), None)
             found.update([(way.path, way.line)] if way else ())
     return found
 
@@ -587,14 +592,16 @@ def _region_code(target: TargetReport) -> list[tuple[Region, ModuleShare]]:
     found = []
     for region in target.regions:
         pattern = re.compile(re.escape(region.name).replace(r"\*", r"[^.]+"))
-        module = next((module for module in target.modules if pattern.fullmatch(module.name)), None)
+        module = next(
+            (module for module in target.observation.modules if pattern.fullmatch(module.name)), None
+        )
         if module is not None and module.path is not None and module.line is not None:
             found.append((region, module))
     return found
 
 
-def _lost_lines(targets: Sequence[TargetView]) -> dict[str, set[int]]:
-    frames = (frame for target in targets for frame in target.frames)
+def _skipped_lines(targets: Sequence[TargetView]) -> dict[str, set[int]]:
+    frames = (frame for target in targets for frame in view.skipped_frames(target.report))
     return _line_numbers(
         LineSet(frame.path, ((frame.line, frame.end_line or frame.line),)) for frame in frames
     )

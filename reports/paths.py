@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
-from tcready.schema import Report, as_json, from_json
+from tcready.schema import Evidence, Report, Speaker
+from tcready.target import Target
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
 _ENDS = r"\s'\"<>`"
@@ -21,10 +24,12 @@ _IN_PROSE = re.compile(
     rf"(?:(?:[A-Za-z]:|~)?/(?:[^/:{_ENDS}]+/)+|~/|(?:[A-Za-z]:|\\|~)\\(?:[^\\:{_ENDS}]+\\)*)(?=[^\s/\\])"
 )
 """Folders in front of a file's name. The address of a page is neither."""
-_VERBATIM = frozenset({"text", "summary", "why", "instead", "before", "after", "commit", "link"})
+_VERBATIM = frozenset({"text", "new_text", "summary", "why", "instead", "before", "after", "commit", "link"})
 """A source's text and a rule's page are shown as they were written, and the address of a commit is one."""
-_CODE = ("static: ",)
-"""How text begins that quotes the source, where a slash divides."""
+_CODE = frozenset({"diff", "code", "quoted code"})
+"""Where a slash divides."""
+_SPOKEN: Mapping[Speaker, str] = MappingProxyType({"static": "quoted code", "dynamo": "evidence"})
+"""The static pass quotes the source."""
 
 
 def is_absolute(path: str) -> bool:
@@ -38,8 +43,7 @@ def without_absolute_paths(report: Report) -> Report:
     Two files of one name are told apart by a number. Paths in prose that the report does not list (those of
     a traceback) lose their folders too.
     """
-    data = as_json(report)
-    names = _names(data)
+    names = _names(report)
     longest_first = sorted(names, key=lambda path: (-len(path), path))
 
     def shorten(text: str, key: str) -> str:
@@ -48,21 +52,21 @@ def without_absolute_paths(report: Report) -> Report:
         for path in longest_first:
             if path in text:
                 text = text.replace(path, names[path])
-        if key in ("diff", "code") or text.startswith(_CODE):
+        if key in _CODE:
             return text
         return _IN_PROSE.sub(_but_addresses(""), _HOMES.sub(_but_addresses("~"), text))
 
-    return from_json(Report, _each_string(data, shorten))
+    return cast(Report, _each_string(report, shorten))
 
 
 def outside(report: Report) -> frozenset[str]:
     """The names that `without_absolute_paths` gives to files that are not below the working folder."""
-    return frozenset(_names(as_json(report)).values())
+    return frozenset(_names(report).values())
 
 
-def _names(data: Any) -> dict[str, str]:
+def _names(report: Report) -> dict[str, str]:
     """Each absolute path with the name that stands for it."""
-    found = sorted(set(_paths(data)))
+    found = sorted(set(_paths(report)))
     taken = {path for path in found if not is_absolute(path)}
     names: dict[str, str] = {}
     for path in found:
@@ -86,24 +90,34 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 def _paths(value: Any) -> Iterator[str]:
     """Every value of a field `path`, and the file part of every target's name."""
-    if isinstance(value, list):
+    if isinstance(value, (tuple, list)):
         for item in value:
             yield from _paths(item)
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            if isinstance(item, str) and key == "path":
-                yield item
-            elif isinstance(item, str) and key == "target":
-                yield item.partition("::")[0]
-            else:
-                yield from _paths(item)
+        return
+    held: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+    if dataclasses.is_dataclass(value):
+        held = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    for name, item in held.items():
+        if not isinstance(item, str):
+            yield from _paths(item)
+        elif name == "path":
+            yield item
+        elif name == "target":
+            yield Target.place_in(item)
 
 
-def _each_string(value: Any, change: Any, key: str = "") -> Any:
+def _each_string(value: Any, change: Callable[[str, str], str], key: str = "") -> Any:
+    """`value` with each text changed; `change` is told the name of the field, or the key, that it stands under."""
     if isinstance(value, str):
         return change(value, key)
-    if isinstance(value, list):
-        return [_each_string(item, change, key) for item in value]
+    if isinstance(value, Evidence):
+        return dataclasses.replace(value, text=change(value.text, _SPOKEN[value.speaker]))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        changed = {name: _each_string(held, change, name) for name, held in fields.items()}
+        return dataclasses.replace(value, **{k: v for k, v in changed.items() if v is not fields[k]})
+    if isinstance(value, (tuple, list)):
+        return type(value)(_each_string(item, change, key) for item in value)
     if isinstance(value, Mapping):
         return {change(name, ""): _each_string(item, change, name) for name, item in value.items()}
     return value

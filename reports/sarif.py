@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote
 
 from tcready.reports.paths import outside, without_absolute_paths
 from tcready.reports.view import EFFECT_WORD, heaviest_first, listed, reflowed, rules_by_code
-from tcready.schema import Finding, Report, RuleText
+from tcready.schema import Edit, Finding, Report, RuleText
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 SHOWN = 5000
 """Results that GitHub shows of one run, the heaviest first (docs.github.com, SARIF support for code scanning)."""
 FINGERPRINT = "tcready/v1"
-HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
@@ -51,10 +49,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
                 ],
             }
         ],
-        "results": [
-            _result(finding, index, below=finding.origin == "own" and finding.path not in elsewhere)
-            for finding in kept
-        ],
+        "results": [_result(finding, index, elsewhere) for finding in kept],
     }
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, sort_keys=True) + "\n"
@@ -90,8 +85,14 @@ def _rule(code: str, rule: RuleText | None, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, index: dict[str, int], *, below: bool) -> dict[str, Any]:
-    """`below`: whether its file is below the source root."""
+def _result(finding: Finding, index: dict[str, int], elsewhere: Collection[str]) -> dict[str, Any]:
+    """`elsewhere`: files that are not below the source root."""
+
+    def artifact(path: str) -> dict[str, str]:
+        uri = quote(path, errors="surrogateescape")  # a name may hold bytes that are no text
+        below = finding.origin == "own" and path not in elsewhere
+        return {"uri": uri} | ({"uriBaseId": "%SRCROOT%"} if below else {})
+
     code = code_of_rule(finding)
     result: dict[str, Any] = {
         "ruleId": code,
@@ -101,7 +102,7 @@ def _result(finding: Finding, index: dict[str, int], *, below: bool) -> dict[str
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": _artifact(finding.path, below),
+                    "artifactLocation": artifact(finding.path),
                     "region": {
                         "startLine": finding.line,
                         "startColumn": finding.column,
@@ -121,36 +122,23 @@ def _result(finding: Finding, index: dict[str, int], *, below: bool) -> dict[str
             "gbIds": list(finding.gb_ids),
         },
     }
-    replacements = list(_replacements(finding.fix.diff or "")) if finding.fix is not None else []
-    if finding.fix is not None and replacements:
-        change = {"artifactLocation": _artifact(finding.path, below), "replacements": replacements}
-        result["fixes"] = [{"description": {"text": finding.fix.title}, "artifactChanges": [change]}]
+    if finding.fix is not None and finding.fix.edits:
+        by_path: dict[str, list[dict[str, Any]]] = {}
+        for edit in finding.fix.edits:
+            by_path.setdefault(edit.path, []).append(_replacement(edit))
+        changes = [
+            {"artifactLocation": artifact(path), "replacements": replacements}
+            for path, replacements in by_path.items()
+        ]
+        result["fixes"] = [{"description": {"text": finding.fix.title}, "artifactChanges": changes}]
     return result
 
 
-def _artifact(path: str, below: bool) -> dict[str, str]:
-    uri = quote(path, errors="surrogateescape")  # a name may hold bytes that are no text
-    return {"uri": uri} | ({"uriBaseId": "%SRCROOT%"} if below else {})
-
-
-def _replacements(diff: str) -> Iterator[dict[str, Any]]:
-    """One for each hunk of a unified diff: all its old lines become all its new ones."""
-    first, old = 0, 0
-    new: list[str] = []
-
-    def made() -> dict[str, Any]:
-        # A region that ends at column 1 of the next line takes whole lines, ends included.
-        region = {"startLine": first, "startColumn": 1, "endLine": first + old, "endColumn": 1}
-        return {"deletedRegion": region, "insertedContent": {"text": "".join(new)}}
-
-    for line in diff.splitlines(keepends=True):
-        if match := HUNK.match(line):
-            if first:
-                yield made()
-            first, new, old = int(match[1]), [], 0
-        elif first and line[:1] in (" ", "+", "-"):
-            if line[0] != "-":
-                new.append(line[1:])
-            old += line[0] != "+"
-    if first:
-        yield made()
+def _replacement(edit: Edit) -> dict[str, Any]:
+    region = {
+        "startLine": edit.start_line,
+        "startColumn": edit.start_column,
+        "endLine": edit.end_line,
+        "endColumn": edit.end_column,
+    }
+    return {"deletedRegion": region, "insertedContent": {"text": edit.new_text}}

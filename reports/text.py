@@ -22,7 +22,6 @@ from tcready.reports.view import (
     code_of,
     cost_sentence,
     ddp_sentence,
-    distinct_sites,
     duration,
     explain_disagrees,
     explain_sentence,
@@ -34,7 +33,6 @@ from tcready.reports.view import (
     ladder,
     level_counts,
     lines_of,
-    lost_frames,
     named_entry,
     named_target,
     narrowed_sentence,
@@ -54,10 +52,9 @@ from tcready.reports.view import (
     trial_phrase,
     verdict_sentence,
     visible,
-    was_run,
     was_shown,
 )
-from tcready.schema import Finding, Fix, Region, Report, RuleText, Stage, TargetReport
+from tcready.schema import Finding, Fix, Region, Report, RuleText, Stage, TargetReport, Troubles
 
 TAB = 4
 TERMINAL_TAB = 8
@@ -196,7 +193,7 @@ class _Printer:
         self.texts = {source.path: source.text for source in report.sources}
         self.lines: dict[str, list[str]] = {}
         """Of the files that were shown so far."""
-        self.ran = any(was_run(target) for target in report.targets)
+        self.ran = any(target.was_run for target in report.targets)
 
     def report(self) -> None:
         report = self.given
@@ -208,9 +205,9 @@ class _Printer:
         if not self.third_party:
             self.installed([f for f in report.findings if f.origin == "third_party"])
         for target in report.targets:
-            if was_run(target):
+            if target.was_run:
                 self.target(target)
-        self.static_targets([target for target in report.targets if not was_run(target)])
+        self.static_targets([target for target in report.targets if not target.was_run])
         self.listing("skipped files", [f"{item.path}: {item.reason}" for item in report.skipped])
         self.listing("warnings", list(report.warnings))
         self.counts()
@@ -319,11 +316,12 @@ class _Printer:
         self.line()
 
     def target(self, target: TargetReport) -> None:
+        seen = target.observation
         self.line((visible(named_target(target, self.given.targets)), "bold underline"))
         about: list[str] = [target.mode]
         about += [f"{key} {value}" for key, value in _environment(target)]
-        if target.convention:
-            about.append(f"inputs: {target.convention}")
+        if seen.convention:
+            about.append(f"inputs: {seen.convention}")
         self.wrapped("  ", " · ".join(about), style="dim")
         climbed, rest = _climbed(target)
         for stage in climbed:
@@ -345,38 +343,39 @@ class _Printer:
         self.regions(target)
 
     def measured(self, target: TargetReport) -> None:
+        seen = target.observation
         row = self.row
-        if target.coverage is None and not target.graphs and not _passed(target, "capture"):
+        if seen.coverage is None and not seen.graphs and not _passed(target, "capture"):
             return
-        if target.coverage is not None:
-            cover = target.coverage
+        if seen.coverage is not None:
+            cover = seen.coverage
             time = f"; {percent(cover.time_share)} of their time" if cover.time_share is not None else ""
             counted = f"({cover.ops_captured} of {cover.ops_total})"
             row("coverage", f"{percent(cover.share)} of operations in graphs {counted}{time}")
             if cover.cases:
                 row("", f"by case: {cases_sentence(cover)}")
-        row("graphs", f"{len(target.graphs)}, {number(sum(g.ops for g in target.graphs), 'operation')}")
-        self.sites(target)
-        self.frames(target)
-        for index, line in enumerate(training_rows(target.training) if target.training else ()):
+        row("graphs", f"{len(seen.graphs)}, {number(sum(g.ops for g in seen.graphs), 'operation')}")
+        self.troubles(target)
+        for index, line in enumerate(training_rows(seen.training) if seen.training else ()):
             row("" if index else "training", line)
-        for index, event in enumerate(target.recompiles):
+        for index, event in enumerate(seen.recompiles):
             same = "on an identical call" if event.identical_call else "on a new value or shape"
             reasons = "; ".join(event.reasons) or "no reason recorded"
             place = f"{event.path}:{event.line} {event.symbol}".rstrip()
             row("" if index else "recompiles", f"{place} {same}: {reasons}")
-        for index, intent in enumerate(target.intents):
+        for index, intent in enumerate(seen.intents):
             place = f"{intent.path}:{intent.line} {intent.symbol}"
             row("" if index else "intended", f"{place}: {intent.kind} by {intent.how}, left as it is")
-        if target.ddp is not None:
-            row("processes", ddp_sentence(target.ddp))
+        if seen.ddp is not None:
+            row("processes", ddp_sentence(seen.ddp))
         if explain_disagrees(target):
             row("explain", explain_sentence(target) or "")
         self.line()
 
     def backend(self, target: TargetReport) -> None:
         """One line for each case and mode under Inductor, then why CUDA graphs were skipped."""
-        for found in target.backend:
+        seen = target.observation
+        for found in seen.backend:
             named = " in ".join(
                 filter(None, [found.mode if found.mode != "default" else "", found.case or ""])
             )
@@ -385,15 +384,16 @@ class _Printer:
                 place = f"{skip.path}:{skip.line} " if skip.path else ""
                 self.row("", f"{place}no CUDA graph: {skip_sentence(skip)}")
             self.more(len(found.cudagraph_skips))
-        if target.backend:
+        if seen.backend:
             self.line()
 
     def custom_ops(self, target: TargetReport) -> None:
         """Operators and functions of others that lack something; of the rest only how many there are."""
-        if not target.custom_ops:
+        seen = target.observation
+        if not seen.custom_ops:
             return
-        wanting = [found for found in target.custom_ops if is_wanting(found)]
-        others = len(target.custom_ops) - len(wanting)
+        wanting = [found for found in seen.custom_ops if is_wanting(found)]
+        others = len(seen.custom_ops) - len(wanting)
         said = f"{len(wanting)} not fully registered" + (f", {others} registered" if others else "")
         self.row("custom ops", said + ("; the HTML and the JSON hold the code to add" if wanting else ""))
         for found in wanting[:MANY_ROWS]:
@@ -403,10 +403,11 @@ class _Printer:
 
     def shapes(self, target: TargetReport) -> None:
         """What other sizes recompile: one line an axis, and the line of code that follows."""
-        if target.shapes is None:
+        seen = target.observation
+        if seen.shapes is None:
             return
         label = "shapes"
-        for row in shape_rows(target.shapes):
+        for row in shape_rows(seen.shapes):
             where = f" ({row.places})" if row.places else ""
             if row.axis is not None and row.axis.fixed:
                 said = f"fixed: {row.axis.fixed}"
@@ -421,7 +422,7 @@ class _Printer:
                 if line:
                     self.line(f"{'':17}> ", visible(line))
             label = ""
-        for text in target.shapes.cut:
+        for text in seen.shapes.cut:
             self.row(label, f"not done: {text}")
             label = ""
         self.line()
@@ -429,37 +430,42 @@ class _Printer:
     def row(self, label: str, body: str) -> None:
         self.wrapped(f"  {label:<14} ", body)
 
-    def sites(self, target: TargetReport) -> None:
-        sites = distinct_sites(target)
-        events = sum(site.hits for site in sites)
+    def troubles(self, target: TargetReport) -> None:
+        """Break sites, each with the frames it had skipped, then frames skipped for another reason."""
+        found = Troubles.of(target.observation)
+        events = sum(item.hits for item in found.breaks)
+        above = target.dominator
         self.row(
             "break sites",
-            f"{len(sites)} distinct"
+            f"{len(found.breaks)} distinct"
             + (f" ({number(events, 'event')})" if events else "")
-            + (f", every way to them through {target.waist.symbol}" if target.waist else ""),
+            + (f", every way to them through {above.symbol}" if above else ""),
         )
-        own = [site for site in sites if site.first.origin == "own" or self.third_party]
-        for site in own[:MANY_ROWS]:
-            first = site.first
-            case = f" in {', '.join(site.cases)}" if site.cases else ""
+        own = [item for item in found.breaks if item.first.origin == "own" or self.third_party]
+        for item in own[:MANY_ROWS]:
+            first = item.first
+            case = f" in {', '.join(item.cases)}" if item.cases else ""
             known = f"{first.gb_id} " if first.gb_id else ""
             place = f"{first.path}:{first.line} {first.symbol}"
-            self.row("", f"{place} x{site.hits}{case}: {known}{kind_of(first.reason)}")
+            eager = f"; all of {', '.join(frame.symbol for frame in item.skipped)} runs eagerly"
+            self.row(
+                "",
+                f"{place} x{item.hits}{case}: {known}{kind_of(first.reason)}"
+                + (eager if item.skipped else ""),
+            )
         self.more(len(own))
         foreign: dict[str, list[int]] = {}
-        for site in sites:
-            if site not in own:
-                foreign.setdefault(site.first.path, []).append(site.first.line)
+        for item in found.breaks:
+            if item not in own:
+                foreign.setdefault(item.first.path, []).append(item.first.line)
         for path, lines in foreign.items():
             self.row("", f"{path} (installed): {_some_lines(lines)}")
-
-    def frames(self, target: TargetReport) -> None:
-        frames = lost_frames(target)
-        if frames:
-            self.row("skipped frames", f"{len(frames)} that held tensor work")
-        for frame in frames[:MANY_ROWS]:
+        if found.frames:
+            other = "other " if found.skipped_by_breaks else ""
+            self.row("skipped frames", f"{len(found.frames)} {other}that held tensor work")
+        for frame in found.frames[:MANY_ROWS]:
             self.row("", f"{frame.path}:{frame.line} {frame.symbol}: {first_line(frame.reason)}")
-        self.more(len(frames))
+        self.more(len(found.frames))
 
     def more(self, count: int) -> None:
         if count > MANY_ROWS:

@@ -15,6 +15,7 @@ from tcready.schema import (
     LEVELS,
     STAGES,
     Backend,
+    Break,
     BreakEffect,
     BreakSite,
     Coverage,
@@ -39,6 +40,7 @@ from tcready.schema import (
     Training,
     TrainingPart,
     TrainingPhase,
+    Troubles,
     Verdict,
 )
 
@@ -91,8 +93,6 @@ _TRAINING_ROWS: tuple[tuple[TrainingPhase, ...], ...] = (
     ("step",),
 )
 _MANY_NAMES = 4
-_RUN, _STATIC = "Dynamo:", "static:"
-"""How merge begins a line of evidence, by who says it."""
 _FALLBACK: dict[Verdict, str] = {
     "ready": "captured whole",
     "ready_by_region": "it breaks, but regions with at least half of its operations do not",
@@ -209,11 +209,6 @@ def ladder(target: TargetReport) -> tuple[Stage, ...]:
     return tuple(known.get(name, Stage(name, "not_run", "")) for name in STAGES)
 
 
-def was_run(target: TargetReport) -> bool:
-    """Whether anything beyond reading the source was tried."""
-    return any(stage.stage != "parse" and stage.state != "not_run" for stage in target.stages)
-
-
 def verdict_sentence(target: TargetReport) -> str:
     """The verdict's reason; where the report has none, one that names the stages that did not run."""
     if target.verdict_reason:
@@ -276,32 +271,16 @@ def status_counts(findings: Iterable[Finding]) -> str:
     return ", ".join(f"{count[status]} {word}" for status, word in STATUS_WORD.items() if count[status])
 
 
-@dataclass(frozen=True)
-class Site:
-    """A break site over all cases of a target; `hits` is their sum."""
-
-    first: BreakSite
-    hits: int
-    cases: tuple[str, ...]
+def skipped_frames(target: TargetReport) -> list[SkippedFrame]:
+    """Skipped frames that held tensor work, by place, whatever they were skipped for."""
+    skipped = (frame for frame in target.observation.skipped_frames if not frame.benign)
+    return sorted(skipped, key=lambda f: (f.path, f.line, f.symbol, f.case or "", f.reason))
 
 
-def distinct_sites(target: TargetReport) -> list[Site]:
-    """The target's break sites, one a source line, by place."""
-    grouped: dict[tuple[str, int], list[BreakSite]] = {}
-    for site in target.break_sites:
-        grouped.setdefault((site.path, site.line), []).append(site)
-    return [
-        Site(
-            sites[0], sum(site.hits for site in sites), tuple(dict.fromkeys(s.case for s in sites if s.case))
-        )
-        for _, sites in sorted(grouped.items())
-    ]
-
-
-def lost_frames(target: TargetReport) -> list[SkippedFrame]:
-    """Skipped frames that held tensor work, by place."""
-    lost = (frame for frame in target.skipped_frames if not frame.benign)
-    return sorted(lost, key=lambda f: (f.path, f.line, f.symbol, f.case or "", f.reason))
+def then_sentence(item: Break) -> str:
+    """What Dynamo did at a break: `resume`, `skip frame: Net.forward`."""
+    did = item.first.action.replace("_", " ")
+    return f"{did}: {_some([frame.symbol for frame in item.skipped])}" if item.skipped else did
 
 
 @dataclass(frozen=True)
@@ -379,27 +358,33 @@ def ddp_sentence(ddp: Ddp) -> str:
 
 
 def explain_sentence(target: TargetReport) -> str | None:
-    """What `torch._dynamo.explain` said beside the complete record; None where it was not asked."""
-    if target.explain is None:
+    """What `torch._dynamo.explain` said beside the complete record; None if it was not asked."""
+    explained = target.observation.explain
+    if explained is None:
         return None
-    said = target.explain
-    sites = distinct_sites(target)
+    troubles = Troubles.of(target.observation)
+    events = sum(item.hits for item in troubles.breaks)
+    caused = troubles.skipped_by_breaks
+    other = "other skipped frame" if caused else "skipped frame"
     return (
-        f"torch._dynamo.explain said {number(said.graph_count, 'graph')}, "
-        f"{number(said.graph_break_count, 'break')}, {number(len(said.reasons), 'reason')}; "
-        f"the complete record has {number(len(target.graphs), 'graph')}, "
-        f"{number(len(sites), 'distinct break site')} ({number(sum(site.hits for site in sites), 'event')}), "
-        f"{number(len(lost_frames(target)), 'skipped frame')}"
+        f"torch._dynamo.explain said {number(explained.graph_count, 'graph')}, "
+        f"{number(explained.graph_break_count, 'break')}, {number(len(explained.reasons), 'reason')}; "
+        f"the complete record has {number(len(target.observation.graphs), 'graph')}, "
+        f"{number(len(troubles.breaks), 'distinct break site')} ({number(events, 'event')}"
+        + (f", skipping {number(caused, 'frame')})" if caused else ")")
+        + ("" if caused and not troubles.frames else f", {number(len(troubles.frames), other)}")
     )
 
 
 def explain_disagrees(target: TargetReport) -> bool:
     """Whether explain's counts differ from the record's distinct sites or graphs, or miss a skipped frame."""
-    said = target.explain
-    if said is None:
+    explained = target.observation.explain
+    if explained is None:
         return False
-    sites = len(distinct_sites(target))
-    return said.graph_break_count != sites or (sites == 0 and bool(lost_frames(target)))
+    troubles = Troubles.of(target.observation)
+    return explained.graph_break_count != len(troubles.breaks) or (
+        not troubles.breaks and bool(troubles.frames)
+    )
 
 
 @dataclass(frozen=True)
@@ -413,7 +398,7 @@ class Shown:
 
 
 def shown_by_runs(finding: Finding, targets: Sequence[TargetReport]) -> Shown:
-    """The break sites on the finding's lines, and the lost frames and recompiles that concern it."""
+    """The break sites on the finding's lines, and the skipped frames and recompiles that concern it."""
 
     def at(path: str, line: int) -> bool:
         return path == finding.path and finding.line <= line <= finding.end_line
@@ -430,12 +415,12 @@ def shown_by_runs(finding: Finding, targets: Sequence[TargetReport]) -> Shown:
             if at(site.path, site.line)
         ),
         tuple(
-            (named_target(t, targets), frame) for t in targets for frame in lost_frames(t) if around(frame)
+            (named_target(t, targets), frame) for t in targets for frame in skipped_frames(t) if around(frame)
         ),
         tuple(
             (named_target(t, targets), event)
             for t in targets
-            for event in t.recompiles
+            for event in t.observation.recompiles
             if finding.effect == "recompile"
             and (at(event.path, event.line) or any(at(frame.path, frame.line) for frame in event.lines))
         ),
@@ -443,13 +428,13 @@ def shown_by_runs(finding: Finding, targets: Sequence[TargetReport]) -> Shown:
 
 
 def run_evidence(finding: Finding) -> tuple[str, ...]:
-    """What a run said: the lines of `Finding.evidence` that begin with `Dynamo:`, without that."""
-    return tuple(line.removeprefix(_RUN).strip() for line in finding.evidence if line.startswith(_RUN))
+    """What a run said."""
+    return tuple(line.text for line in finding.evidence if line.speaker == "dynamo")
 
 
 def static_evidence(finding: Finding) -> tuple[str, ...]:
-    """Why the static pass says so: the other lines, without their `static:`."""
-    return tuple(line.removeprefix(_STATIC).strip() for line in finding.evidence if not line.startswith(_RUN))
+    """Why the static pass says so."""
+    return tuple(line.text for line in finding.evidence if line.speaker == "static")
 
 
 def narrowed_sentence(report: Report) -> str:

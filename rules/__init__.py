@@ -12,7 +12,7 @@ from tcready.static.rule import Rule
 
 
 def load() -> tuple[Rule, ...]:
-    """Every rule, by code. Raises ValueError where two files claim one code."""
+    """Every rule, by code. Raises ValueError if two files claim one code."""
     found: dict[str, Rule] = {}
     for entry in pkgutil.iter_modules(__path__):
         if entry.name.startswith("_"):

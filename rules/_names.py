@@ -29,7 +29,7 @@ def method_of_tensor(call: Call, *names: str) -> bool:
 
 
 def operands(call: Call, *names: str) -> tuple[Value, ...] | None:
-    """Positional arguments, the tensor first, where the call is `torch.NAME(x, ...)` or `x.NAME(...)`."""
+    """Positional arguments, the tensor first, if the call is `torch.NAME(x, ...)` or `x.NAME(...)`."""
     if method_of_tensor(call, *names):
         assert call.receiver is not None
         return (call.receiver, *call.args)
@@ -40,7 +40,7 @@ def operands(call: Call, *names: str) -> tuple[Value, ...] | None:
 
 
 def argument(call: Call, operands: tuple[Value, ...], position: int, name: str) -> Value | None:
-    """The operand at `position`, or the one given by `name`; None where neither is there."""
+    """The operand at `position`, or the one given by `name`; None if neither is there."""
     return operands[position] if len(operands) > position else call.keyword(name)
 
 
@@ -50,12 +50,12 @@ def constructed(call: Call) -> str:
 
 
 def instance_called(call: Call) -> str:
-    """The class of the external object that is called (`self.lstm(x)`), "" where it is none."""
+    """The class of the external object that is called (`self.lstm(x)`), "" if it is none."""
     return next((v.name for v in options(call.function) if isinstance(v, ExternalInstance)), "")
 
 
 def receiver_class(call: Call) -> str:
-    """The class of the external object whose method is called, "" where it is none."""
+    """The class of the external object whose method is called, "" if it is none."""
     if call.receiver is None:
         return ""
     return next((v.name for v in options(call.receiver) if isinstance(v, ExternalInstance)), "")

@@ -55,7 +55,7 @@ def same_shape(test: cst.BaseExpression, yes: cst.BaseExpression, no: cst.BaseEx
 
 
 def _operands(value: cst.BaseExpression) -> set[str] | None:
-    """The names an elementwise expression is made of; None where it is not arithmetic on names and numbers."""
+    """The names an elementwise expression is made of; None if it is not arithmetic on names and numbers."""
     if isinstance(value, cst.Name):
         return {value.value}
     if isinstance(value, (cst.Integer, cst.Float)):

@@ -1,7 +1,7 @@
 """A tensor is read through a boolean mask (`x[mask]`).
 
 ## What it does
-Finds `x[mask]` where the mask is a boolean tensor or a list of booleans.
+Finds `x[mask]` if the mask is a boolean tensor or a list of booleans.
 
 ## Why it hurts torch.compile
 How many items come out depends on the mask's values, so the size of the result is unknown while tracing:

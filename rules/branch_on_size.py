@@ -8,7 +8,7 @@ The path that is taken holds for sizes on the same side of the bound, and that i
 compiles again, once.
 
 ## Use instead
-Nothing, where both sides occur seldom. Where sizes cross the bound all the time, compile both with
+Nothing, if both sides occur seldom. If sizes cross the bound all the time, compile both with
 `mark_dynamic` inputs at start-up, or move the choice out of the compiled region.
 
 ## Limits

@@ -1,7 +1,7 @@
 """An attribute that holds an `nn.Buffer` is given that buffer again in the forward.
 
 ## What it does
-Finds `self.table = self.table.to(dtype)` and its kin where the attribute was made with `nn.Buffer(...)`: a conversion
+Finds `self.table = self.table.to(dtype)` and its kin if the attribute was made with `nn.Buffer(...)`: a conversion
 that may give the buffer itself back, an operation in place; and `nn.Buffer(...)` assigned in the forward.
 
 ## Why it hurts torch.compile
@@ -9,7 +9,7 @@ Such an assignment goes through `nn.Module.__setattr__`, which asks what type th
 does not trace: the graph ends here.
 
 ## Use instead
-`self.table.copy_(new)`; `register_buffer` in `__init__`, whose buffers may be replaced; or a local name where
+`self.table.copy_(new)`; `register_buffer` in `__init__`, whose buffers may be replaced; or a local name if
 nothing has to be kept.
 
 ## Limits
@@ -23,7 +23,7 @@ from tcready.static.rule import Claim, Rule, Sample
 from tcready.static.values import Tensor, options, tensor_of
 
 CONVERSIONS = frozenset("to float type type_as contiguous cpu cuda".split())
-"""Methods that give back the tensor itself where there is nothing to convert."""
+"""Methods that give back the tensor itself if there is nothing to convert."""
 
 
 def check(fact: Store) -> Claim | None:
@@ -32,8 +32,8 @@ def check(fact: Store) -> Claim | None:
     if any(isinstance(v, Tensor) and v.buffer for v in options(fact.value)) and fact.source is not None:
         if isinstance(fact.source, ast.Call) and not fact.where.symbol.endswith(".__init__"):
             return Claim(f"`{fact.name}` is given an nn.Buffer in the forward: the graph ends here")
-    held = fact.old is not None and any(isinstance(v, Tensor) and v.buffer for v in options(fact.old))
-    if not held or not tensor_of(fact.value):
+    was_buffer = fact.old is not None and any(isinstance(v, Tensor) and v.buffer for v in options(fact.old))
+    if not was_buffer or not tensor_of(fact.value):
         return None
     if isinstance(fact.node, ast.Attribute) and _gives_itself(fact.source, fact.node):
         return Claim(f"`{fact.name}` holds an nn.Buffer and is given itself again: the graph ends here")

@@ -10,7 +10,7 @@ function runs eagerly instead.
 
 ## Use instead
 Compute both sides and choose with `torch.where`; `torch.cond` where both sides are expensive; an `assert`
-where the test only guards; or move the decision out of the compiled region.
+if the test only guards; or move the decision out of the compiled region.
 
 ## Limits
 A parameter without annotation is taken for a tensor with medium confidence. Tests on shapes, dtypes,

@@ -9,7 +9,7 @@ graph ends here.
 
 ## Use instead
 `torch.where(condition, a, b)`, `masked_fill` or multiplication by the mask; `torch.nonzero_static(x,
-size=n)` and `torch.topk` where a bound is known.
+size=n)` and `torch.topk` if a bound is known.
 
 ## Limits
 Under `fullgraph=True` Dynamo captures such operators.

@@ -8,7 +8,7 @@ The function runs eagerly, as asked, and the graph around the call is split in t
 error.
 
 ## Use instead
-Leave it where it was put for a reason. Where the reason is gone, remove the decorator; a kernel that Dynamo cannot
+Leave it if it was put there for a reason. If the reason is gone, remove the decorator; a kernel that Dynamo cannot
 trace fits better behind `torch.library.custom_op`.
 
 ## Limits

@@ -8,7 +8,7 @@ settings such as `torch.set_num_threads`.
 They act on the process and not on tensors, so Dynamo skips them and the graph ends at the call.
 
 ## Use instead
-Seed and set up before the compiled region. Draw with `torch.rand` and pass a generator in only where the
+Seed and set up before the compiled region. Draw with `torch.rand` and pass a generator in only if the
 call stays eager.
 
 ## Limits

@@ -12,7 +12,7 @@ slice Dynamo gives up the whole function.
 size. For experts in a ModuleList, compute with stacked weights.
 
 ## Limits
-A tensor indexed by an integer tensor is harmless. Under `fullgraph=True` both are captured where the number
+A tensor indexed by an integer tensor is harmless. Under `fullgraph=True` both are captured if the number
 stays symbolic.
 """
 

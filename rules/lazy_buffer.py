@@ -8,7 +8,7 @@ Whether the module has the name is guarded, so the second call compiles again; e
 it.
 
 ## Use instead
-Register it in `__init__`, and fill it in the forward (`self.table = ...` or `copy_`) where its content is
+Register it in `__init__`, and fill it in the forward (`self.table = ...` or `copy_`) if its content is
 known late.
 
 ## Limits

@@ -5,7 +5,7 @@ Finds attributes of modules and other lasting objects that are advanced in the c
 which is told as an error, or a float or bool.
 
 ## Why it hurts torch.compile
-Dynamo guards on the number's value, even where nothing uses it. An int that changes at every call compiles
+Dynamo guards on the number's value, even if nothing uses it. An int that changes at every call compiles
 at every call, up to the limit of 8, and then runs eagerly for good. A float compiles once more and is then
 dynamic.
 

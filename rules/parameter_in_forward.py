@@ -10,7 +10,7 @@ unregistered at every call.
 
 ## Use instead
 Create it in `__init__`; for late shapes `nn.LazyLinear`; `F.layer_norm`, `F.linear` with plain tensors
-where no weight is learnt.
+if no weight is learnt.
 
 ## Limits
 Layers without parameters (`nn.ReLU`, `nn.Dropout`, `nn.Softmax`, losses) may be created in the forward.

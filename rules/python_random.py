@@ -15,10 +15,9 @@ Arrays are drawn by torch's generator instead: `np.random.seed` no longer decide
 the number as a tensor.
 
 ## Limits
-`random.randint`, `random.uniform` and `random.randrange` are captured and drawn anew at each call.
+`random.randint`, `random.uniform` and `random.randrange` are captured and drawn anew at each call. Arithmetic with
+such a number, and a size or an index made of it, end the graph too and are not reported.
 """
-
-import ast
 
 from tcready.rules._names import constructed
 from tcready.static.facts import Call, Test
@@ -29,7 +28,8 @@ PYTHON = frozenset(
     "random choice shuffle sample seed gauss choices getrandbits getstate setstate normalvariate betavariate "
     "expovariate triangular".split()
 )
-CAPTURED = ("random.randint", "random.uniform", "random.randrange")
+BRANCHES = frozenset({"if", "while", "ifexp", "and", "or", "comprehension"})
+"""What asks for the truth of a draw in a way that ends the graph; an `assert` is traced."""
 SCALAR = frozenset("rand randn randint uniform normal random random_sample".split())
 ALWAYS = frozenset(
     "choice permutation default_rng beta RandomState get_state set_state binomial standard_normal multinomial "
@@ -39,9 +39,10 @@ ALWAYS = frozenset(
 
 def check(fact: Call | Test) -> Claim | None:
     if isinstance(fact, Test):
-        drawn = any(isinstance(v, Plain) and v.origin == "random" for v in options(fact.value))
-        if drawn and fact.kind in ("if", "while", "ifexp") and any(_captured(n) for n in ast.walk(fact.node)):
-            return Claim("branch on a captured random number: Dynamo cannot know which way it goes")
+        drawn = [isinstance(v, Plain) and v.origin == "drawn" for v in options(fact.value)]
+        if any(drawn) and fact.kind in BRANCHES:
+            message = "branch on a captured random number: Dynamo cannot know which way it goes"
+            return Claim(message, None if all(drawn) else "medium")
         return None
     name = constructed(fact)
     module, _, draw = name.rpartition(".")
@@ -64,10 +65,6 @@ def scalar(fact: Call, draw: str) -> bool:
     if draw in ("rand", "randn", "random", "random_sample"):
         return not fact.args and fact.keyword("size") in (None, NONE)
     return fact.keyword("size") in (None, NONE) and len(fact.args) < 3
-
-
-def _captured(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func) in CAPTURED
 
 
 RULE = Rule(
@@ -132,6 +129,47 @@ import numpy as np
 np.random.seed(0)
 """,
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        u = random.uniform(0, 1)
+        if u > 0.5:  # BAD
+            y = y + 1
+        many = draw.randint(0, 3)
+        while many > 0:  # BAD
+            y = y * 2
+            many = 0
+        keep = uniform(0, 1) < 0.5
+        return y if keep else -y  # BAD
+""",
+            setup="""
+import random
+import random as draw
+from random import uniform
+""",
+        ),
+        Sample(
+            """
+def weight(p):
+    if p > 0.5:  # BAD
+        return 1.0
+    return 2.0
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        drawn = [random.uniform(0, 1) for _ in range(2)]
+        y = y * weight(drawn[0])
+        count = random.randint(0, 1) or 3  # BAD
+        return y + count
+""",
+            setup="""
+import random
+""",
+        ),
     ),
     good=(
         Sample(
@@ -154,6 +192,9 @@ class Model(nn.Module):
         a = random.randint(0, 3)
         b = random.uniform(0, 1)
         e = torch.randn_like(y)
+        inside = b < 0.5
+        assert b <= 1
+        y = y + torch.zeros(8) * inside
         return y + torch.zeros(8) * a + torch.zeros(8) * b + e * 0
 """,
             setup="""

@@ -9,7 +9,7 @@ at the call, and each new number compiles the rest again.
 
 ## Use instead
 A bound that is a Python number or a size (`x.shape[0]`); a mask over the longest case; or `torch.arange`
-where the loop only counted positions.
+if the loop only counted positions.
 
 ## Limits
 `range(int(t))` and `range(t.item())` break at the conversion and are told there.

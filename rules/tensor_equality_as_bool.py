@@ -5,7 +5,7 @@ Finds `torch.equal`, `torch.allclose` and `torch.is_nonzero`, as functions or me
 of a tensor.
 
 ## Why it hurts torch.compile
-They answer with a Python bool that depends on data, so the graph ends at the call even where the answer is
+They answer with a Python bool that depends on data, so the graph ends at the call even if the answer is
 not used in a branch.
 
 ## Use instead

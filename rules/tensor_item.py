@@ -10,7 +10,7 @@ also waits for the device.
 
 ## Use instead
 Keep it a tensor: a 0-d tensor takes part in arithmetic, `torch.where` and indexing. Log and convert outside
-of the compiled region. A branch on it: see TCR101. Where the number only sizes, slices or scales something,
+of the compiled region. A branch on it: see TCR101. If the number only sizes, slices or scales something,
 `torch._dynamo.config.capture_scalar_outputs = True` keeps it in the graph.
 
 ## Limits

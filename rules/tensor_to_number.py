@@ -9,7 +9,7 @@ the graph behind it.
 
 ## Use instead
 `t.long()`, `t.float()`, `t.bool()` to change the dtype; `torch.sqrt`, `torch.log` and their kin for `math`;
-a plain tensor where a number was not needed.
+a plain tensor if a number was not needed.
 
 ## Limits
 Conversions of sizes and Python numbers are harmless, and so is `math.prod` over a tensor. A number that was

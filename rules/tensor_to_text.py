@@ -10,7 +10,7 @@ The text holds the values, which Dynamo does not have while tracing: the graph e
 Text of what is known while tracing (`t.shape`, `t.dtype`), or text made outside of the compiled region.
 
 ## Limits
-An f-string of a tensor breaks only where the text is used; of such uses `len` alone is told here.
+An f-string of a tensor breaks only if the text is used; of such uses `len` alone is told here.
 """
 
 from tcready.rules._names import constructed

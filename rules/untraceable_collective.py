@@ -97,6 +97,7 @@ import torch.distributed as dist
 if not dist.is_initialized():
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 """,
+            raises="unregistered member on an OpaqueObject",
         ),
     ),
     good=(

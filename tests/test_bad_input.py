@@ -58,6 +58,7 @@ def _shown(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@pytest.mark.dynamo
 @pytest.mark.parametrize(
     ("name", "stage", "words"),
     [
@@ -71,7 +72,6 @@ def _shown(path: Path) -> str:
 def test_a_failed_run_names_its_stage_and_reason(
     name: str, stage: str, words: list[str], tmp_path: Path
 ) -> None:
-    pytest.importorskip("torch")
     file = _shown(BROKEN / f"{name}.py")
     result = _check(file, "--timeout", str(SECONDS), out=tmp_path / "report.json")
     assert result.exit_code == 2
@@ -95,16 +95,16 @@ def test_static_findings_of_a_file_whose_run_fails_are_reported(tmp_path: Path) 
     assert [(finding["rule"], finding["line"]) for finding in result.report["findings"]] == [("TCR201", 14)]
 
 
+@pytest.mark.dynamo
 def test_the_failed_stage_is_told_on_the_terminal() -> None:
-    pytest.importorskip("torch")
     result = _check(_shown(BROKEN / "raises_in_forward.py"))
     assert result.exit_code == 2
     (line,) = [each for each in result.stdout.splitlines() if "shapes cannot be multiplied" in each]
     assert "eager" in line
 
 
+@pytest.mark.dynamo
 def test_a_model_that_prints_megabytes_is_judged_like_any_other(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     result = _check(_shown(BROKEN / "prints_megabytes.py"), out=tmp_path / "report.json")
     assert result.exit_code == 1
     assert result.target["verdict"] == "not_ready"

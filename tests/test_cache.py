@@ -20,7 +20,7 @@ from tcready.options import ReadOptions
 from tcready.refactor import suggest
 from tcready.rules import print_call
 from tcready.schema import Report, as_json
-from tcready.static import cache, interp, lint
+from tcready.static import cache, examine, interp
 from tcready.static.disk import Disk, Stamp
 
 NET = """\
@@ -50,13 +50,13 @@ def project(tmp_path: Path) -> Path:
 def examined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The targets that were read and interpreted, as they are; nothing is replaced but the count added."""
     seen: list[str] = []
-    real = lint.examine
+    real = examine.examine
 
     def counting(unit: Any, *more: Any) -> Any:
         seen.append(unit.target)
         return real(unit, *more)
 
-    monkeypatch.setattr(lint, "examine", counting)
+    monkeypatch.setattr(examine, "examine", counting)
     return seen
 
 
@@ -223,22 +223,41 @@ def test_a_change_of_the_code_that_judges_asks_differently(
     (package / "rule.py").write_text("x = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     options = ReadOptions(root=tmp_path)
-    before = cache.asked(options, ("judging",))
-    assert cache.asked(options, ("judging",)) == before
-    assert cache.asked(options, ("judging",), ("torch 2.9",)) != before
+    before = cache.cache_key(options, ("judging",))
+    assert cache.cache_key(options, ("judging",)) == before
     os.utime(package / "rule.py", (1, 1))
-    assert cache.asked(options, ("judging",)) != before
+    assert cache.cache_key(options, ("judging",)) != before
+
+
+OTHER: dict[str, Any] = {
+    "root": Path("/elsewhere"),
+    "mode": "train",
+    "search_path": (Path("/elsewhere"),),
+    "low": True,
+    "plain_call": True,
+    "torch": (2, 9),
+    "third_party": True,
+    "lenient": True,
+}
+"""Another value of each option that decides results; `exclude` decides which units there are."""
+
+
+@pytest.mark.parametrize("name", [f.name for f in dataclasses.fields(ReadOptions) if f.name != "exclude"])
+def test_every_option_is_in_the_key(name: str) -> None:
+    options = ReadOptions(root=Path("/"), search_path=(Path("/"),))
+    other = dataclasses.replace(options, **{name: OTHER[name]})
+    assert cache.cache_key(options, ()) != cache.cache_key(other, ())
 
 
 def test_every_room_that_decides_a_result_is_in_the_key() -> None:
     options = ReadOptions(root=Path("/"))
-    asked = cache.asked(options, api._rule_set().packages)
+    key = cache.cache_key(options, api._rule_set().packages)
     for module in (schema, interp, suggest, print_call):
         file = Path(module.__file__ or "")
         before = file.stat()
         try:
             os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-            assert cache.asked(options, api._rule_set().packages) != asked
+            assert cache.cache_key(options, api._rule_set().packages) != key
         finally:
             os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
@@ -380,7 +399,18 @@ def test_a_hit_loads_no_parser_and_nothing_that_interprets(project: Path) -> Non
     warm = run_cli(project, "net.py")
     assert warm.stdout == cold.stdout
     unwanted = ("libcst", "networkx", "rich.console", "importlib.metadata", "multiprocessing")
-    ours = ("interp", "evaluate", "values", "knowledge", "lint", "index", "rule", "concrete")
+    ours = (
+        "interp",
+        "evaluate",
+        "values",
+        "knowledge",
+        "examine",
+        "judge",
+        "noqa",
+        "index",
+        "rule",
+        "concrete",
+    )
     assert not loaded(warm) & {*unwanted, *(f"tcready.static.{name}" for name in ours), "tcready.rules"}
 
 
@@ -494,7 +524,7 @@ def test_what_is_told_of_a_file_does_not_depend_on_its_neighbours(project: Path)
     for finding in shared:  # the ways there are those of all
         assert finding.break_effect is not None
         assert {frame.path for frame in finding.break_effect.above} == set(names)
-        assert (finding.break_effect.levels, finding.shape.chains) == (2, len(names))
+        assert (finding.break_effect.levels, finding.break_effect.chains) == (2, len(names))
 
 
 def _bare(finding: Any) -> str:

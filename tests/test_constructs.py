@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from construct_samples import Construct, elsewhere, rows, samples, untold
+from reading import RULES as EVERY_RULE
+from reading import read
 from tcready.options import ReadOptions
-from tcready.rules import load
 from tcready.schema import Finding
-from tcready.static.lint import lint
 
 try:
     import torch
@@ -22,7 +22,7 @@ except ImportError:  # on CI torch must be there, or the proof of the table woul
 import dynamo_runs
 from dynamo_runs import Run
 
-RULES = {rule.code: rule for rule in load()}
+RULES = {rule.code: rule for rule in EVERY_RULE}
 ROWS = {(row["section"], row["row"]): row for row in rows()}
 UNTOLD = untold()
 SAMPLES = samples()
@@ -168,6 +168,6 @@ def findings(sample: Construct, path: Path) -> list[Finding]:
     name = "Model" if "class Model" in sample.text else "model"
     mode = "train" if sample.program.train else "infer"
     options = ReadOptions(root=path.parent, mode=mode, third_party=False)
-    result = lint([f"{path}::{name}"], tuple(RULES.values()), options)
+    result = read([f"{path}::{name}"], options)
     assert not result.skipped
     return list(result.findings)

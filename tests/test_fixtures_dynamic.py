@@ -18,7 +18,7 @@ import pytest
 from fixture_markers import ROOT
 from jsonschema import Draft202012Validator
 
-pytest.importorskip("torch")
+pytestmark = [pytest.mark.dynamo, pytest.mark.slow]
 
 SCHEMAS = [
     Draft202012Validator(json.loads(path.read_text("utf-8")))

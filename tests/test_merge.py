@@ -13,6 +13,7 @@ from tcready.schema import (
     BreakEffect,
     BreakSite,
     Coverage,
+    Evidence,
     Finding,
     FindingTarget,
     Frame,
@@ -81,7 +82,7 @@ def finding(line: int = 7, **change: Any) -> Finding:
         gb_ids=("GB0170",),
         targets=(),
         fingerprint=f"static-{line}",
-        evidence=("x is a parameter of forward",),
+        evidence=(Evidence("static", "x is a parameter of forward"),),
     )
     return dataclasses.replace(base, **change)
 
@@ -101,12 +102,14 @@ def site(line: int = 7, **change: Any) -> BreakSite:
 
 
 def stages(**states: str) -> tuple[Stage, ...]:
-    """All passed up to capture unless told otherwise; a detail may follow the state after a colon."""
+    """All passed up to capture unless told otherwise: `STATE`, `STATE:DETAIL`, `fail/REASON:DETAIL`."""
     known = dict.fromkeys(STAGES[: STAGES.index("capture") + 1], "pass") | states
-    return tuple(
-        Stage(name, state.partition(":")[0], state.partition(":")[2])  # type: ignore[arg-type]
-        for name, state in known.items()
-    )
+    made = []
+    for name, text in known.items():
+        words, _, detail = text.partition(":")
+        state, _, reason = words.partition("/")
+        made.append(Stage(name, state, detail, reason=reason or None))  # type: ignore[arg-type]
+    return tuple(made)
 
 
 def observation(**change: Any) -> Observation:
@@ -149,8 +152,8 @@ def test_a_break_on_the_line_confirms_and_brings_its_ids_and_evidence() -> None:
     assert found.gb_ids == ("GB0036", "GB0170")
     assert found.targets == (FindingTarget("model.py::Net", None, "confirmed"),)
     assert found.evidence == (
-        "static: x is a parameter of forward",
-        "Dynamo: Data-dependent branching (GB0036, GB0170, 3 hits)",
+        Evidence("static", "x is a parameter of forward"),
+        Evidence("dynamo", "Data-dependent branching (GB0036, GB0170, 3 hits)"),
     )
 
 
@@ -263,7 +266,7 @@ LOST = SkippedFrame(PATH, FORWARD, "Net.forward", "loop", benign=False, end_line
         ({"traced": (LineSet(PATH, ((9, 9),)),)}, "not_traced", "error"),
         ({"traced": (LineSet(PATH, ((9, 9),)),), "executed": ()}, "not_reached", "error"),
         ({"stages": stages(capture="not_run:no device")}, "predicted", "error"),
-        ({"stages": stages(eager="fail:ValueError", capture="not_run")}, "predicted", "error"),
+        ({"stages": stages(eager="fail/error:ValueError", capture="not_run")}, "predicted", "error"),
     ],
 )
 def test_a_line_without_a_break_is_judged_by_what_covered_it(
@@ -333,7 +336,7 @@ def test_recompiling_until_the_limit_proves_the_claim_of_every_call() -> None:
 
 
 def test_a_failed_capture_confirms_the_compile_error_at_the_place_it_names() -> None:
-    seen = observation(stages=stages(capture="fail:UserError at model.py:7: bad branch"))
+    seen = observation(stages=stages(capture="fail/compile_error:UserError at model.py:7: bad branch"))
     at, elsewhere = finding(7, effect="compile_error"), finding(8, effect="compile_error")
     report = merged(static(at, elsewhere), seen)
     assert [f.status for f in report.findings] == ["confirmed", "predicted"]
@@ -453,7 +456,7 @@ def test_the_recompile_limit_is_one_finding_that_names_the_guards() -> None:
     limit = dataclasses.replace(LOST, reason="recompile_limit reached")
     found = only(merged(static(), observation(skipped_frames=(limit,), recompiles=(RECOMPILE,))))
     assert (found.name, found.line) == ("recompile-limit", FORWARD)
-    assert "L['self'].step == 1" in found.evidence[0]
+    assert "L['self'].step == 1" in found.evidence[0].text
 
 
 def test_an_unpredicted_steady_recompile_is_an_error_where_its_guard_stands() -> None:
@@ -525,16 +528,23 @@ def test_single_modules_of_torch_do_not_make_a_model_ready_by_region() -> None:
 @pytest.mark.parametrize(
     ("states", "expected"),
     [
-        ({"import": "fail:No module named 'x'", "capture": "not_run"}, "unknown"),
-        ({"eager": "fail:ValueError: shapes", "capture": "not_run"}, "unknown"),
-        ({"capture": "fail:no answer within 600 s, while in stage capture"}, "unknown"),
-        ({"capture": "fail:the process died by SIGSEGV"}, "unknown"),
-        ({"capture": "not_run:no CUDA device"}, "unknown"),
-        ({"capture": "fail:InternalTorchDynamoError: x"}, "not_ready"),
-        ({"backend": "fail:InductorError: x"}, "not_ready"),
-        ({"backend": "fail:no answer within 600 s, while in stage capture"}, "unknown"),
-        ({"parity": "fail:differs by 3"}, "not_ready"),
-        ({"speed": "fail:no clock"}, "unknown"),
+        ({"import": "fail/error:No module named 'x'", "capture": "not_run"}, "unknown"),
+        ({"import": "fail/no_torch:torch is not installed", "capture": "not_run"}, "unknown"),
+        ({"eager": "fail/error:ValueError: shapes", "capture": "not_run"}, "unknown"),
+        ({"capture": "fail/timeout:no answer within 600 s, while in stage capture"}, "unknown"),
+        ({"capture": "fail/timeout:case prefill: no answer within 300 s"}, "unknown"),
+        ({"capture": "fail/timeout:on rank 1: no answer within 300 s"}, "unknown"),
+        ({"capture": "fail/memory:case decode: memory: 9 GB resident, 8 GB allowed"}, "unknown"),
+        ({"capture": "fail/crash:the process died by SIGSEGV"}, "unknown"),
+        ({"capture": "fail/exit:the process exited with code 3"}, "unknown"),
+        ({"capture": "not_run/device_missing:no CUDA device"}, "unknown"),
+        ({"capture": "fail/compile_error:InternalTorchDynamoError: x"}, "not_ready"),
+        ({"capture": "fail/compile_error:no answer within 600 s is what the model said"}, "not_ready"),
+        ({"fullgraph": "fail/timeout:no answer within 600 s"}, "unknown"),
+        ({"backend": "fail/compile_error:InductorError: x"}, "not_ready"),
+        ({"backend": "fail/timeout:no answer within 600 s, while in stage capture"}, "unknown"),
+        ({"parity": "fail/mismatch:differs by 3"}, "not_ready"),
+        ({"speed": "fail/error:no clock"}, "unknown"),
     ],
 )
 def test_a_failure_to_compile_is_a_verdict_and_any_other_is_none(
@@ -578,9 +588,9 @@ def test_a_run_speaks_for_the_static_targets_that_ran_inside_it() -> None:
 def test_the_other_classes_of_a_file_whose_own_convention_ran_are_no_targets() -> None:
     names = ("model.py::Net", "model.py::Alternative", "other.py::Net")
     result = static(targets=tuple(StaticTarget(name, ()) for name in names))
-    by_convention = merged(result, observation(convention="get_inputs() with Net"))
+    by_convention = merged(result, observation(convention="get_inputs() with Net", inputs_from="convention"))
     assert [t.target for t in by_convention.targets] == ["model.py::Net", "other.py::Net"]
-    by_inputs = merged(result, observation(convention="--inputs"))
+    by_inputs = merged(result, observation(convention="--inputs", inputs_from="option"))
     assert [t.target for t in by_inputs.targets] == list(names)
 
 
@@ -620,6 +630,8 @@ def test_exit_follows_levels_and_origins(
 def test_what_could_not_be_established_beats_findings() -> None:
     assert exit_code(merged(static(finding(), skipped=(Skipped("x.py", "syntax error"),)))) == 2
     assert (
-        exit_code(merged(static(finding()), observation(stages=stages(build="fail:x", capture="not_run"))))
+        exit_code(
+            merged(static(finding()), observation(stages=stages(build="fail/error:x", capture="not_run")))
+        )
         == 2
     )

@@ -142,9 +142,9 @@ def example():
 """
 
 
+@pytest.mark.dynamo
 def test_the_run_before_a_push(scratch: Scratch) -> None:
     """At the manual stage and before a push, in this environment; never at a commit."""
-    pytest.importorskip("torch")
     manual = ("--hook-stage", "manual", "tcready-run", "--all-files")
 
     scratch.commit_ready("net.py", MENDED + EXAMPLE)

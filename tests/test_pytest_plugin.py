@@ -343,6 +343,8 @@ def matches(text: str | None, pattern: str) -> bool:
     )
 
 
+@pytest.mark.dynamo
+@pytest.mark.slow
 def test_the_fixture(tmp_path: Path) -> None:
     """Under xdist, with warnings as errors; the library is installed, the project is not."""
     library = tmp_path / "lib" / "site-packages" / "thirdlib"

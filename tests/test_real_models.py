@@ -51,6 +51,7 @@ def test_bert_is_read_without_being_imported(tmp_path: Path) -> None:
         assert f"transformers/models/bert/modeling_bert.py::{part}.forward" in reached
 
 
+@pytest.mark.dynamo
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
@@ -59,7 +60,6 @@ def test_bert_is_read_without_being_imported(tmp_path: Path) -> None:
     ],
 )
 def test_a_tiny_model_gives_verdict_and_coverage(name: str, parts: set[str], tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     file = (TARGETS / f"{name}.py").relative_to(ROOT).as_posix()
     out = tmp_path / "report.json"
     command = [sys.executable, "-m", "tcready", "check", f"{file}::build", "--inputs", f"{file}::inputs"]

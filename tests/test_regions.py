@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from tcready.regions import accessor, covers, predicted, waist
+from tcready.merge.regions import accessor, covers, dominator, predicted
 from tcready.schema import BreakSite, Frame, ModuleShare, Recompile, Region, SkippedFrame, StaticModule
 
 
@@ -68,10 +68,10 @@ HELPER, AGAIN = ("h.py", 5, "helper"), ("h.py", 9, "helper")
         ([(NET, HELPER, BLOCK, HELPER), (NET, AGAIN)], "helper"),
     ],
 )
-def test_the_waist_is_what_no_way_to_a_break_leads_round(
+def test_the_dominator_is_what_no_way_to_a_break_leads_round(
     stacks: list[tuple[tuple[str, int, str], ...]], symbol: str | None
 ) -> None:
-    found = waist([site(*stack) for stack in stacks])
+    found = dominator([site(*stack) for stack in stacks])
     assert (found.symbol if found else None) == symbol
 
 

@@ -52,6 +52,7 @@ MODULES = (ModuleShare("", "Net", 5, 4, path="net.py", line=9), ModuleShare("a",
 RUN = Observation(
     target="net.py::Net",
     convention="get_inputs()",
+    inputs_from="convention",
     mode="infer",
     stages=(
         Stage("parse", "pass", ""),
@@ -428,11 +429,14 @@ def test_files_that_one_report_alone_read_do_not_differ(project: Path) -> None:
 
 def test_a_target_that_no_longer_compiles_fails_and_one_that_no_longer_runs_could_not(project: Path) -> None:
     keep("before.json", with_run())
-    stages = (*RUN.stages[:4], Stage("capture", "fail", "InternalTorchDynamoError: oh"))
+    stages = (
+        *RUN.stages[:4],
+        Stage("capture", "fail", "InternalTorchDynamoError: oh", reason="compile_error"),
+    )
     keep("after.json", with_run(stages=stages, break_sites=()))
     assert run("--compare", "before.json", "after.json", "-o", "out") == 1
     assert "capture fails now" in Path("out").read_text()
-    stages = (*RUN.stages[:2], Stage("build", "fail", "no"))
+    stages = (*RUN.stages[:2], Stage("build", "fail", "no", reason="error"))
     keep("after.json", with_run(stages=stages, break_sites=(), coverage=None))
     assert run("--compare", "before.json", "after.json", "-o", "out") == 2
 

@@ -15,7 +15,7 @@ import pytest
 from tcready import api
 from tcready.schema import BreakEffect, FrameFate
 
-torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.dynamo
 
 HEAD = """\
 import contextlib
@@ -226,6 +226,7 @@ def _predicted(folder: Path) -> BreakEffect:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_prediction_is_what_dynamo_does(name: str, tmp_path: Path) -> None:
     import dynamo_runs
+    import torch
     from tcready.dynamic.worker import narrate, private
     from tcready.dynamic.worker.frames import RESUME, Names
 

@@ -7,6 +7,7 @@ are tuples; lines and columns are 1-based; columns count characters, the end col
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.codec import as_json, from_json
 from tcready.schema.comparison import Comparison, Difference, FindingChange, SiteChange, TargetChange
+from tcready.schema.edit import Edit
 from tcready.schema.paths import display_path, is_installed, origin_of
 from tcready.schema.report import Checkout, Narrowed, Reading, Region, Report, TargetReport, Tool
 from tcready.schema.run import (
@@ -44,10 +45,12 @@ from tcready.schema.run import (
     TrainingPart,
 )
 from tcready.schema.static import (
+    Evidence,
     Finding,
     FindingTarget,
     Fix,
     Noqa,
+    Prediction,
     RuleText,
     Skipped,
     SourceText,
@@ -55,11 +58,13 @@ from tcready.schema.static import (
     StaticResult,
     StaticTarget,
 )
+from tcready.schema.troubles import Break, Troubles, at_recompile_limit, logged_sites
 from tcready.schema.words import (
     BREAKING,
     FATES,
     INTENDED,
     LEVELS,
+    OF_THE_MODEL,
     SCHEMA_VERSION,
     STAGES,
     Action,
@@ -67,6 +72,7 @@ from tcready.schema.words import (
     Effect,
     Fate,
     FindingKind,
+    InputsSource,
     Level,
     Mode,
     ModeAsked,
@@ -74,7 +80,9 @@ from tcready.schema.words import (
     RegionState,
     ShapeCure,
     ShapeSetting,
+    Speaker,
     StageName,
+    StageReason,
     StageState,
     Status,
     TcreadyError,
@@ -87,11 +95,13 @@ __all__ = [
     "FATES",
     "INTENDED",
     "LEVELS",
+    "OF_THE_MODEL",
     "SCHEMA_VERSION",
     "STAGES",
     "SYNTHESISED",
     "Action",
     "Backend",
+    "Break",
     "BreakEffect",
     "BreakSite",
     "CaseCoverage",
@@ -105,7 +115,9 @@ __all__ = [
     "Ddp",
     "DdpSplit",
     "Difference",
+    "Edit",
     "Effect",
+    "Evidence",
     "Explain",
     "Fallback",
     "Fate",
@@ -119,6 +131,7 @@ __all__ = [
     "Graph",
     "InputDimension",
     "InputShape",
+    "InputsSource",
     "Intent",
     "Level",
     "LineSet",
@@ -130,6 +143,7 @@ __all__ = [
     "Observation",
     "OpCheck",
     "Origin",
+    "Prediction",
     "Reading",
     "Recompile",
     "RefusedSize",
@@ -148,8 +162,10 @@ __all__ = [
     "Skipped",
     "SkippedFrame",
     "SourceText",
+    "Speaker",
     "Stage",
     "StageName",
+    "StageReason",
     "StageState",
     "StaticModule",
     "StaticResult",
@@ -162,10 +178,13 @@ __all__ = [
     "Training",
     "TrainingPart",
     "TrainingPhase",
+    "Troubles",
     "Verdict",
     "as_json",
+    "at_recompile_limit",
     "display_path",
     "from_json",
     "is_installed",
+    "logged_sites",
     "origin_of",
 ]

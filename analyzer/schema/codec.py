@@ -1,4 +1,9 @@
-"""The only way in and out of JSON."""
+"""The only way in and out of JSON.
+
+A value is an object with a key for each field. A field may say otherwise in its metadata, under `json`: another key, or
+FLAT, and then the keys of the value it holds stand among those of its owner, without those named under `omit`. A class
+with `to_json` and `of_json` is a string that it makes and reads itself.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,11 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union
 
+from tcready.schema.older import COMPLETED
 from tcready.schema.words import TcreadyError
+
+FLAT = "*"
+"""Under `json` in a field's metadata: no key of its own."""
 
 
 def json_name(field: dataclasses.Field[Any]) -> str:
@@ -17,10 +26,24 @@ def json_name(field: dataclasses.Field[Any]) -> str:
     return str(field.metadata.get("json", field.name))
 
 
+def omitted(field: dataclasses.Field[Any]) -> tuple[str, ...]:
+    """The keys of the value in a flat field that its owner leaves out."""
+    return tuple(field.metadata.get("omit", ()))
+
+
 def as_json(value: Any) -> Any:
     """The plain JSON value (dicts, lists, scalars) of any value of this package."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {json_name(f): as_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        found: dict[str, Any] = {}
+        for field in dataclasses.fields(value):
+            inner = as_json(getattr(value, field.name))
+            if json_name(field) == FLAT:
+                found |= {key: item for key, item in inner.items() if key not in omitted(field)}
+            else:
+                found[json_name(field)] = inner
+        return found
     if isinstance(value, (tuple, list)):
         return [as_json(item) for item in value]
     if isinstance(value, Mapping):
@@ -40,27 +63,40 @@ def from_json(kind: type[T], data: Any) -> T:
 
 
 @functools.cache
-def _fields(kind: type) -> tuple[tuple[str, str, Any, bool], ...]:
+def _fields(kind: type) -> tuple[tuple[dataclasses.Field[Any], Any, bool], ...]:
     hints = typing.get_type_hints(kind)
     missing = dataclasses.MISSING
     return tuple(
-        (f.name, json_name(f), hints[f.name], f.default is missing and f.default_factory is missing)
+        (f, hints[f.name], f.default is missing and f.default_factory is missing)
         for f in dataclasses.fields(kind)
     )
 
 
+def _dataclass(kind: type, data: Any, where: str) -> Any:
+    if not isinstance(data, Mapping):
+        raise TcreadyError(f"{where}: expected an object, found {type(data).__name__}")
+    if kind.__name__ in COMPLETED:
+        data = COMPLETED[kind.__name__](data)
+    values = {}
+    for field, hint, required in _fields(kind):
+        key = json_name(field)
+        if key == FLAT:
+            values[field.name] = _read(
+                hint, {name: item for name, item in data.items() if name not in omitted(field)}, where
+            )
+        elif key in data:
+            values[field.name] = _read(hint, data[key], f"{where}.{key}")
+        elif required:
+            raise TcreadyError(f"{where}.{key} is missing")
+    return kind(**values)
+
+
 def _read(hint: Any, data: Any, where: str) -> Any:
     origin = typing.get_origin(hint)
+    if hasattr(hint, "of_json"):
+        return hint.of_json(_read(str, data, where))
     if dataclasses.is_dataclass(hint):
-        if not isinstance(data, Mapping):
-            raise TcreadyError(f"{where}: expected an object, found {type(data).__name__}")
-        values = {}
-        for name, key, field_hint, required in _fields(typing.cast(type, hint)):
-            if key in data:
-                values[name] = _read(field_hint, data[key], f"{where}.{key}")
-            elif required:
-                raise TcreadyError(f"{where}.{key} is missing")
-        return typing.cast(Any, hint)(**values)
+        return _dataclass(typing.cast(type, hint), data, where)
     if hint is Any:
         return data
     if origin in (Union, types.UnionType):

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from tcready.schema.run import (
-    Backend,
-    BreakSite,
-    Coverage,
-    CustomOp,
-    Ddp,
-    Explain,
-    Frame,
-    Graph,
-    Intent,
-    LineSet,
-    ModuleShare,
-    Recompile,
-    ShapeStudy,
-    SkippedFrame,
-    Stage,
-    Training,
-)
-from tcready.schema.static import Finding, RuleText, Skipped, SourceText, StaticTarget
+from tcready.schema.codec import FLAT
+from tcready.schema.run import BreakSite, Coverage, Frame, Observation, Stage
+from tcready.schema.static import Finding, Noqa, RuleText, Skipped, SourceText, StaticTarget
 from tcready.schema.words import SCHEMA_VERSION, Mode, ModeAsked, RegionState, Verdict
 
 
@@ -49,40 +33,52 @@ class Region:
 
 @dataclass(frozen=True)
 class TargetReport:
-    target: str
-    convention: str | None
-    """What gave the inputs; None where nothing was run."""
-    mode: Mode
+    """A target with all that one run of it showed, and what follows from that.
+
+    In JSON the fields of the observation stand among its own.
+    """
+
+    observation: Observation = field(metadata={"json": FLAT, "omit": ("schema_version", "sources")})
+    """The run, every stage told; of a target that was only read, one in which no stage but `parse` ran, with the modules
+    that the source tells."""
     verdict: Verdict
-    stages: tuple[Stage, ...]
-    environment: Mapping[str, Any] | None
-    """Versions, device and interpreter of the run; None where there was none."""
-    break_sites: tuple[BreakSite, ...]
-    skipped_frames: tuple[SkippedFrame, ...]
-    graphs: tuple[Graph, ...]
-    recompiles: tuple[Recompile, ...]
-    coverage: Coverage | None
-    explain: Explain | None
     regions: tuple[Region, ...]
     """Parts that no break stands in."""
-    modules: tuple[ModuleShare, ...]
-    """The module hierarchy, parents first."""
     verdict_reason: str = ""
     """The verdict in one sentence, naming the stages that did not run."""
-    waist: Frame | None = None
-    """The innermost function through which every way to a break led, where it is not the outermost one."""
-    executed: tuple[LineSet, ...] = ()
-    intents: tuple[Intent, ...] = ()
-    training: Training | None = None
-    parity: Mapping[str, Any] | None = None
-    bench: Mapping[str, Any] | None = None
-    shapes: ShapeStudy | None = None
-    ddp: Ddp | None = None
-    backend: tuple[Backend, ...] = ()
-    custom_ops: tuple[CustomOp, ...] = ()
-    traced: tuple[LineSet, ...] = ()
-    digests: tuple[tuple[str, str], ...] = ()
-    """(display path, SHA-256 of the bytes) of the files that were run, as the run saw them."""
+    dominator: Frame | None = field(default=None, metadata={"json": "waist"})
+    """The innermost function through which every way to a break led, if it is not the outermost one."""
+
+    @property
+    def target(self) -> str:
+        return self.observation.target
+
+    @property
+    def mode(self) -> Mode:
+        return self.observation.mode
+
+    @property
+    def was_run(self) -> bool:
+        """Whether anything beyond reading the source was tried."""
+        return self.observation.was_run
+
+    # What a program asks a report for most often.
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return self.observation.stages
+
+    @property
+    def environment(self) -> Mapping[str, Any] | None:
+        return self.observation.environment
+
+    @property
+    def coverage(self) -> Coverage | None:
+        return self.observation.coverage
+
+    @property
+    def break_sites(self) -> tuple[BreakSite, ...]:
+        return self.observation.break_sites
 
 
 @dataclass(frozen=True)
@@ -176,4 +172,10 @@ class Report:
     """How the sources were read; several where reports were put together, none where it is not known."""
     hidden: tuple[str, ...] = ()
     """Fingerprints of what was found and is not told, on account of a comment or of the choice of rules."""
+    silenced: tuple[Finding, ...] = ()
+    """Those findings themselves: a run that is merged later and shows one of them shows nothing new."""
+    unused: tuple[Noqa, ...] = ()
+    """Codes in `# noqa` comments that hide nothing, as far as the source tells."""
+    static_warnings: tuple[str, ...] | None = None
+    """Of `warnings`, those that came with the sources, not with a run; None in reports of an older tcready."""
     schema_version: int = SCHEMA_VERSION

@@ -10,6 +10,7 @@ from tcready.schema.break_effect import FrameFate
 from tcready.schema.words import (
     SCHEMA_VERSION,
     Action,
+    InputsSource,
     Mode,
     Origin,
     ShapeCure,
@@ -29,7 +30,7 @@ class Stage:
     """Why it failed or did not run, for people; what it came to."""
     seconds: float | None = None
     reason: StageReason | None = None
-    """The same as a word, for code; None for a stage that passed, and in reports of an older tcready."""
+    """The same as a word, for code; None for a stage that passed."""
 
 
 @dataclass(frozen=True)
@@ -493,4 +494,17 @@ class Observation:
     """None where it was not asked for, or nothing was compiled."""
     backend: tuple[Backend, ...] = ()
     custom_ops: tuple[CustomOp, ...] = ()
+    inputs_from: InputsSource | None = None
+    """The same as `convention`, as a word; None where nothing gave inputs."""
+    parity: Mapping[str, Any] | None = None
+    """Filled in by no tcready so far, as is `bench`."""
+    bench: Mapping[str, Any] | None = None
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def was_run(self) -> bool:
+        """Whether anything beyond reading the target's source was tried."""
+        return self.environment is not None or any(
+            stage.state == "fail" or (stage.stage != "parse" and stage.state == "pass")
+            for stage in self.stages
+        )

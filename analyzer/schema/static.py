@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from tcready.schema.break_effect import BreakEffect
-from tcready.schema.words import Confidence, Effect, Level, Mode, Origin, Status
+from tcready.schema.edit import Edit
+from tcready.schema.words import Confidence, Effect, Level, Mode, Origin, Speaker, Status
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class Fix:
     """A unified diff against the file as it stands, or None where only the rule's example speaks."""
     verified: bool | None
     """True or False once a run has shown it; None while nobody ran it."""
+    edits: tuple[Edit, ...] = ()
+    """The change itself, of the files as they stand; `diff` shows it."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,40 @@ class FindingTarget:
     status: Status
     mode: Mode | None = None
     """The mode of the run, where the target was run in several."""
+
+
+_SPOKEN: Mapping[Speaker, str] = MappingProxyType({"static": "static: ", "dynamo": "Dynamo: "})
+"""How a line of evidence begins in JSON."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One line that says why a finding is reported, and who says so: the static pass, or a run under Dynamo.
+
+    In JSON it is the line behind the speaker's name: `static: ...`, `Dynamo: ...`.
+    """
+
+    speaker: Speaker
+    text: str
+
+    def to_json(self) -> str:
+        return _SPOKEN[self.speaker] + self.text
+
+    @classmethod
+    def of_json(cls, data: str) -> Evidence:
+        for speaker, name in _SPOKEN.items():
+            if data.startswith(name):
+                return cls(speaker, data.removeprefix(name))
+        return cls("static", data)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the source alone said of a finding that a run then changed."""
+
+    level: Level
+    confidence: Confidence
+    gb_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,7 +104,7 @@ class Finding:
     fix: Fix | None = None
     cost: Mapping[str, float] | None = None
     """`operations` that ran outside of graphs on its account, and their `seconds`, in one warm call of each case."""
-    evidence: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
     """Why the static pass says so, in plain words, and what the run said: one line each, static first."""
     reached_by: tuple[str, ...] = ()
     """Symbols from the compiled entry down to the function this stands in: how it is reached."""
@@ -78,6 +116,8 @@ class Finding:
     """Fingerprints of what else is found of the same kind on this line: this finding is told for them too."""
     also_until: int | None = None
     """The last line of their spans; None where it is told for itself alone."""
+    prediction: Prediction | None = None
+    """What it was before runs were held against it; None if they left level, confidence and ids as they were."""
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,8 @@ compiled outputs differ from eager; `error`: anything else that was raised."""
 InputsSource = Literal["option", "project", "convention", "made_up", "object"]
 """What gave the inputs: `--inputs`, a table of pyproject.toml, the file itself, nobody (they were made up), or the caller
 in this process."""
+Speaker = Literal["static", "dynamo"]
+"""Who says a line of evidence."""
 TrainingPhase = Literal["loss", "gradients", "forward", "backward", "optimizer", "step"]
 Mode = Literal["infer", "train"]
 ModeAsked = Literal["infer", "train", "both"]
@@ -70,6 +72,8 @@ STAGES: tuple[StageName, ...] = (
     "speed",
 )
 """In the order in which a target climbs them."""
+OF_THE_MODEL: frozenset[StageReason] = frozenset({"compile_error", "mismatch"})
+"""Reasons for a failed stage that speak of the model; all others leave open whether it compiles."""
 BREAKING: frozenset[Effect] = frozenset({"graph_break", "frame_skip", "compile_error"})
 """Effects that split or end a compiled region."""
 INTENDED = frozenset({"GB0025", "GB0098", "GB0099"})

@@ -1,6 +1,6 @@
 """What a break does to the functions around it: which Dynamo splits, which it runs eagerly as a whole.
 
-Dynamo compiles function by function. Where a break stands in straight-line code, the function is compiled up to it
+Dynamo compiles function by function. If a break stands in straight-line code, the function is compiled up to it
 and again behind it; inside a loop, a `try` or a `with` of the user's it is given up as a whole. Either way its caller
 meets the same break at the call, and so on up to the entry.
 """
@@ -12,9 +12,9 @@ import builtins
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from tcready.schema import FATES, BreakEffect, Fate, FrameFate, display_path
+from tcready.schema import FATES, BreakEffect, Effect, Fate, FrameFate, display_path
 from tcready.static.evaluate import Context
-from tcready.static.facts import Enclosing
+from tcready.static.facts import Enclosing, Fact, Test
 from tcready.static.index import FunctionInfo, Import
 from tcready.static.interp import Interpreter
 from tcready.static.values import Class, Sequence, Tensor, Unknown, Value, members_of, options
@@ -24,16 +24,16 @@ UNBROKEN: frozenset[Enclosing] = frozenset({"comprehension", "checkpoint"})
 """What may stand around a break that splits the function all the same: a comprehension is one of its own."""
 PROPERTIES = frozenset({"property", "cached_property", "functools.cached_property"})
 TORCH_MODULES = frozenset({"torch", "torch.nn", "torch.nn.functional", "numpy"})
-"""Dynamo compiles a function without tensors where it names one of these, or a module of torch by `import`."""
+"""Dynamo compiles a function without tensors if it names one of these, or a module of torch by `import`."""
 NESTING = 3
 """Containers in one another in which Dynamo's look for tensors is followed."""
 
 Cause = str | None
-"""What makes the whole function eager; None where a break splits it."""
+"""What makes the whole function eager; None if a break splits it."""
 
 
-class Shapes:
-    """The shapes of breaks in one analysis, whose compiled functions are called by the contexts `entries`."""
+class BreakEffects:
+    """What breaks do in one analysis, whose compiled functions are called by the contexts `entries`."""
 
     def __init__(self, interpreter: Interpreter, entries: Collection[int]) -> None:
         self._interpreter = interpreter
@@ -47,10 +47,10 @@ class Shapes:
         self._traced = self._reachable(entries)
         self._depths = self._measured(entries)
 
-    def shape(self, standing: Mapping[int, Cause]) -> BreakEffect | None:
-        """The shape of a break that stands in some contexts, in each with what makes all of it eager there.
+    def effect(self, standing: Mapping[int, Cause]) -> BreakEffect | None:
+        """The effect of a break that stands in some contexts, in each with what makes all of it eager there.
 
-        None where no compiled function leads there.
+        None if no compiled function leads there.
         """
         causes = {context: cause for context, cause in standing.items() if context in self._depths}
         if not causes:
@@ -103,7 +103,7 @@ class Shapes:
         return next((cause for enclosing in sites if (cause := cause_of(enclosing))), None)
 
     def _untraced(self, context: Context) -> Cause:
-        """Why Dynamo never compiles a function by itself, None where it does."""
+        """Why Dynamo never compiles a function by itself, None if it does."""
         assert context.function is not None
         if self._is_generator(context.function):
             return "generator"
@@ -127,7 +127,7 @@ class Shapes:
         for option in options(value):
             if isinstance(option, (Tensor, Unknown)) or self._interpreter.is_module(option):
                 return True
-            if isinstance(option, Class) and self._interpreter.lineage(option.info).is_module:
+            if isinstance(option, Class) and self._interpreter.mro(option.info).is_module:
                 return True
             inner: Iterable[Value] = ()
             if isinstance(option, Sequence) and option.kind in ("list", "tuple"):
@@ -194,8 +194,29 @@ class Shapes:
 
 
 def cause_of(enclosing: Iterable[Enclosing]) -> Cause:
-    """The innermost statement around a place that makes the whole function eager; None where a break splits it."""
+    """The innermost statement around a place that makes the whole function eager; None if a break splits it."""
     return next((word for word in reversed(tuple(enclosing)) if word not in UNBROKEN), None)
+
+
+def cause_at(fact: Fact, effect: Effect, function: FunctionInfo | None) -> Cause:
+    """What makes `function` eager as a whole if `fact` breaks in it; None if a break splits it."""
+    if effect == "frame_skip":
+        return "construct"
+    arguments = fact.node.args if isinstance(fact.node, ast.Call) else ()
+    if any(isinstance(argument, ast.GeneratorExp) for argument in arguments):
+        return "iterator"
+    around = fact.where.enclosing
+    if isinstance(fact, Test) and fact.kind == "while" and function is not None:
+        if any(isinstance(n, ast.While) and _tested(n.test) is fact.node for n in ast.walk(function.node)):
+            around = around[:-1]  # all of a loop's test stands before the loop, and again at its end
+    return cause_of(around)
+
+
+def _tested(test: ast.expr) -> ast.expr:
+    """What a test asks, without the `not` before it."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test = test.operand
+    return test
 
 
 def _is_property(info: FunctionInfo) -> bool:

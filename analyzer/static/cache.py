@@ -7,13 +7,14 @@ shows, and another `.pth` file, and a package that is gone. Looking again costs 
 the reading asked.
 
 Entries are JSON below a checksum, never pickled: a file that a stranger put there can lie, but it runs no code.
-What cannot be read is no entry; where nothing can be written nothing is kept. Loading this module loads nothing
+What cannot be read is no entry; if nothing can be written nothing is kept. Loading this module loads nothing
 that parses or interprets.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import importlib.util
 import json
@@ -30,7 +31,7 @@ from tcready.schema import RuleText, TcreadyError, Tool, as_json, from_json
 from tcready.static import locate
 from tcready.static.disk import Disk, Stamp
 from tcready.static.parts import Part
-from tcready.static.targets import Unit
+from tcready.static.units import Unit
 
 FOLDER = ".tcready_cache"
 FORMAT = 1
@@ -53,29 +54,20 @@ class Reading:
     search_path: tuple[Path, ...]
 
 
-def asked(options: ReadOptions, packages: Iterable[str], more: Sequence[str] = ()) -> str:
+def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
     """All that results depend on apart from the units and the files, in one digest.
 
-    `packages` are the packages whose code judges; what else decides a result is in `more`. `select` and `ignore`
-    are asked later, of what was found.
+    `packages` are the packages whose code judges. Of the options only `exclude` is left out: it decides which units
+    there are.
     """
     search_path = options.search_path or locate.default_search_path(options.root)
-    said = [
-        *(
-            FORMAT,
-            sys.version,
-            str(options.root),
-            options.mode,
-            options.low,
-            options.plain_call,
-            options.third_party,
-        ),
-        str(options.torch),
-        *map(str, search_path),
-        *more,
+    decisive = dataclasses.replace(options, search_path=search_path, exclude=())
+    parts = [
+        *(FORMAT, sys.version),
+        *((field.name, getattr(decisive, field.name)) for field in dataclasses.fields(decisive)),
         *(row for name in sorted({*packages, "libcst"}) for row in _code_of(name)),
     ]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
 
 
 def _code_of(package: str) -> list[tuple[str, int, int]]:
@@ -91,16 +83,16 @@ def _code_of(package: str) -> list[tuple[str, int, int]]:
 class Cache:
     """The entries below one working folder, for one way of asking."""
 
-    def __init__(self, root: Path, asked: str, disk: Disk) -> None:
+    def __init__(self, root: Path, key: str, disk: Disk) -> None:
         self._top = root / FOLDER
-        self._asked = asked
+        self._key = key
         self._disk = disk
 
     def about(self) -> tuple[tuple[RuleText, ...], Tool] | None:
-        """The texts of the rules and tcready's version, None where they are not kept."""
-        said = self._read("about")
+        """The texts of the rules and tcready's version, None if they are not kept."""
+        entry = self._read("about")
         try:
-            return (_rules(said["rules"]), from_json(Tool, said["tool"])) if said else None
+            return (_rules(entry["rules"]), from_json(Tool, entry["tool"])) if entry else None
         except (TcreadyError, LookupError, TypeError):
             return None
 
@@ -108,20 +100,20 @@ class Cache:
         self._write("about", {"rules": as_json(rules), "tool": as_json(tool)})
 
     def part(self, unit: Unit) -> Part | None:
-        """What was found in a unit, None where that is not kept or holds no longer."""
-        said = self._read(_question(unit))
+        """What was found in a unit, None if that is not kept or holds no longer."""
+        entry = self._read(_question(unit))
         try:
-            return from_json(Part, said["part"]) if said and self._holds(unit, said) else None
+            return from_json(Part, entry["part"]) if entry and self._is_valid(unit, entry) else None
         except (TcreadyError, LookupError, TypeError, ValueError):
             return None
 
     def keep(self, unit: Unit, part: Part, reading: Reading, disk: Disk) -> None:
-        """Keeps what was found on `disk`; not where a file that was asked for could not be opened."""
+        """Keeps what was found on `disk`; not if a file that was asked for could not be opened."""
         stamps = [(path, disk.stamp(path)) for path in reading.files]
         if any(stamp is None for _, stamp in stamps):
             return
         trusted = time.time_ns() - SETTLED
-        said = {
+        entry = {
             "home": _home(unit),
             "files": [
                 [str(path), s.modified if (s.modified or 0) < trusted else None, s.size, s.sha256]
@@ -132,19 +124,19 @@ class Cache:
             "search_path": [str(folder) for folder in reading.search_path],
             "part": as_json(part),
         }
-        self._write(_question(unit), said)
+        self._write(_question(unit), entry)
 
-    def _holds(self, unit: Unit, said: Mapping[str, Any]) -> bool:
-        if said["home"] != _home(unit):
+    def _is_valid(self, unit: Unit, entry: Mapping[str, Any]) -> bool:
+        if entry["home"] != _home(unit):
             return False
-        if not all(self._disk.is_still(Path(path), Stamp(*stamp)) for path, *stamp in said["files"]):
+        if not all(self._disk.is_still(Path(path), Stamp(*stamp)) for path, *stamp in entry["files"]):
             return False
-        search_path = tuple(map(Path, said["search_path"]))
-        found = ((self._disk.find(name, search_path), path) for name, path in said["lookups"].items())
+        search_path = tuple(map(Path, entry["search_path"]))
+        found = ((self._disk.find(name, search_path), path) for name, path in entry["lookups"].items())
         return all(now == (Path(then) if then else None) for now, then in found)
 
     def _place(self, question: str) -> Path:
-        return self._top / f"{hashlib.sha256(f'{self._asked} {question}'.encode()).hexdigest()}.json"
+        return self._top / f"{hashlib.sha256(f'{self._key} {question}'.encode()).hexdigest()}.json"
 
     def _read(self, question: str) -> Any:
         place = self._place(question)
@@ -158,9 +150,9 @@ class Cache:
         except (OSError, ValueError, RecursionError):
             return None
 
-    def _write(self, question: str, said: Any) -> None:
-        """Whole or not at all, whoever else writes; silently not where nothing may be written."""
-        text = json.dumps(said, separators=(",", ":")).encode()
+    def _write(self, question: str, entry: Any) -> None:
+        """Whole or not at all, whoever else writes; silently not if nothing may be written."""
+        text = json.dumps(entry, separators=(",", ":")).encode()
         place = self._place(question)
         partial = place.with_suffix(f".{os.getpid()}")
         with contextlib.suppress(OSError):
@@ -201,8 +193,8 @@ class Cache:
                     os.unlink(path)
 
 
-def _rules(said: Iterable[Any]) -> tuple[RuleText, ...]:
-    return tuple(from_json(RuleText, text) for text in said)
+def _rules(texts: Iterable[Any]) -> tuple[RuleText, ...]:
+    return tuple(from_json(RuleText, text) for text in texts)
 
 
 def _question(unit: Unit) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
-import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,8 +21,6 @@ from tcready.static.source import Source
 if TYPE_CHECKING:
     import libcst as cst
     from libcst.metadata import CodeRange
-
-NOQA = re.compile(r"#\s*noqa\b(?::\s*(?P<codes>[A-Z]+[0-9]*(?:[\s,]+[A-Z]+[0-9]*)*))?", re.IGNORECASE)
 
 DEEP = 200
 """Levels of a tree that libcst is given: it recurses, in Python and natively, and its time grows with their square."""
@@ -113,23 +110,6 @@ class Concrete:
         node = piece.expressions.get((line - above, column - 1, end_line - above, end_column - 1))
         return Located(self.source, piece, node) if node is not None else None
 
-    def silencers(self, code: str, first: int, last: int) -> Iterator[tuple[int, str]]:
-        """Each `# noqa` on the lines that hides a rule: where it stands, and the prefix of the rule's code that it
-        names; empty where it names none."""
-        if not any("noqa" in text.lower() for text in self.source.lines[first - 1 : last]):
-            return
-        for line, comment in self._comments_on(first, last):
-            for prefix in _named(comment):
-                if code.startswith(prefix):
-                    yield line, prefix
-
-    def codes_named(self, family: str) -> Iterator[tuple[int, str]]:
-        """Every code of a family that a `# noqa` of the file names, with its line."""
-        text = self.source.text
-        if "noqa" in text.lower() and family.lower() in text.lower():
-            for line, comment in _comments(text, 1):
-                yield from ((line, code) for code in _named(comment) if re.fullmatch(rf"{family}\d*", code))
-
     @cached_property
     def _tops(self) -> list[tuple[int, ast.stmt]]:
         """The top-level statements by their first line, without those that start where another ends (`;`)."""
@@ -149,16 +129,16 @@ class Concrete:
             (start for start in starts if start > first), default=len(self.source.lines) + 1
         ) - 1
 
-    def _comments_on(self, first: int, last: int) -> Iterator[tuple[int, str]]:
+    def comments_on(self, first: int, last: int) -> Iterator[tuple[int, str]]:
         """The comments that stand on lines `first` to `last`."""
         top, end = self._top(first)
         if top not in self._comments:
             text = "\n".join(self.source.lines[top - 1 : end]) + "\n"
-            self._comments[top] = list(_comments(text, top))
+            self._comments[top] = list(comments(text, top))
         return ((line, text) for line, text in self._comments[top] if first <= line <= last)
 
     def _piece(self, line: int) -> Piece | None:
-        """The piece around a 1-based line; None where libcst does not read it."""
+        """The piece around a 1-based line; None if libcst does not read it."""
         first, last, depth = *self._top(line), 0
         around = whole = next((s for start, s in self._tops if start == first), None)
         while isinstance(around, ast.ClassDef):
@@ -202,20 +182,12 @@ def _is_deep(node: ast.AST) -> bool:
     return True
 
 
-def _comments(text: str, first: int) -> Iterator[tuple[int, str]]:
+def comments(text: str, first: int) -> Iterator[tuple[int, str]]:
     """The comments of a statement, by line; `first` is its first line."""
     with contextlib.suppress(tokenize.TokenError, SyntaxError):  # what ast reads and tokenize does not
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
                 yield token.start[0] + first - 1, token.string
-
-
-def _named(comment: str) -> tuple[str, ...]:
-    """What a `# noqa` names, upper-case; the empty code where it names nothing; nothing where it is none."""
-    match = NOQA.search(comment)
-    if match is None:
-        return ()
-    return tuple(re.split(r"[\s,]+", match["codes"].upper())) if match["codes"] else ("",)
 
 
 def _first_line(node: ast.stmt) -> int:

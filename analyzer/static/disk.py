@@ -16,7 +16,7 @@ class Stamp:
     """A file as it was read, for whoever must know whether it changed since."""
 
     modified: int | None
-    """Nanoseconds, as `os.stat` counts them; None where that is not to be trusted."""
+    """Nanoseconds, as `os.stat` counts them; None if that is not to be trusted."""
     size: int
     sha256: str
 
@@ -32,7 +32,7 @@ class Disk:
     _same: dict[tuple[Path, Stamp], bool] = field(default_factory=dict)
 
     def text(self, path: Path) -> bytes:
-        """The bytes of a file; empty where it cannot be opened."""
+        """The bytes of a file; empty if it cannot be opened."""
         if path not in self._texts:
             try:
                 data, stat = contents(path)
@@ -44,12 +44,12 @@ class Disk:
         return self._texts[path]
 
     def stamp(self, path: Path) -> Stamp | None:
-        """The stamp of a file; None where it cannot be opened."""
+        """The stamp of a file; None if it cannot be opened."""
         self.text(path)
         return self._stamps[path]
 
     def is_still(self, path: Path, stamp: Stamp) -> bool:
-        """Whether a file holds what it held: by its time and size, or where those differ by its contents."""
+        """Whether a file holds what it held: by its time and size, or if those differ by its contents."""
         key = path, stamp
         if key not in self._same:
             try:

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from tcready.options import ReadOptions, ReportOptions
 from tcready.schema import RuleText, StaticResult, Tool
-from tcready.static.cache import Cache
-from tcready.static.cache import asked as cache_key
+from tcready.static.cache import Cache, cache_key
 from tcready.static.disk import Disk
 from tcready.static.parts import Part, codes, combine, ignoring
-from tcready.static.targets import Unit, units
+from tcready.static.units import Unit, units
 
 if TYPE_CHECKING:
-    from tcready.static.lint import Suggest
+    from tcready.static.judge import Suggest
     from tcready.static.rule import Rule
 
 CHUNK = 500_000
@@ -36,13 +35,13 @@ MAX_JOBS = 8
 
 @dataclass(frozen=True)
 class RuleSet:
-    """Where rules and diffs come from. They are handed in: the static half imports neither. All can be pickled."""
+    """Where rules and edits come from. They are handed in: the static half imports neither. All can be pickled."""
 
     load: Callable[[], tuple[Rule, ...]]
     """Every rule, by code."""
     tool: Callable[[], Tool]
     suggest: Suggest | None = None
-    """The diff of a rule's suggested change at a place: path as shown, rule, place."""
+    """The edits of a rule's suggested change at a place: path as shown, rule, place."""
     packages: tuple[str, ...] = ()
     """Packages whose code decides results: a change there makes every cache entry void."""
 
@@ -60,7 +59,7 @@ def read(
     targets: Sequence[str],
     options: ReadOptions,
     rules: RuleSet,
-    report: ReportOptions,
+    report: ReportOptions | None = None,
     *,
     cache: bool = False,
     jobs: int | None = 1,
@@ -72,6 +71,7 @@ def read(
     still analysed. Raises TcreadyError for a target that does not exist, a name that is not there, and a rule code that
     matches no rule.
     """
+    report = report or ReportOptions()
     key = cache_key(options, rules.packages) if cache else None
     kept = _open_cache(options, key)
     known = kept.about() if kept is not None else None
@@ -134,7 +134,7 @@ def _examined(
 
 
 def _processors() -> int:
-    """Those that this process may use, where the system tells."""
+    """Those that this process may use, if the system tells."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -146,15 +146,15 @@ def _size(unit: Unit) -> int:
 
 
 def _chunks(units: Sequence[Unit], sizes: Sequence[int], share: int) -> Iterator[tuple[Unit, ...]]:
-    """Runs of units, each of CHUNK bytes or of one process's share where that is less."""
+    """Runs of units, each of CHUNK bytes or of one process's share if that is less."""
     chunk: list[Unit] = []
-    held = 0
+    size_so_far = 0
     for unit, size in zip(units, sizes, strict=True):
-        if chunk and held + size > min(CHUNK, share):
+        if chunk and size_so_far + size > min(CHUNK, share):
             yield tuple(chunk)
-            chunk, held = [], 0
+            chunk, size_so_far = [], 0
         chunk.append(unit)
-        held += size
+        size_so_far += size
     if chunk:
         yield tuple(chunk)
 
@@ -167,9 +167,9 @@ def _prepare() -> None:
 def _examine(
     units: Sequence[Unit], options: ReadOptions, rules: RuleSet, key: str | None, *, last: bool = False
 ) -> list[Part]:
-    """What is found in some units, over one reading of what they share; kept where there is a cache.
+    """What is found in some units, over one reading of what they share; kept if there is a cache.
 
-    Garbage is collected once, and not where these units are the last: all that is read is held to the end, and
+    Garbage is collected once, and not if these units are the last: all that is read is held to the end, and
     walking it again and again took a third of the time.
     """
     collecting = gc.isenabled()
@@ -186,8 +186,8 @@ def _examine(
 def _examined_here(
     units: Sequence[Unit], options: ReadOptions, rules: RuleSet, key: str | None
 ) -> list[Part]:
+    from tcready.static.examine import examine
     from tcready.static.index import Library
-    from tcready.static.lint import examine
 
     all_rules = rules.load()
     library = Library()

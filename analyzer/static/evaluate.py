@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from tcready.schema import is_installed
+from tcready.schema import Confidence, is_installed
 from tcready.static import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static import knowledge as K  # noqa: N812
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, Program, build_class
-from tcready.static.objects import Heap, Lineage, linearise
+from tcready.static.objects import Heap, Mro, linearise
 from tcready.static.scope import Frame, narrowing_key
 from tcready.static.text import MAX_LENGTH
 from tcready.static.values import (
+    DATA,
     NONE,
     TAINTED,
     UNKNOWN,
@@ -101,9 +102,9 @@ class Evaluator:
         self._globals: dict[tuple[ModuleInfo, str], Value] = {}
         self._busy: set[tuple[ModuleInfo | ClassInfo, str]] = set()
         """Names whose value is being worked out."""
-        self._lineages: dict[ClassInfo, Lineage] = {}
-        self._stores: dict[Lineage, frozenset[str]] = {}
-        self._changing: dict[Lineage, frozenset[str]] = {}
+        self._mros: dict[ClassInfo, Mro] = {}
+        self._stores: dict[Mro, frozenset[str]] = {}
+        self._changing: dict[Mro, frozenset[str]] = {}
         self._functions: dict[int, FunctionInfo] = {}
         self._classes: dict[int, ClassInfo] = {}
         self._module_frames: dict[ModuleInfo, Frame] = {}
@@ -121,7 +122,7 @@ class Evaluator:
         args: tuple[Value, ...],
         keywords: dict[str, Value],
         frame: Frame,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value:
         raise NotImplementedError
 
@@ -136,7 +137,7 @@ class Evaluator:
             frame.symbol,
             frame.context,
             frame.enclosing,
-            frame.chance,
+            frame.confidence,
             frame.conditional,
         )
 
@@ -146,8 +147,8 @@ class Evaluator:
 
     # defaults
 
-    def improbable(self, frame: Frame) -> F.Chance | None:
-        """How sure code runs that the defaults pass by; None where it is not followed.
+    def improbable(self, frame: Frame) -> Confidence | None:
+        """How sure code runs that the defaults pass by; None if it is not followed.
 
         A project's own options are there to be used, so what they switch on is judged. Of an installed package's
         nobody uses most, and what they switch on says nothing of the model at hand.
@@ -156,7 +157,7 @@ class Evaluator:
         if module not in self._installed:
             self._installed[module] = is_installed(str(module.path))
         if not self._installed[module]:
-            return "low" if frame.chance == "low" else "medium"
+            return "low" if frame.confidence == "low" else "medium"
         return "low" if self.low else None
 
     # names
@@ -167,7 +168,7 @@ class Evaluator:
         return self._module_frames[module]
 
     def global_value(self, module: ModuleInfo, name: str) -> Value | None:
-        """What a top-level name of a module is; None where the module has no such name."""
+        """What a top-level name of a module is; None if the module has no such name."""
         key = (module, name)
         if key in self._globals:
             return self._globals[key]
@@ -212,7 +213,7 @@ class Evaluator:
         return _held(self.eval(cast(ast.expr, binding), frame))
 
     def imported(self, item: Import) -> Value:
-        """What an import binds; an external name where its source is not read."""
+        """What an import binds; an external name if its source is not read."""
         if item.name is None:
             module = self.program.module(item.module)
             return Module(module) if module else External(item.module)
@@ -265,32 +266,32 @@ class Evaluator:
         if self.quiet and isinstance(value, Function):
             self._patched.setdefault(cls, {})[name] = value
 
-    def _replacement(self, lineage: Lineage, name: str, after: ClassInfo | None = None) -> Function | None:
+    def _replacement(self, mro: Mro, name: str, after: ClassInfo | None = None) -> Function | None:
         """What a decorator put in the place of the method that the nearest class defines."""
-        for cls in lineage.after(after):
+        for cls in mro.after(after):
             if name in self._patched.get(cls, {}):
                 return self._patched[cls][name]
             if name in cls.functions:
                 return None
         return None
 
-    def initialisers(self, lineage: Lineage) -> list[Function]:
+    def initialisers(self, mro: Mro) -> list[Function]:
         """The functions that stand for `__init__`."""
-        replaced = self._replacement(lineage, "__init__")
+        replaced = self._replacement(mro, "__init__")
         if replaced is not None:
             return [replaced]
-        defined = lineage.functions("__init__")[:1]
+        defined = mro.functions("__init__")[:1]
         found = (options(self.decorated(info, self.module_frame(info.module))) for info in defined)
         return [value for values in found for value in values if isinstance(value, Function)]
 
-    def lineage(self, cls: ClassInfo) -> Lineage:
+    def mro(self, cls: ClassInfo) -> Mro:
         """The method resolution order of a class, its unseen bases by name."""
-        if cls not in self._lineages:
+        if cls not in self._mros:
             bases: dict[ClassInfo, list[ClassInfo | str]] = {}
             self._collect_bases(cls, bases)
             order, external = linearise(cls, bases)
-            self._lineages[cls] = Lineage(tuple(order), tuple(external))
-        return self._lineages[cls]
+            self._mros[cls] = Mro(tuple(order), tuple(external))
+        return self._mros[cls]
 
     def _collect_bases(self, cls: ClassInfo, bases: dict[ClassInfo, list[ClassInfo | str]]) -> None:
         if cls in bases:
@@ -314,7 +315,7 @@ class Evaluator:
     def is_module(self, value: Value) -> bool:
         """An nn.Module object."""
         if isinstance(value, Instance):
-            return self.lineage(value.cls).is_module
+            return self.mro(value.cls).is_module
         return isinstance(value, ExternalInstance) and K.is_module_class(value.name)
 
     # expressions
@@ -406,8 +407,8 @@ class Evaluator:
                     return self._training()
                 if name in K.MODULE_TENSORS:
                     return Tensor("float", leaf=True)
-                held = self.heap[owner].attributes.get(name) if owner.ident else None
-                return held if held is not None else Method(owner, name)
+                attribute = self.heap[owner].attributes.get(name) if owner.ident else None
+                return attribute if attribute is not None else Method(owner, name)
             return Method(owner, name)
         if isinstance(owner, Plain):
             return Plain(None, owner.origin) if owner.origin != "shape" else Method(owner, name)
@@ -455,48 +456,48 @@ class Evaluator:
         """An attribute of an object whose class is in sight; `after` starts behind that class (super)."""
         if not isinstance(owner, Instance):
             return UNKNOWN
-        lineage = self.lineage(owner.cls)
+        mro = self.mro(owner.cls)
         thing = self.heap[owner]
         if not thing.made:
             thing.made = True
-            self._make(owner, lineage)
-        typed = self._typed_by_table(lineage, name) if thing.assumed else None
+            self._make(owner, mro)
+        typed = self._typed_by_table(mro, name) if thing.assumed else None
         if typed is not None:
             return typed
         if after is None and name in thing.attributes:
             value = thing.attributes[name]
-            if thing.outer and not thing.assumed and name in self._rewritten(lineage):
+            if thing.outer and not thing.assumed and name in self._rewritten(mro):
                 value = whole(value)
                 if isinstance(value, Const):
                     value = join(value, _vague(value))
             if thing.assumed and isinstance(value, Const):
                 return prefer(value, _vague(value))
             return _held(value) if thing.outer else value
-        if name == "training" and lineage.is_module:
+        if name == "training" and mro.is_module:
             return self._training()
         if name == "__class__":
             return Class(owner.cls)
         if name in PATCHED:
-            replaced = self._replacement(lineage, name, after)
+            replaced = self._replacement(mro, name, after)
             if replaced is not None:
                 return Function(replaced.info, owner, replaced.closure, replaced.given)
-        defined = lineage.functions(name, after)
+        defined = mro.functions(name, after)
         if defined:
             return self._bind(defined, owner, frame)
-        holder = lineage.holder(name, after)
+        holder = mro.holder(name, after)
         if holder is not None:
             value = self._class_attribute(holder, name, owner)
             if not thing.assumed or not isinstance(value, Const):
                 return value
-            said = holder.annotated.get(name)
+            annotation = holder.annotated.get(name)
             other = _vague(value)
-            if value == NONE and said is not None:
-                other = self.annotation(said, holder.module, sure=False)
-            return join(value, other) if name in self.assigned(lineage) else prefer(value, other)
-        if lineage.container and name in ("_modules", "_parameters"):
+            if value == NONE and annotation is not None:
+                other = self.annotation(annotation, holder.module, sure=False)
+            return join(value, other) if name in self.assigned(mro) else prefer(value, other)
+        if mro.container and name in ("_modules", "_parameters"):
             return Method(owner, name)
-        if lineage.is_module:
-            if name in K.MODULE_TENSORS and lineage.external:
+        if mro.is_module:
+            if name in K.MODULE_TENSORS and mro.external:
                 return Tensor("float", leaf=True)
             if K.module_method(name, owner) is not None or name in (
                 "register_buffer",
@@ -506,22 +507,22 @@ class Evaluator:
                 return Method(owner, name)
         if after is not None or name in ("__init__", "forward", "__call__"):
             return Method(owner, name)
-        getter = lineage.functions("__getattr__")
-        if getter and not lineage.is_module:
-            return self.invoke(Function(getter[0], owner), (Const(name),), {}, frame, frame.chance)
-        annotated = next((c.annotated[name] for c in lineage.classes if name in c.annotated), None)
+        getter = mro.functions("__getattr__")
+        if getter and not mro.is_module:
+            return self.invoke(Function(getter[0], owner), (Const(name),), {}, frame, frame.confidence)
+        annotated = next((c.annotated[name] for c in mro.classes if name in c.annotated), None)
         if annotated is not None:
             return self.annotation(annotated, owner.cls.module, sure=False)
-        if lineage.external and lineage.external != ("object",):
+        if mro.external and mro.external != ("object",):
             return Method(owner, name)
         return UNKNOWN
 
-    def _make(self, owner: Instance, lineage: Lineage) -> None:
-        """Runs what a class does when it is called without arguments, where that is possible."""
-        if lineage.is_module or lineage.container:
+    def _make(self, owner: Instance, mro: Mro) -> None:
+        """Runs what a class does when it is called without arguments, if that is possible."""
+        if mro.is_module or mro.container:
             return
         for name in ("__init__", "__post_init__"):
-            for info in lineage.functions(name)[:1]:
+            for info in mro.functions(name)[:1]:
                 spec = info.node.args
                 needed = len(spec.posonlyargs) + len(spec.args) - len(spec.defaults) - 1
                 if needed > 0 or any(default is None for default in spec.kw_defaults):
@@ -533,9 +534,9 @@ class Evaluator:
                 finally:
                     self.quiet -= 1
 
-    def _typed_by_table(self, lineage: Lineage, name: str) -> Value | None:
+    def _typed_by_table(self, mro: Mro, name: str) -> Value | None:
         """An attribute whose class a table in the class body gives: `parts = {"vision": VisionConfig}`."""
-        for cls in lineage.classes:
+        for cls in mro.classes:
             for table in cls.assigned.values():
                 if not isinstance(table, ast.Dict):
                     continue
@@ -550,28 +551,28 @@ class Evaluator:
                             return self.assumed(value.info)
         return None
 
-    def assigned(self, lineage: Lineage) -> frozenset[str]:
+    def assigned(self, mro: Mro) -> frozenset[str]:
         """Attributes that some method assigns, `__init__` and `__post_init__` too."""
-        if lineage not in self._stores:
-            self._stores[lineage] = frozenset(
+        if mro not in self._stores:
+            self._stores[mro] = frozenset(
                 node.attr
-                for cls in lineage.classes
+                for cls in mro.classes
                 for found in cls.functions.values()
                 for info in found
                 for node in ast.walk(info.node)
                 if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
             )
-        return self._stores[lineage]
+        return self._stores[mro]
 
-    def _rewritten(self, lineage: Lineage) -> frozenset[str]:
+    def _rewritten(self, mro: Mro) -> frozenset[str]:
         """Attributes that methods assign which run after `__init__`: what that gave them decides nothing.
 
         A method that `__init__` alone speaks of is part of it.
         """
-        if lineage not in self._changing:
+        if mro not in self._changing:
             stored: dict[str, set[str]] = {}
             named: dict[str, set[str]] = {}
-            for cls in lineage.classes:
+            for cls in mro.classes:
                 for name, found in cls.functions.items():
                     for node in (
                         n for info in found for n in ast.walk(info.node) if isinstance(n, ast.Attribute)
@@ -580,10 +581,10 @@ class Evaluator:
                         kind.setdefault(name, set()).add(node.attr)
             later = {attr for name, attrs in named.items() if name != "__init__" for attr in attrs}
             building = {"__init__", "__setstate__", *(named.get("__init__", set()) - later)}
-            self._changing[lineage] = frozenset(
+            self._changing[mro] = frozenset(
                 attr for name, attrs in stored.items() if name not in building for attr in attrs
             )
-        return self._changing[lineage]
+        return self._changing[mro]
 
     def _class_attribute(self, holder: ClassInfo, name: str, owner: Value | None) -> Value:
         if name in holder.inner:
@@ -606,7 +607,7 @@ class Evaluator:
     def _bind(self, defined: list[FunctionInfo], owner: Instance, frame: Frame) -> Value:
         kind = _method_kind(defined[0])
         if kind == "property":
-            return self.invoke(Function(defined[0], owner), (), {}, frame, frame.chance)
+            return self.invoke(Function(defined[0], owner), (), {}, frame, frame.confidence)
         values: list[Value] = []
         for info in defined if kind == "plain" else defined[:1]:
             for value in options(self.decorated(info, self.module_frame(info.module))):
@@ -618,24 +619,24 @@ class Evaluator:
         return join(*values)
 
     def _class_member(self, owner: Class, name: str, frame: Frame) -> Value:
-        lineage = self.lineage(owner.info)
-        defined = lineage.functions(name)
+        mro = self.mro(owner.info)
+        defined = mro.functions(name)
         if defined:
             kind = _method_kind(defined[0])
             value = self.decorated(defined[0], self.module_frame(defined[0].module))
             if isinstance(value, Function) and kind == "class":
                 return Function(value.info, owner, value.closure)
             return value
-        holder = lineage.holder(name)
+        holder = mro.holder(name)
         if holder is not None:
             return self._class_attribute(holder, name, None)
         if name in ("__name__", "__qualname__"):
             return Const(owner.info.name)
         if name in ("__module__", "__doc__"):
             return Plain("str")
-        if name == "apply" and "torch.autograd.Function" in lineage.external:
+        if name == "apply" and "torch.autograd.Function" in mro.external:
             return Method(owner, name)
-        if lineage.external:
+        if mro.external:
             return Method(owner, name)
         return UNKNOWN
 
@@ -753,7 +754,7 @@ class Evaluator:
         return made
 
     def binary(self, op: str, left: Value, right: Value) -> Value:
-        """`left op right`; constants are folded where that is small and cannot fail oddly."""
+        """`left op right`; constants are folded if that is small and cannot fail oddly."""
         return self._binary(op, whole(left), whole(right))
 
     def _binary(self, op: str, left: Value, right: Value) -> Value:
@@ -797,16 +798,18 @@ class Evaluator:
         tensor = tensor_of(value)
         if tensor:
             return Tensor(tensor.dtype, tensor.sure)
-        return value if isinstance(value, (Plain, Unknown)) else UNKNOWN
+        if isinstance(value, Plain):
+            return Plain(value.kind, K.computed(value.origin))
+        return value if isinstance(value, Unknown) else UNKNOWN
 
     def _boolop(self, node: ast.BoolOp, frame: Frame) -> Value:
         kind = "and" if isinstance(node.op, ast.And) else "or"
         short = kind == "or"
         values: list[Value] = []
         first: list[Value] = []
-        """The values it may have where nothing else is said."""
+        """The values it may have if nothing else is said."""
         guess: Value | None = None
-        before, chance = frame.env, frame.chance
+        before, confidence = frame.env, frame.confidence
         for operand in node.values[:-1]:
             value = self._truthy(operand, kind, frame)
             answer = self.answer(value)
@@ -821,14 +824,14 @@ class Evaluator:
                     if lower is None:
                         values.append(UNKNOWN)
                         break
-                    frame.chance = lower
+                    frame.confidence = lower
                 elif answer.likely is None:
-                    bare = values[-1]  # it is the result only where it ends the chain
+                    bare = values[-1]  # it is the result only if it ends the chain
                     first.append(Const(short) if isinstance(bare, Plain) and bare.kind == "bool" else bare)
             frame.env = self.narrow(operand, kind == "and", frame)
         else:
             values.append(self.eval(node.values[-1], frame))
-        frame.env, frame.chance = _with_walrus(before, node, frame.env), chance
+        frame.env, frame.confidence = _with_walrus(before, node, frame.env), confidence
         if guess is None:
             guess = join(*first, likely(values[-1]))
         found = join(*values)
@@ -846,9 +849,8 @@ class Evaluator:
 
     def _tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         if not isinstance(value, Const):
-            data = ("tensor", "random", "shape")
             set_up = not any(
-                isinstance(v, Tensor) or (isinstance(v, Plain) and v.origin in data) for v in options(value)
+                isinstance(v, Tensor) or (isinstance(v, Plain) and v.origin in DATA) for v in options(value)
             )
             frame.config_tested = set_up if frame.config_tested is None else frame.config_tested and set_up
         if not isinstance(value, Const):
@@ -862,12 +864,8 @@ class Evaluator:
     def _truth(self, value: Value) -> bool | None:
         answer = truth(value)
         if answer is None and isinstance(value, Instance):
-            lineage = self.lineage(value.cls)
-            if (
-                not lineage.functions("__bool__")
-                and not lineage.functions("__len__")
-                and not lineage.external
-            ):
+            mro = self.mro(value.cls)
+            if not mro.functions("__bool__") and not mro.functions("__len__") and not mro.external:
                 return True
         return answer
 
@@ -885,7 +883,7 @@ class Evaluator:
         conjunction = isinstance(node.op, ast.And)
         decided: bool | None = conjunction
         guess: bool | None = conjunction
-        before, chance = frame.env, frame.chance
+        before, confidence = frame.env, frame.confidence
         for operand in node.values:
             # an assert is traced, but of a condition in parts only the last is what it asserts
             part = (
@@ -909,11 +907,11 @@ class Evaluator:
                 lower = self.improbable(frame)
                 if lower is None:
                     break
-                frame.chance = lower
-            elif answer.decided is None and frame.chance == "high" and _asks_whether_given(operand):
-                frame.chance = "medium"  # what was not given ends the test here
+                frame.confidence = lower
+            elif answer.decided is None and frame.confidence == "high" and _asks_whether_given(operand):
+                frame.confidence = "medium"  # what was not given ends the test here
             frame.env = self.narrow(operand, conjunction, frame)
-        frame.env, frame.chance = _with_walrus(before, node, frame.env), chance
+        frame.env, frame.confidence = _with_walrus(before, node, frame.env), confidence
         return Answer(decided, guess if decided is None else decided)
 
     def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
@@ -941,13 +939,13 @@ class Evaluator:
                 same = isinstance(node.ops[0], (ast.Is, ast.Eq)) == assume
                 change = (lambda _: NONE) if same else without_none
         elif isinstance(node, ast.Call) and node.args:
-            asked = ast.unparse(node.func)
+            test = ast.unparse(node.func)
             subject = node.args[0]
             key = narrowing_key(subject)
-            if asked == "isinstance" and len(node.args) == 2:
+            if test == "isinstance" and len(node.args) == 2:
                 wanted = self._instance_value(node.args[1], frame)
                 change = lambda v: _narrow_to(v, wanted, assume)  # noqa: E731
-            elif asked in ("torch.is_tensor", "is_tensor"):
+            elif test in ("torch.is_tensor", "is_tensor"):
                 change = lambda v: _narrow_to(v, Tensor(), assume)  # noqa: E731
         elif key is not None:
             change = without_falsy if assume else None
@@ -962,7 +960,7 @@ class Evaluator:
         return env if narrowed == current else {**env, key: narrowed}
 
     def _instance_value(self, node: ast.expr, frame: Frame) -> Value | None:
-        """What `isinstance(x, node)` makes of x; None where the class is not understood."""
+        """What `isinstance(x, node)` makes of x; None if the class is not understood."""
         if isinstance(node, ast.Tuple):
             values = [self._instance_value(item, frame) for item in node.elts]
             known = [v for v in values if v is not None]
@@ -985,7 +983,7 @@ class Evaluator:
 
     def _ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
         answer = self.test(node.test, "ifexp", frame)
-        before, chance = frame.env, frame.chance
+        before, confidence = frame.env, frame.confidence
         values: list[Value] = []
         guess: Value | None = None
         for taken, side in ((True, node.body), (False, node.orelse)):
@@ -996,10 +994,10 @@ class Evaluator:
                 if lower is None:
                     values.append(UNKNOWN)
                     continue
-                frame.chance = lower
+                frame.confidence = lower
             frame.env = self.narrow(node.test, taken, frame)
             values.append(self.eval(side, frame))
-            frame.env, frame.chance = before, chance
+            frame.env, frame.confidence = before, confidence
             if answer.decided is None and answer.likely == taken:
                 guess = likely(values[-1])
         return join(*values) if guess is None else prefer(guess, join(*map(whole, values)))
@@ -1059,7 +1057,7 @@ class Evaluator:
             return K.ARRAY  # even of known numbers: a comparison gives an array of one
         if any(isinstance(v, Unknown) for v in values):
             return TAINTED if any(v == TAINTED for v in values) else UNKNOWN
-        for origin in ("tensor", "random", "shape"):
+        for origin in DATA:
             if any(isinstance(v, Plain) and v.origin == origin for v in values):
                 return Plain("bool", origin)
         return Plain("bool")
@@ -1200,7 +1198,7 @@ class Evaluator:
         self, generators: list[ast.comprehension], parts: list[ast.expr], frame: Frame, lazy: bool = False
     ) -> tuple[list[Value], Answer]:
         """The values of `parts`, and whether the conditions keep anything."""
-        before, enclosing, chance = frame.env, frame.enclosing, frame.chance
+        before, enclosing, confidence = frame.env, frame.enclosing, frame.confidence
         frame.env = dict(before)
         kept = Answer(None, None)
         try:
@@ -1217,11 +1215,11 @@ class Evaluator:
                         lower = self.improbable(frame)
                         if answer.decided is False or lower is None:
                             return [UNKNOWN for _ in parts], kept
-                        frame.chance = lower
+                        frame.confidence = lower
                     frame.env = self.narrow(condition, True, frame)
             return [self.eval(part, frame) for part in parts], kept
         finally:
-            frame.env, frame.enclosing, frame.chance = before, enclosing, chance
+            frame.env, frame.enclosing, frame.confidence = before, enclosing, confidence
 
     def _is_held_back(self, value: Value, node: ast.expr) -> bool:
         """Whether Dynamo cannot pass an iterator over this on to what runs behind a break (measured)."""
@@ -1286,7 +1284,7 @@ class Evaluator:
         """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
         if isinstance(value, ExternalInstance) and value.name in K.CONTAINERS and value.ident:
             return self.heap[value].members
-        if isinstance(value, Instance) and self.lineage(value.cls).container:
+        if isinstance(value, Instance) and self.mro(value.cls).container:
             return self.heap[value].members
         return None
 
@@ -1419,26 +1417,26 @@ class Evaluator:
         frame: Frame,
         node: ast.Call,
     ) -> Value:
-        """The value of a call; a choice of callees is followed one by one, with less chance each."""
+        """The value of a call; a choice of callees is followed one by one, with less confidence each."""
         if isinstance(function, Choice) and function.likely:
             lower = self.improbable(frame)
             usual = self.call(likely(function), args, keywords, frame, node)
             if lower is None:
                 return prefer(usual, UNKNOWN)
-            chance, frame.chance = frame.chance, lower
+            confidence, frame.confidence = frame.confidence, lower
             try:
                 rest = join(*(v for v in function.options[function.likely :] if v != NONE))
                 return prefer(usual, self.call(rest, args, keywords, frame, node))
             finally:
-                frame.chance = chance
+                frame.confidence = confidence
         candidates = [c for c in options(function) if c != NONE] or [function]
-        chance = frame.chance
+        confidence = frame.confidence
         if sum(isinstance(c, (Function, Class, Instance)) for c in candidates) > 1:
-            chance = "low" if len(candidates) > 3 else ("medium" if chance == "high" else chance)
+            confidence = "low" if len(candidates) > 3 else ("medium" if confidence == "high" else confidence)
         results = []
         resolved = True
         for candidate in candidates:
-            result = self.call_one(candidate, args, keywords, frame, node, chance)
+            result = self.call_one(candidate, args, keywords, frame, node, confidence)
             resolved = resolved and result is not None
             if result is None:
                 result = TAINTED if any(holds_tensor(v) for v in (*args, *keywords.values())) else UNKNOWN
@@ -1457,9 +1455,9 @@ class Evaluator:
         keywords: dict[str, Value],
         frame: Frame,
         node: ast.Call,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value | None:
-        """The result of calling one candidate, or None where nothing is known of it. The interpreter's."""
+        """The result of calling one candidate, or None if nothing is known of it. The interpreter's."""
         raise NotImplementedError
 
 
@@ -1503,7 +1501,7 @@ def without_falsy(value: Value) -> Value:
 
 
 def _either(*values: Value) -> Value:
-    """One of several types: where a tensor is among them, an object or what comes behind it is the odd case."""
+    """One of several types: if a tensor is among them, an object or what comes behind it is the odd case."""
     found = join(*values)
     tensor = tensor_of(found)
     if tensor is None:
@@ -1511,8 +1509,8 @@ def _either(*values: Value) -> Value:
     first = next(i for i, v in enumerate(values) if tensor_of(v))
     odd = (Unknown, Instance, ExternalInstance)
     behind = (*odd, Sequence, Mapping)
-    held = [v for i, v in enumerate(values) if not isinstance(v, behind if i > first else odd)]
-    return prefer(join(*map(likely, held)), found)
+    usual = [v for i, v in enumerate(values) if not isinstance(v, behind if i > first else odd)]
+    return prefer(join(*map(likely, usual)), found)
 
 
 def _too_short(value: Value, index: int) -> bool:
@@ -1544,7 +1542,7 @@ def _narrow_to(value: Value, wanted: Value | None, assume: bool) -> Value:
 
 
 def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
-    """One alternative once isinstance says `assume`; None where it is ruled out."""
+    """One alternative once isinstance says `assume`; None if it is ruled out."""
     if isinstance(option, Unknown):
         return wanted if assume else option
     if isinstance(option, Const) and option != NONE:
@@ -1558,7 +1556,7 @@ def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
 
 
 def _identity(left: Value, right: Value) -> bool | None:
-    """`left is right` where the source decides it."""
+    """`left is right` if the source decides it."""
     if isinstance(left, Const) and isinstance(right, Const):
         return left.value is right.value or (
             left.value == right.value and type(left.value) is type(right.value)
@@ -1598,7 +1596,7 @@ def _contains(item: Value, container: Value) -> bool | None:
 
 
 def _literal(node: ast.expr | None) -> object:
-    """The int of a slice bound, None for none, Ellipsis where it is no literal."""
+    """The int of a slice bound, None for none, Ellipsis if it is no literal."""
     if node is None:
         return None
     try:

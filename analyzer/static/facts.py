@@ -10,12 +10,12 @@ import ast
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from tcready.schema import Confidence
 from tcready.static.values import Value
 
 Enclosing = Literal["for", "while", "try", "with", "comprehension", "iterator", "checkpoint"]
 """`iterator`: a generator expression, or a comprehension over what Dynamo cannot pass on across a break; `checkpoint`:
 a call that `torch.utils.checkpoint` makes."""
-Chance = Literal["high", "medium", "low"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Where:
     enclosing: tuple[Enclosing, ...] = ()
     """Statements of the same function around the place that decide what a break does to the frame; outermost
     first. Loops that the source shows to be unrolled count too: a break in them skips the frame all the same."""
-    chance: Chance = "high"
+    confidence: Confidence = "high"
     """How sure it is that this code runs at all: `low` below a call with several candidates."""
     conditional: bool = False
     """Stands below a branch that a Python value which the source does not decide takes."""
@@ -104,7 +104,7 @@ class Index:
     base: Value
     index: Value
     parts: tuple[Value, ...]
-    """The index's items where it is a tuple, and the bounds where an item is a slice."""
+    """The index's items if it is a tuple, and the bounds if an item is a slice."""
     slices: tuple[Value, ...]
     """Bounds of slices alone."""
     mode: Literal["load", "store", "del"]
@@ -123,13 +123,13 @@ class Store:
     name: str
     value: Value
     old: Value | None
-    """What was there before, None where nothing is known."""
+    """What was there before, None if nothing is known."""
     augmented: bool
     """`+=` and its kind, or an assignment whose right side reads the old value."""
     own_module: bool = False
     """The owner is an nn.Module of the source."""
     source: ast.expr | None = None
-    """What an attribute is assigned, where one expression says so."""
+    """What an attribute is assigned, if one expression says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tcready.schema import origin_of
 from tcready.static import locate
 from tcready.static.disk import Disk
 from tcready.static.source import Source, UnreadableError, parse, read
-from tcready.static.targets import holds
+from tcready.static.units import holds
 
 AnyFunction: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 
@@ -46,7 +46,7 @@ class ClassInfo:
     module: ModuleInfo
     node: ast.ClassDef
     functions: dict[str, list[FunctionInfo]] = field(default_factory=dict)
-    """By name; several where a property has a setter or a branch chooses."""
+    """By name; several if a property has a setter or a branch chooses."""
     assigned: dict[str, ast.expr | None] = field(default_factory=dict)
     annotated: dict[str, ast.expr] = field(default_factory=dict)
     inner: dict[str, ClassInfo] = field(default_factory=dict)
@@ -240,7 +240,7 @@ class Library:
 
     disk: Disk = field(default_factory=Disk)
     _modules: dict[tuple[Path, str], ModuleInfo | str] = field(default_factory=dict)
-    """By file and the name it is imported as; the reason where it cannot be read."""
+    """By file and the name it is imported as; the reason if it cannot be read."""
 
     def module(self, path: Path, name: str) -> ModuleInfo:
         """The index of a file that is imported as `name`. Raises UnreadableError."""
@@ -329,7 +329,7 @@ class Program:
         return self._by_path[path]
 
     def module(self, name: str) -> ModuleInfo | None:
-        """The module of that dotted name, or None where its source is not read or not found."""
+        """The module of that dotted name, or None if its source is not read or not found."""
         if name not in self._by_name:
             self._by_name[name] = self._load(name)
         return self._by_name[name]
@@ -351,7 +351,7 @@ class Program:
         return identifier.encode() in text or b"import *" in text
 
     def find(self, name: str) -> Path | None:
-        """The file of a module on the search path, whosoever it is; None where it is not found."""
+        """The file of a module on the search path, whosoever it is; None if it is not found."""
         if name not in self.lookups:
             self.lookups[name] = self.library.disk.find(name, self.search_path)
         return self.lookups[name]

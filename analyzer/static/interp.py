@@ -11,14 +11,16 @@ import dataclasses
 from itertools import islice
 from typing import cast
 
+from tcready.schema import Confidence
 from tcready.static import facts as F  # noqa: N812
 from tcready.static import knowledge as K  # noqa: N812
 from tcready.static import text
 from tcready.static.evaluate import Context, Evaluator, names_in
 from tcready.static.index import ClassInfo, FunctionInfo, Program, imports_of
 from tcready.static.registries import modules_for
-from tcready.static.scope import Env, Frame, meet
+from tcready.static.scope import Env, Frame, join_envs
 from tcready.static.values import (
+    DATA,
     MAX_OPTIONS,
     NONE,
     TAINTED,
@@ -117,9 +119,9 @@ class Interpreter(Evaluator):
         root = Instance(ident, cls)
         self.quiet += 1
         try:
-            lineage = self.lineage(cls)
-            for init in self.initialisers(lineage):
-                args, keywords = self._configuration(lineage.functions("__init__")[0], cls)
+            mro = self.mro(cls)
+            for init in self.initialisers(mro):
+                args, keywords = self._configuration(mro.functions("__init__")[0], cls)
                 self.invoke(Function(init.info, root, init.closure), args, keywords, frame, "high")
         finally:
             self.quiet -= 1
@@ -132,24 +134,24 @@ class Interpreter(Evaluator):
         frame = self.module_frame(info.module)
         # `config: Config` in the class body tells what the argument of that name is, which becomes the attribute
         annotated: dict[str, ast.expr] = {}
-        for above in reversed(self.lineage(cls).classes):
+        for above in reversed(self.mro(cls).classes):
             if above.module is info.module:
                 annotated.update(above.annotated)
 
         def unknown(arg: ast.arg, default: ast.expr | None) -> Value:
-            said = self.annotation(arg.annotation or annotated.get(arg.arg), info.module, sure=True)
-            if isinstance(said, (Tensor, Unknown)) or not options(said):
-                said = Plain()
+            declared = self.annotation(arg.annotation or annotated.get(arg.arg), info.module, sure=True)
+            if isinstance(declared, (Tensor, Unknown)) or not options(declared):
+                declared = Plain()
             if default is None:
-                return said
+                return declared
             self.quiet += 1
             try:
                 value = self.eval(default, frame)
             finally:
                 self.quiet -= 1
             if isinstance(value, Const):
-                return prefer(value, said if value == NONE else Plain(type(value.value).__name__))
-            return join(value, said)
+                return prefer(value, declared if value == NONE else Plain(type(value.value).__name__))
+            return join(value, declared)
 
         args = tuple(unknown(arg, default) for arg, default in _positional(node.args)[1:])
         keywords = {
@@ -159,14 +161,14 @@ class Interpreter(Evaluator):
         return args, keywords
 
     def run_forward(self, root: Value) -> int | None:
-        """Interprets `forward` of a module object as the compiled entry; its context, None where it has none."""
+        """Interprets `forward` of a module object as the compiled entry; its context, None if it has none."""
         if not isinstance(root, Instance):
             return None
-        lineage = self.lineage(root.cls)
-        defined = lineage.functions("forward")
+        mro = self.mro(root.cls)
+        defined = mro.functions("forward")
         if not defined:
             return None
-        name = "__call__" if lineage.functions("__call__") else "forward"
+        name = "__call__" if mro.functions("__call__") else "forward"
         called = self.member(root, name, self.module_frame(root.cls.module))
         return self.run_function(called, defined[0], 1, root)
 
@@ -234,9 +236,9 @@ class Interpreter(Evaluator):
         self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, usual: frozenset[str] | None
     ) -> Value:
         """Without default and non-tensor annotation a tensor: with medium confidence until its use says so."""
-        said = given(self.annotation(arg.annotation, info.module, sure=True))
+        declared = given(self.annotation(arg.annotation, info.module, sure=True))
         if default is None:
-            return Tensor(sure=False, given=True) if arg.annotation is None else said
+            return Tensor(sure=False, given=True) if arg.annotation is None else declared
         self.quiet += 1
         try:
             value = self.eval(default, self.module_frame(info.module))
@@ -245,13 +247,13 @@ class Interpreter(Evaluator):
         if isinstance(value, Const) and value.value is not None:
             return prefer(value, Plain(type(value.value).__name__, "call"))
         if usual is None and arg.arg in TARGETS:
-            return join(value, _of_tensors(without_none(said)))
+            return join(value, _of_tensors(without_none(declared)))
         # an optional tensor as often as not: what is done with it tells
-        said = TAINTED if arg.annotation is None else without_none(said)
+        declared = TAINTED if arg.annotation is None else without_none(declared)
         optional = usual is not None and arg.arg not in usual
-        if value == NONE and (optional or not (holds_tensor(said) or said == TAINTED)):
-            return prefer(value, said)
-        return join(value, said)
+        if value == NONE and (optional or not (holds_tensor(declared) or declared == TAINTED)):
+            return prefer(value, declared)
+        return join(value, declared)
 
     # functions
 
@@ -295,7 +297,7 @@ class Interpreter(Evaluator):
         args: tuple[Value, ...],
         keywords: dict[str, Value],
         frame: Frame,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value:
         """Interprets a call of a function with source; a situation already seen is looked up."""
         info = function.info
@@ -310,7 +312,7 @@ class Interpreter(Evaluator):
         loud: object = bool(self.quiet)
         if self.quiet and len(args) == 1 and isinstance(args[0], Instance):
             loud = self.heap[args[0]].version  # while things are built, what a property gives changes
-        key = (info, function.closure, chance, loud, frame.conditional, tuple(env.items()))
+        key = (info, function.closure, confidence, loud, frame.conditional, tuple(env.items()))
         if key in self._memo:
             context, known = self._memo[key]
             self.edges.setdefault((frame.context, context), {})[frame.enclosing] = None
@@ -336,7 +338,7 @@ class Interpreter(Evaluator):
             info.module,
             info,
             context,
-            chance,
+            confidence,
             env,
             self._closures.get(function.closure),
             conditional=frame.conditional,
@@ -360,8 +362,8 @@ class Interpreter(Evaluator):
             return Sequence("iterator", None, join(*frame.yielded))
         returned = join(*frame.returned) if frame.returned else UNKNOWN
         if isinstance(returned, Unknown) and node.returns is not None:
-            said = self.annotation(node.returns, info.module, sure=True)
-            return returned if isinstance(said, Unknown) else said
+            declared = self.annotation(node.returns, info.module, sure=True)
+            return returned if isinstance(declared, Unknown) else declared
         return returned
 
     def _generalised(self, info: FunctionInfo, env: Env) -> Env:
@@ -398,9 +400,9 @@ class Interpreter(Evaluator):
                 env[arg.arg] = self._default(arg, default, info, home)
         if spec.vararg is not None:
             extra = args[len(named) :]
-            said = self.annotation(spec.vararg.annotation, info.module, sure=True)
+            declared = self.annotation(spec.vararg.annotation, info.module, sure=True)
             extra = tuple(
-                said if isinstance(v, Unknown) and not isinstance(said, Unknown) else v for v in extra
+                declared if isinstance(v, Unknown) and not isinstance(declared, Unknown) else v for v in extra
             )
             env[spec.vararg.arg] = Sequence("tuple", extra, UNKNOWN)
         if spec.kwarg is not None:
@@ -415,12 +417,12 @@ class Interpreter(Evaluator):
         partly = isinstance(value, Choice) and any(isinstance(v, odd) for v in value.options)
         if not (vague or partly) or arg.annotation is None:
             return value
-        said = self.annotation(arg.annotation, info.module, sure=True)
-        if isinstance(said, Unknown) or vague:
-            return value if isinstance(said, Unknown) else said
-        odd = odd if isinstance(said, Tensor) else Unknown
+        declared = self.annotation(arg.annotation, info.module, sure=True)
+        if isinstance(declared, Unknown) or vague:
+            return value if isinstance(declared, Unknown) else declared
+        odd = odd if isinstance(declared, Tensor) else Unknown
         known = keep(value, lambda v: not isinstance(v, odd))
-        return prefer(known, said) if likely(value) != value else join(known, said)
+        return prefer(known, declared) if likely(value) != value else join(known, declared)
 
     def _default(self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, home: Frame) -> Value:
         if default is None:
@@ -440,34 +442,34 @@ class Interpreter(Evaluator):
         keywords: dict[str, Value],
         frame: Frame,
         node: ast.Call,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value | None:
         if isinstance(function, Function):
-            given_back = self.invoke(function, args, keywords, frame, chance)
+            given_back = self.invoke(function, args, keywords, frame, confidence)
             factory = isinstance(function.bound, Class) and function.info.name.lstrip("_").startswith(
                 FACTORIES
             )
             if self.quiet and factory and all(isinstance(v, Unknown) for v in options(given_back)):
-                return self._registered(args, frame, node, chance) or given_back
+                return self._registered(args, frame, node, confidence) or given_back
             return given_back
         if isinstance(function, Class):
-            return self._instantiate(function, args, keywords, frame, node, chance)
+            return self._instantiate(function, args, keywords, frame, node, confidence)
         if isinstance(function, Instance):
-            return self._call_object(function, args, keywords, frame, node, chance)
+            return self._call_object(function, args, keywords, frame, node, confidence)
         if isinstance(function, External):
-            result = self._call_external(function.name, args, keywords, frame, node, chance)
+            result = self._call_external(function.name, args, keywords, frame, node, confidence)
             self._tell_call(frame, node, function, function.name, None, None, args, keywords, result)
             return result
         if isinstance(function, ExternalInstance):
-            return self._call_external_object(function, args, keywords, frame, node, chance)
+            return self._call_external_object(function, args, keywords, frame, node, confidence)
         if isinstance(function, Method):
-            return self._call_method(function, args, keywords, frame, node, chance)
+            return self._call_method(function, args, keywords, frame, node, confidence)
         return None
 
     def _registered(
-        self, args: tuple[Value, ...], frame: Frame, node: ast.Call, chance: F.Chance
+        self, args: tuple[Value, ...], frame: Frame, node: ast.Call, confidence: Confidence
     ) -> Value | None:
-        """What a factory makes of a configuration object where its own code does not tell."""
+        """What a factory makes of a configuration object if its own code does not tell."""
         for value in args[:1]:
             for option in options(likely(value)):
                 if isinstance(option, Instance) and self.heap[option].assumed:
@@ -475,7 +477,7 @@ class Interpreter(Evaluator):
                     if cls not in self._registries:
                         self._registries[cls] = modules_for(cls, self)
                     made = [
-                        self._instantiate(Class(c), (option,), {}, frame, node, chance)
+                        self._instantiate(Class(c), (option,), {}, frame, node, confidence)
                         for c in self._registries[cls][:MAX_OPTIONS]
                     ]
                     return join(*made) if made else None
@@ -517,20 +519,20 @@ class Interpreter(Evaluator):
         keywords: dict[str, Value],
         frame: Frame,
         node: ast.Call,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value:
-        lineage = self.lineage(cls.info)
+        mro = self.mro(cls.info)
         ident = self.heap.ident(cls.info, node, frame.context, outer=self.quiet > 0)
         made = Instance(ident, cls.info)
-        if lineage.functions("__init__"):
-            for option in self.initialisers(lineage):
-                self.invoke(Function(option.info, made, option.closure), args, keywords, frame, chance)
+        if mro.functions("__init__"):
+            for option in self.initialisers(mro):
+                self.invoke(Function(option.info, made, option.closure), args, keywords, frame, confidence)
             return made
-        if lineage.container:
-            self._fill_container(made, lineage.container, args)
+        if mro.container:
+            self._fill_container(made, mro.container, args)
             return made
         thing = self.heap[made]
-        fields = [name for c in reversed(lineage.classes) for name in c.annotated]
+        fields = [name for c in reversed(mro.classes) for name in c.annotated]
         for name, value in (*zip(dict.fromkeys(fields), args, strict=False), *keywords.items()):
             thing.put(name, value, replace=True)
         return made
@@ -542,15 +544,17 @@ class Interpreter(Evaluator):
         keywords: dict[str, Value],
         frame: Frame,
         node: ast.Call,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value | None:
-        lineage = self.lineage(made.cls)
+        mro = self.mro(made.cls)
         for name in ("__call__", "forward"):
-            if lineage.functions(name):
-                return self._call_each(self.member(made, name, frame), args, keywords, frame, node, chance)
-            if name == "__call__" and not lineage.is_module:
+            if mro.functions(name):
+                return self._call_each(
+                    self.member(made, name, frame), args, keywords, frame, node, confidence
+                )
+            if name == "__call__" and not mro.is_module:
                 return None
-        return self._inherited_forward(made, args, keywords, frame, node, chance)
+        return self._inherited_forward(made, args, keywords, frame, node, confidence)
 
     def _call_each(
         self,
@@ -559,9 +563,11 @@ class Interpreter(Evaluator):
         keywords: dict[str, Value],
         frame: Frame,
         node: ast.Call,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value | None:
-        results = [self.call_one(option, args, keywords, frame, node, chance) for option in options(function)]
+        results = [
+            self.call_one(option, args, keywords, frame, node, confidence) for option in options(function)
+        ]
         known = [r for r in results if r is not None]
         return join(*known) if known else None
 
@@ -572,12 +578,12 @@ class Interpreter(Evaluator):
         keywords: dict[str, Value],
         frame: Frame,
         node: ast.Call,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value | None:
-        lineage = self.lineage(made.cls)
-        if lineage.container == "torch.nn.Sequential":
-            return self._chain(made, args, frame, node, chance)
-        base = next((name for name in lineage.external if K.is_module_class(name)), None)
+        mro = self.mro(made.cls)
+        if mro.container == "torch.nn.Sequential":
+            return self._chain(made, args, frame, node, confidence)
+        base = next((name for name in mro.external if K.is_module_class(name)), None)
         if base is None or base == "torch.nn.Module":
             return None
         result = K.module_call(base, args)
@@ -590,7 +596,7 @@ class Interpreter(Evaluator):
         args: tuple[Value, ...],
         frame: Frame,
         node: ast.Call,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value | None:
         """`nn.Sequential`: each member is called with what the one before gave."""
         value = args[0] if args else UNKNOWN
@@ -599,18 +605,22 @@ class Interpreter(Evaluator):
             return None
         self._chained.add(made.ident)
         try:
-            return self._through(members, value, frame, node, chance)
+            return self._through(members, value, frame, node, confidence)
         finally:
             self._chained.discard(made.ident)
 
-    def _through(self, members: Value, value: Value, frame: Frame, node: ast.Call, chance: F.Chance) -> Value:
+    def _through(
+        self, members: Value, value: Value, frame: Frame, node: ast.Call, confidence: Confidence
+    ) -> Value:
         steps: tuple[Value, ...]
         if isinstance(members, Mapping):
             steps = tuple(v for _, v in members.entries) + ((members.element,) if members.element else ())
         else:
             steps = members_of(members) if isinstance(members, Sequence) else (members,)
         for step in steps:
-            results = [self.call_one(option, (value,), {}, frame, node, chance) for option in options(step)]
+            results = [
+                self.call_one(option, (value,), {}, frame, node, confidence) for option in options(step)
+            ]
             value = join(
                 *(r if r is not None else (TAINTED if holds_tensor(value) else UNKNOWN) for r in results)
             )
@@ -623,10 +633,10 @@ class Interpreter(Evaluator):
         keywords: dict[str, Value],
         frame: Frame,
         node: ast.Call,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value | None:
         if "." not in name:
-            return self._call_builtin(name, args, keywords, frame, node, chance)
+            return self._call_builtin(name, args, keywords, frame, node, confidence)
         if name in K.CONTAINERS:
             made = ExternalInstance(name, self.heap.ident(name, node, frame.context, outer=self.quiet > 0))
             self._fill_container(made, name, args)
@@ -645,23 +655,23 @@ class Interpreter(Evaluator):
             }
             enclosing = frame.enclosing
             frame.enclosing = (*enclosing, "checkpoint")
-            result = self._call_each(args[0], args[1:], rest, frame, node, chance)
+            result = self._call_each(args[0], args[1:], rest, frame, node, confidence)
             frame.enclosing = enclosing
             return result
         if name == "collections.OrderedDict":
-            return self._call_builtin("dict", args, keywords, frame, node, chance)
+            return self._call_builtin("dict", args, keywords, frame, node, confidence)
         if name == "functools.partial" and args:
             return self._partial(args, keywords)
         if name in ("torch.cond", "torch.ops.higher_order.cond") and len(args) >= 3:
             operands = members_of(args[3]) if len(args) > 3 and isinstance(args[3], Sequence) else ()
             return join(
-                *(self._call_each(f, operands, {}, frame, node, chance) or UNKNOWN for f in args[1:3])
+                *(self._call_each(f, operands, {}, frame, node, confidence) or UNKNOWN for f in args[1:3])
             )
         if name in ("torch.vmap", "torch.func.vmap", "torch.compile") and args:
             return args[0]
         if name == "functools.reduce" and args:
             element = self.element(args[1]) if len(args) > 1 else UNKNOWN
-            return self._call_each(args[0], (element, element), {}, frame, node, chance)
+            return self._call_each(args[0], (element, element), {}, frame, node, confidence)
         if name in ("copy.copy", "copy.deepcopy") and args:
             return join(*(self._copied(v, node, frame) for v in options(args[0])))
         root, _, method = name.partition(".")
@@ -687,7 +697,7 @@ class Interpreter(Evaluator):
         """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
         if isinstance(value, (Sequence, Mapping)):
             return dataclasses.replace(value, outer=False)
-        if not isinstance(value, Instance) or self.lineage(value.cls).is_module:
+        if not isinstance(value, Instance) or self.mro(value.cls).is_module:
             return value
         key = ("copy", node, frame.context, value.ident)
         made = Instance(self.heap.ident(*key, outer=self.quiet > 0), value.cls)
@@ -707,22 +717,22 @@ class Interpreter(Evaluator):
 
     def _fill_container(self, made: Instance | ExternalInstance, kind: str, args: tuple[Value, ...]) -> None:
         thing = self.heap[made]
-        held: Value
+        members: Value
         if kind == "torch.nn.Sequential" and not (len(args) == 1 and isinstance(args[0], Mapping)):
-            held = Sequence("list", args, UNKNOWN, True)
+            members = Sequence("list", args, UNKNOWN, True)
         elif args:
             found = options(args[0])
             first = found[0] if len(found) == 1 else args[0]
             if isinstance(first, Sequence):
-                held = Sequence("list", first.items, first.element, True)
+                members = Sequence("list", first.items, first.element, True)
             elif isinstance(first, Mapping):
-                held = Mapping(first.entries, first.element, True)
+                members = Mapping(first.entries, first.element, True)
             else:
-                held = Sequence("list", None, self.element(args[0]), True)
+                members = Sequence("list", None, self.element(args[0]), True)
         else:
             empty_map = kind in ("torch.nn.ModuleDict", "torch.nn.ParameterDict")
-            held = Mapping((), None, True) if empty_map else Sequence("list", (), UNKNOWN, True)
-        thing.members = held
+            members = Mapping((), None, True) if empty_map else Sequence("list", (), UNKNOWN, True)
+        thing.members = members
 
     def _call_external_object(
         self,
@@ -731,11 +741,11 @@ class Interpreter(Evaluator):
         keywords: dict[str, Value],
         frame: Frame,
         node: ast.Call,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value | None:
         result: Value | None = None
         if made.name == "torch.nn.Sequential":
-            result = self._chain(made, args, frame, node, chance)
+            result = self._chain(made, args, frame, node, confidence)
         elif K.is_module_class(made.name):
             result = K.module_call(made.name, args)
         elif made.name.startswith(("torch.no_grad", "torch.autocast", "torch.inference_mode")) and args:
@@ -750,7 +760,7 @@ class Interpreter(Evaluator):
         keywords: dict[str, Value],
         frame: Frame,
         node: ast.Call,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value | None:
         receiver, name = method.receiver, method.name
         if receiver == TAINTED and name in K.TENSOR_ONLY_METHODS:
@@ -771,11 +781,11 @@ class Interpreter(Evaluator):
             dotted = f"{receiver.name}.{name}"
             result = self._external_object_method(receiver, name, args, keywords)
         elif isinstance(receiver, Instance):
-            result = self._inherited_method(receiver, name, args, keywords, frame, node, chance)
-            base = next(iter(self.lineage(receiver.cls).external), None)
+            result = self._inherited_method(receiver, name, args, keywords, frame, node, confidence)
+            base = next(iter(self.mro(receiver.cls).external), None)
             dotted = f"{base}.{name}" if base else None
         elif isinstance(receiver, Class):
-            result = self._class_method(receiver, name, args, keywords, frame, node, chance)
+            result = self._class_method(receiver, name, args, keywords, frame, node, confidence)
         self._tell_call(frame, node, method, dotted, receiver, name, args, keywords, result)
         return result
 
@@ -798,22 +808,25 @@ class Interpreter(Evaluator):
         self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]
     ) -> Value | None:
         thing = self.heap[made]
-        held = thing.members
+        members = thing.members
         if name in ("append", "extend", "insert", "add_module", "__setitem__", "update") and args:
             new = self.element(args[-1]) if name in ("extend", "update") else args[-1]
-            if isinstance(held, Sequence):
+            if isinstance(members, Sequence):
                 known = (
-                    held.items is not None and name == "append" and len(held.items) < UNROLL and self.quiet
+                    members.items is not None
+                    and name == "append"
+                    and len(members.items) < UNROLL
+                    and self.quiet
                 )
-                items = (*held.items, new) if known and held.items is not None else None
-                thing.members = Sequence("list", items, join(*members_of(held), new), True)
-            elif isinstance(held, Mapping):
+                items = (*members.items, new) if known and members.items is not None else None
+                thing.members = Sequence("list", items, join(*members_of(members), new), True)
+            elif isinstance(members, Mapping):
                 thing.members = Mapping(
-                    held.entries, join(*([held.element] if held.element else []), new), True
+                    members.entries, join(*([members.element] if members.element else []), new), True
                 )
             return NONE
-        if isinstance(held, Mapping) and name in ("items", "values", "keys", "__getitem__", "get"):
-            return _mapping_view(held, name, args)
+        if isinstance(members, Mapping) and name in ("items", "values", "keys", "__getitem__", "get"):
+            return _mapping_view(members, name, args)
         return K.module_method(name, made)
 
     def _inherited_method(
@@ -824,19 +837,19 @@ class Interpreter(Evaluator):
         keywords: dict[str, Value],
         frame: Frame,
         node: ast.Call,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value | None:
-        lineage = self.lineage(made.cls)
+        mro = self.mro(made.cls)
         if name == "__init__":
-            if lineage.container:
-                self._fill_container(made, lineage.container, args)
+            if mro.container:
+                self._fill_container(made, mro.container, args)
             return NONE
         if name in ("forward", "__call__"):
-            if name == "__call__" and lineage.functions("forward"):
+            if name == "__call__" and mro.functions("forward"):
                 return self._call_each(
-                    self.member(made, "forward", frame), args, keywords, frame, node, chance
+                    self.member(made, "forward", frame), args, keywords, frame, node, confidence
                 )
-            return self._inherited_forward(made, args, keywords, frame, node, chance)
+            return self._inherited_forward(made, args, keywords, frame, node, confidence)
         if name == "register_buffer" and args and isinstance(args[0], Const):
             value = args[1] if len(args) > 1 else keywords.get("tensor", UNKNOWN)
             tensor = tensor_of(value)
@@ -847,9 +860,9 @@ class Interpreter(Evaluator):
         if name in ("add_module", "register_module") and len(args) > 1 and isinstance(args[0], Const):
             self.heap[made].put(str(args[0].value), args[1], replace=True)
             return NONE
-        if lineage.container:
+        if mro.container:
             return self._container_method(made, name, args)
-        if lineage.is_module:
+        if mro.is_module:
             return K.module_method(name, made)
         return None
 
@@ -861,13 +874,13 @@ class Interpreter(Evaluator):
         keywords: dict[str, Value],
         frame: Frame,
         node: ast.Call,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value | None:
-        lineage = self.lineage(cls.info)
-        if name == "apply" and "torch.autograd.Function" in lineage.external:
+        mro = self.mro(cls.info)
+        if name == "apply" and "torch.autograd.Function" in mro.external:
             context = ExternalInstance("torch.autograd.function.FunctionCtx")
             forward = self._class_member(cls, "forward", frame)
-            return self._call_each(forward, (context, *args), keywords, frame, node, chance)
+            return self._call_each(forward, (context, *args), keywords, frame, node, confidence)
         return None
 
     # builtins
@@ -879,7 +892,7 @@ class Interpreter(Evaluator):
         keywords: dict[str, Value],
         frame: Frame,
         node: ast.Call,
-        chance: F.Chance,
+        confidence: Confidence,
     ) -> Value | None:
         first = args[0] if args else UNKNOWN
         if name in ("int", "float", "bool", "complex", "round"):
@@ -891,9 +904,9 @@ class Interpreter(Evaluator):
         if name == "range":
             if any(tensor_of(a) for a in args):
                 return Sequence("iterator", None, Plain("int", "tensor"))
-            for origin in ("tensor", "random", "shape"):
+            for origin in DATA:
                 if any(isinstance(v, Plain) and v.origin == origin for a in args for v in options(a)):
-                    return Sequence("iterator", None, Plain("int", origin))
+                    return Sequence("iterator", None, Plain("int", K.computed(origin)))
             if (
                 len(args) == 1
                 and isinstance(first, Const)
@@ -923,11 +936,13 @@ class Interpreter(Evaluator):
         if name == "map" and len(args) > 1:
             inner = tuple(self.element(a) for a in args[1:])
             return Sequence(
-                "iterator", None, self._call_each(first, inner, {}, frame, node, chance) or UNKNOWN
+                "iterator", None, self._call_each(first, inner, {}, frame, node, confidence) or UNKNOWN
             )
         if name == "filter" and len(args) > 1:
             if first != NONE:
-                kept = self._call_each(first, (self.element(args[1]),), {}, frame, node, chance) or UNKNOWN
+                kept = (
+                    self._call_each(first, (self.element(args[1]),), {}, frame, node, confidence) or UNKNOWN
+                )
                 self._tell_test(node, "filter", kept, frame)
             return Sequence("iterator", None, self.element(args[1]))
         if name == "next":
@@ -1031,7 +1046,7 @@ class Interpreter(Evaluator):
             elif isinstance(option, Unknown):
                 answers.add(None)
             elif isinstance(option, Instance) and isinstance(wanted, Instance):
-                answers.add(True if wanted.cls in self.lineage(option.cls).classes else None)
+                answers.add(True if wanted.cls in self.mro(option.cls).classes else None)
             else:
                 same = any(type(option) is type(w) for w in options(wanted))
                 if same and isinstance(option, (Sequence, ExternalInstance)):
@@ -1046,24 +1061,24 @@ class Interpreter(Evaluator):
 
     def _hasattr(self, value: Value, name: str) -> Value:
         if isinstance(value, Instance):
-            lineage = self.lineage(value.cls)
-            if name in self.heap[value].attributes or lineage.functions(name) or lineage.holder(name):
+            mro = self.mro(value.cls)
+            if name in self.heap[value].attributes or mro.functions(name) or mro.holder(name):
                 return Plain("bool") if name in self.heap[value].attributes else Const(True)
-            if not self.heap[value].assumed and name not in self.assigned(lineage):
+            if not self.heap[value].assumed and name not in self.assigned(mro):
                 return prefer(Const(False), Plain("bool"))  # nothing in sight gives it that
         return Plain("bool")
 
     def _some_attribute(self, owner: Value) -> Value:
         """`getattr(self, name)` with a name only known at run time: any module it holds."""
-        held: list[Value] = []
+        modules: list[Value] = []
         for option in options(owner):
             if isinstance(option, Instance):
-                held.extend(
+                modules.extend(
                     v
                     for v in self.heap[option].attributes.values()
                     if any(self.is_module(o) for o in options(v))
                 )
-        return join(*held) if held else UNKNOWN
+        return join(*modules) if modules else UNKNOWN
 
     def _enumerate(self, first: Value, start: Value) -> Value:
         begin = start.value if isinstance(start, Const) and isinstance(start.value, int) else None
@@ -1194,7 +1209,7 @@ class Interpreter(Evaluator):
     # statements
 
     def block(self, body: list[ast.stmt], frame: Frame) -> bool:
-        """Interprets statements in order; False where control does not fall out of their end."""
+        """Interprets statements in order; False if control does not fall out of their end."""
         for statement in body:
             method = getattr(self, f"do_{type(statement).__name__.lower()}", None)
             if method is not None and method(statement, frame) is False:
@@ -1230,8 +1245,8 @@ class Interpreter(Evaluator):
         if node.value is not None:
             value = self.eval(node.value, frame)
             if isinstance(value, Unknown):
-                said = self.annotation(node.annotation, frame.module, sure=True)
-                value = value if isinstance(said, Unknown) else said
+                declared = self.annotation(node.annotation, frame.module, sure=True)
+                value = value if isinstance(declared, Unknown) else declared
             self.assign(node.target, value, frame, node.value)
 
     def do_augassign(self, node: ast.AugAssign, frame: Frame) -> None:
@@ -1401,17 +1416,17 @@ class Interpreter(Evaluator):
             frame.env[f"{target.value.id}.{target.attr}"] = value
 
     def _set_property(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
-        """Runs the setter of a property where its class has one."""
-        for info in self.lineage(owner.cls).functions(name)[1:]:
+        """Runs the setter of a property if its class has one."""
+        for info in self.mro(owner.cls).functions(name)[1:]:
             if any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in info.decorators):
-                self.invoke(Function(info, owner), (value,), {}, frame, frame.chance)
+                self.invoke(Function(info, owner), (value,), {}, frame, frame.confidence)
                 return True
         return False
 
     def _before(self, owner: Instance, name: str, frame: Frame) -> Value | None:
         if name in self.heap[owner].attributes:
             return self.heap[owner].attributes[name]
-        holder = self.lineage(owner.cls).holder(name)
+        holder = self.mro(owner.cls).holder(name)
         if holder is None:
             return None
         return self._class_attribute(holder, name, owner)
@@ -1468,7 +1483,7 @@ class Interpreter(Evaluator):
             if answer.decided in (None, taken)
         ]
         lower = self.improbable(frame)
-        chance, before, parted = frame.chance, frame.conditional, frame.parted
+        confidence, before, parted = frame.confidence, frame.conditional, frame.parted
         followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
         rare = undecided and guess is None and _arms_by_literal(node) > 2
         ends: dict[bool, Env | None] = {}
@@ -1482,20 +1497,20 @@ class Interpreter(Evaluator):
             if passed_by or rare:
                 if passed_by and lower is None:
                     continue
-                frame.chance = lower or "low"
+                frame.confidence = lower or "low"
             frame.env = dict(self.narrow(node.test, taken, frame))
             assumed[taken] = dict(frame.env)
             ends[taken] = frame.env if self.block(body, frame) else None
-            frame.chance = chance
+            frame.confidence = confidence
         frame.conditional, frame.parted = before, parted
         # `frame.env` is replaced by assignments inside the blocks, so each end was read after its block
-        merged = meet(*ends.values())
+        merged = join_envs(*ends.values())
         if merged is None:
             return False
         if len(ends) == 2 and None not in ends.values():
             _forget(start, merged, [(assumed[taken], cast(Env, ends[taken])) for taken in ends])
         if guess is not None and answer.decided is None and ends.get(guess) is None and lower is not None:
-            frame.chance = lower  # by default the function has ended
+            frame.confidence = lower  # by default the function has ended
         frame.env = merged
         return True
 
@@ -1507,7 +1522,7 @@ class Interpreter(Evaluator):
             frame.conditional = before or undecided
             ends.append(frame.env if self.block(body, frame) else None)
         frame.conditional = before
-        merged = meet(*ends)
+        merged = join_envs(*ends)
         if merged is None:
             return False
         frame.env = merged
@@ -1520,7 +1535,7 @@ class Interpreter(Evaluator):
         rounds: list[Value | None],
         node: ast.For | ast.AsyncFor | ast.While,
     ) -> bool:
-        """Interprets a loop's body for each round, until nothing new is learnt where members are not known."""
+        """Interprets a loop's body for each round, until nothing new is learnt if members are not known."""
         outer_exits, outer_enclosing, outer_conditional = frame.exits, frame.enclosing, frame.conditional
         frame.enclosing = (*outer_enclosing, kind)
         if len(rounds) < 2:
@@ -1538,7 +1553,7 @@ class Interpreter(Evaluator):
                 self.assign(node.target, member, frame)
             fell = self.block(node.body, frame)
             leaving.extend(frame.exits)
-            merged = meet(start, frame.env if fell else None, *frame.exits)
+            merged = join_envs(start, frame.env if fell else None, *frame.exits)
             assert merged is not None
             frame.env = merged
             if merged == start:
@@ -1570,7 +1585,7 @@ class Interpreter(Evaluator):
         return self._loop(frame, "while", [None, None], node)
 
     def do_try(self, node: ast.Try, frame: Frame) -> bool:
-        before, enclosing, chance = dict(frame.env), frame.enclosing, frame.chance
+        before, enclosing, confidence = dict(frame.env), frame.enclosing, frame.confidence
         known = len(frame.returned)
         frame.enclosing = (*enclosing, "try")
         fell = self.block(node.body, frame)
@@ -1586,15 +1601,15 @@ class Interpreter(Evaluator):
             fell = self.block(node.orelse, frame)
         completes = fell or len(frame.returned) > known
         end, returned = frame.env, list(frame.returned)
-        at_raise = meet(before, after) or before
+        at_raise = join_envs(before, after) or before
         for handler in node.handlers:
             frame.env = dict(at_raise)
             if handler.name:
                 frame.env[handler.name] = UNKNOWN
-            frame.chance = "low"  # an exception has to be raised first
+            frame.confidence = "low"  # an exception has to be raised first
             if self.block(handler.body, frame) and not completes:
                 fell, end = True, frame.env
-            frame.chance = chance
+            frame.confidence = confidence
         if completes:
             frame.returned = returned  # what is known afterwards is what holds when nothing was raised
         frame.env = end
@@ -1748,7 +1763,7 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def _arms_by_literal(node: ast.If) -> int:
-    """How many ways an `if`/`elif` chain has that compares with literals; 1 where it is none."""
+    """How many ways an `if`/`elif` chain has that compares with literals; 1 if it is none."""
     ways = 1
     current: ast.If | None = node
     while current is not None and _asks_for_one(current.test):
@@ -1840,7 +1855,7 @@ def _number(name: str, value: Value, answer: bool | None) -> Value:
             return Plain(kind)
     for option in options(value):
         if isinstance(option, Plain):
-            return Plain(kind, option.origin)
+            return Plain(kind, K.computed(option.origin))
     return Plain(kind)
 
 
@@ -1852,12 +1867,12 @@ def _length(value: Value) -> Value:
     return K.SHAPE_INT if tensor_of(value) else Plain("int")
 
 
-def _mapping_view(held: Mapping, name: str, args: tuple[Value, ...]) -> Value:
-    values = [v for _, v in held.entries] + ([held.element] if held.element is not None else [])
-    keys: list[Value] = [Const(cast("str", k)) for k, _ in held.entries]
-    if held.element is not None:
+def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value:
+    values = [v for _, v in mapping.entries] + ([mapping.element] if mapping.element is not None else [])
+    keys: list[Value] = [Const(cast("str", k)) for k, _ in mapping.entries]
+    if mapping.element is not None:
         keys.append(Plain("str"))
-    complete = held.element is None and len(held.entries) <= UNROLL
+    complete = mapping.element is None and len(mapping.entries) <= UNROLL
     if name == "values":
         return Sequence("iterator", tuple(values) if complete else None, join(*values) if values else UNKNOWN)
     if name == "keys":
@@ -1869,21 +1884,21 @@ def _mapping_view(held: Mapping, name: str, args: tuple[Value, ...]) -> Value:
     if name in ("get", "pop", "setdefault", "__getitem__"):
         default = args[1] if len(args) > 1 else NONE
         if args and isinstance(args[0], Const):
-            found = dict(held.entries).get(args[0].value)
+            found = dict(mapping.entries).get(args[0].value)
             if found is not None:
                 return found
-            if held.element is None:
+            if mapping.element is None:
                 return default
-            return prefer(default, held.element) if held.extra else join(held.element, default)
+            return prefer(default, mapping.element) if mapping.extra else join(mapping.element, default)
         found = one_of(values)
-        if held.extra:
+        if mapping.extra:
             return prefer(default, found)
         return found if isinstance(found, Unknown) else join(found, default)
     return UNKNOWN
 
 
 def _header(handler: ast.ExceptHandler) -> ast.expr:
-    """The classes that an `except` names; the word itself where it names none."""
+    """The classes that an `except` names; the word itself if it names none."""
     if handler.type is not None:
         return handler.type
     word = ast.copy_location(ast.Name("except", ast.Load()), handler)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from tcready.static.values import (
+    DATA,
     NONE,
     TAINTED,
     UNKNOWN,
@@ -45,7 +46,7 @@ FLOAT_OPS = frozenset(
     "randn relu gelu silu dropout linear layer_norm normal matmul mm bmm erf".split()
 )
 PAIRS = frozenset("max min sort topk median mode kthvalue cummax cummin aminmax".split())
-"""Give (values, indices) where a dimension is given, or always."""
+"""Give (values, indices) if a dimension is given, or always."""
 ALWAYS_PAIRS = frozenset(
     "sort topk kthvalue cummax cummin aminmax mode std_mean var_mean frexp slogdet".split()
 )
@@ -236,8 +237,8 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
         return Tensor(
             None if subject.dtype == "bool" or base in ("type_as", "where") else subject.dtype, sure
         )
-    asked = dtype_of(keywords.get("dtype"))
-    return Tensor(asked or subject.dtype, sure)
+    dtype = dtype_of(keywords.get("dtype"))
+    return Tensor(dtype or subject.dtype, sure)
 
 
 ARRAY = ExternalInstance("numpy.ndarray")
@@ -246,6 +247,15 @@ NUMBER = ExternalInstance("numpy.generic")
 FOLDING = frozenset(
     "prod sum max min amax amin mean median std var size ceil floor round sqrt log log2 exp".split()
 )
+
+
+CAPTURED_DRAWS = frozenset({"random.randint", "random.uniform", "random.randrange"})
+"""Dynamo draws these anew at each call of the compiled code: the number may be compared, and no branch can ask it."""
+
+
+def computed(origin: Origin) -> Origin:
+    """The origin of a number made of another: what is made of a captured draw is worked out behind a break."""
+    return "random" if origin == "drawn" else origin
 
 
 def binary(op: str, left: Value, right: Value) -> Value:
@@ -277,9 +287,9 @@ def binary(op: str, left: Value, right: Value) -> Value:
         return TAINTED if tainted else UNKNOWN
     origins = [v.origin for side in (left, right) for v in options(side) if isinstance(v, Plain)]
     kinds_ = {v.kind for side in (left, right) for v in options(side) if isinstance(v, Plain)}
-    for origin in ("tensor", "random", "shape"):
+    for origin in DATA:
         if origin in origins:
-            return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None, origin)
+            return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None, computed(origin))
     return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None)
 
 
@@ -311,7 +321,7 @@ def external_attribute(name: str) -> Value:
 
 
 def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:
-    """What calling the external `name` gives, or None where nothing is known of that name."""
+    """What calling the external `name` gives, or None if nothing is known of that name."""
     if name in DEAD_UNDER_DYNAMO:
         return Const(DEAD_UNDER_DYNAMO[name])
     if name.endswith("()"):  # a function that an opaque decorator hides
@@ -326,7 +336,7 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
             "int" if name in ("math.ceil", "math.floor", "math.trunc", "math.isqrt") else None, _origin(args)
         )
     if root == "random":
-        return Plain(None, "random")
+        return Plain(None, "drawn" if name in CAPTURED_DRAWS else "random")
     if name.startswith(("os.", "time.", "sys.", "platform.", "re.", "json.", "inspect.", "logging.")):
         if name == "logging.getLogger":
             return ExternalInstance("logging.Logger")
@@ -399,12 +409,11 @@ def _is_number(value: Value) -> bool:
 
 
 def _origin(args: tuple[Value, ...]) -> Origin:
-    origins: tuple[Origin, ...] = ("tensor", "random", "shape")
-    for origin in origins:
+    for origin in DATA:
         if origin == "tensor" and any(tensor_of(a) or number_from_tensor(a) for a in args):
             return "tensor"
         if any(isinstance(v, Plain) and v.origin == origin for a in args for v in options(a)):
-            return origin
+            return computed(origin)
     return "config"
 
 
@@ -473,20 +482,20 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         if short in ("load", "get_rng_state", "hub", "vmap", "cond", "while_loop"):
             return UNKNOWN
         subject = next((t for a in args if (t := tensor_of(a))), None)
-        asked = dtype_of(keywords.get("dtype"))
+        dtype = dtype_of(keywords.get("dtype"))
         if short in ("tensor", "as_tensor", "asarray", "from_numpy"):
             found = args[0] if args else UNKNOWN
-            kind = asked or (_python_dtype(found) if "dtype" not in keywords else None)
+            kind = dtype or (_python_dtype(found) if "dtype" not in keywords else None)
             constant = bool(args) and all(isinstance(v, (Const, Plain)) for v in options(found))
             return Tensor(kind, given=constant)  # a number made a tensor is still known while tracing
         if short in ARITHMETIC and args and all(_is_number(v) for a in args[:2] for v in options(a)):
             return Plain("int", _origin(args))
         if short in ("zeros", "ones", "empty", "full", "linspace", "eye", "rand", "randn", "normal"):
-            return Tensor(asked or ("float" if "dtype" not in keywords and short != "full" else None))
+            return Tensor(dtype or ("float" if "dtype" not in keywords and short != "full" else None))
         if short == "arange":
             plain = "dtype" not in keywords
             whole = all(isinstance(v, (Const, Plain)) and _python_dtype(v) == "int" for v in args)
-            return Tensor(asked or ("int" if plain and whole else None))
+            return Tensor(dtype or ("int" if plain and whole else None))
         if short == "where" and len(args) == 1 and not keywords:
             return Sequence("tuple", None, Tensor("int"))
         if short == "where" and len(args) == 3:
@@ -590,7 +599,7 @@ MODULE_TENSORS = frozenset(
 
 
 def module_method(name: str, module: Value) -> Value | None:
-    """What an inherited method of nn.Module gives, or None where it has no such method."""
+    """What an inherited method of nn.Module gives, or None if it has no such method."""
     if name in ("parameters", "buffers"):
         return Sequence("iterator", None, Tensor(leaf=True))
     if name in ("named_parameters", "named_buffers"):

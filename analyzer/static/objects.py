@@ -10,7 +10,7 @@ from tcready.static.values import ExternalInstance, Instance, Unknown, Value, jo
 
 
 @dataclass(frozen=True, eq=False)
-class Lineage:
+class Mro:
     """A class's method resolution order: classes with source, and the external names above them."""
 
     classes: tuple[ClassInfo, ...]
@@ -18,7 +18,7 @@ class Lineage:
 
     @property
     def is_module(self) -> bool:
-        """An nn.Module; where a base is out of sight, a class with its own `forward` is taken for one."""
+        """An nn.Module; if a base is out of sight, a class with its own `forward` is taken for one."""
         if any(is_module_class(name) for name in self.external):
             return True
         unseen = [
@@ -113,7 +113,7 @@ class Heap:
 def linearise(
     cls: ClassInfo, bases: dict[ClassInfo, list[ClassInfo | str]]
 ) -> tuple[list[ClassInfo], list[str]]:
-    """C3 where it exists, depth first where it does not; external names in the order met.
+    """C3 if it exists, depth first if it does not; external names in the order met.
 
     A base that is still being linearised (a circle) is left out. Bases come first by a walk of their own, so
     that neither a long chain nor many diamonds cost more than their classes.

@@ -13,6 +13,7 @@ from tcready.schema import (
     FATES,
     BreakEffect,
     Confidence,
+    Evidence,
     Finding,
     FrameFate,
     Mode,
@@ -26,9 +27,9 @@ from tcready.schema import (
 )
 from tcready.static.patterns import ignored_in
 
-CHANCES: tuple[Confidence, ...] = ("low", "medium", "high")
+CONFIDENCES: tuple[Confidence, ...] = ("low", "medium", "high")
 FAMILIES = frozenset({"TCR", *(f"TCR{family}" for family in range(1, 7))})
-"""Prefixes that may be asked for even where a family holds no rule yet."""
+"""Prefixes that may be asked for even if a family holds no rule yet."""
 BOTH: tuple[Mode, Mode] = ("infer", "train")
 MODE_WORD: dict[Mode, str] = {"infer": "inference", "train": "training"}
 Key = tuple[str, int, int, str]
@@ -59,7 +60,7 @@ class Part:
     cut: int
     """Calls not followed because a limit was reached."""
     idle: tuple[Noqa, ...] = ()
-    """Of the unit's own file, where all of it was judged: what hides nothing that this unit finds."""
+    """Of the unit's own file, if all of it was judged: what hides nothing that this unit finds."""
     hiding: tuple[Noqa, ...] = ()
     """Of the user's files: what stands where a rule claims something, whatever its confidence."""
 
@@ -104,23 +105,23 @@ def combine(
     for part in parts:
         for finding in part.findings:
             key = key_of(finding)
-            held = found.get(key)
-            found[key] = finding if held is None else _one(held, finding)
+            known = found.get(key)
+            found[key] = finding if known is None else _one(known, finding)
         hidden.update(key_of(part.findings[position]) for position in part.silenced)
     hidden.update(key for key in found if not is_asked(key[0], key[3]))
     numbered = _numbered(found)
-    told = tuple(_told(numbered[key]) for key in sorted(numbered) if key not in hidden)
-    shown = {finding.path for finding in told} | {part.named for part in parts}
+    reported = tuple(_with_mode(numbered[key]) for key in sorted(numbered) if key not in hidden)
+    shown = {finding.path for finding in reported} | {part.named for part in parts}
     sources = {source.path: source for part in parts for source in part.sources if source.path in shown}
     skipped = {item.path: item for part in parts for item in part.skipped}
     return StaticResult(
-        findings=told,
-        targets=tuple(dict.fromkeys(target for part in parts for target in _retold(part, numbered))),
+        findings=reported,
+        targets=tuple(dict.fromkeys(target for part in parts for target in _renumbered(part, numbered))),
         sources=tuple(sources[path] for path in sorted(sources)),
         skipped=tuple(skipped[path] for path in sorted(skipped)),
         warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
         statistics=_statistics(parts),
-        hidden=tuple(_told(numbered[key]) for key in sorted(numbered) if key in hidden),
+        hidden=tuple(_with_mode(numbered[key]) for key in sorted(numbered) if key in hidden),
         unused=tuple(
             noqa
             for noqa in _idle(parts)
@@ -170,12 +171,12 @@ def _one_effect(first: BreakEffect | None, second: BreakEffect | None) -> BreakE
     )
 
 
-def _told(finding: Finding) -> Finding:
-    """The finding, with the one mode it is found in where it was asked about both."""
+def _with_mode(finding: Finding) -> Finding:
+    """The finding, with the one mode it is found in if it was asked about both."""
     if len(finding.modes) != 1:
         return finding
-    said = f"only in {MODE_WORD[finding.modes[0]]} mode"
-    return dataclasses.replace(finding, evidence=(*finding.evidence, said))
+    only = Evidence("static", f"only in {MODE_WORD[finding.modes[0]]} mode")
+    return dataclasses.replace(finding, evidence=(*finding.evidence, only))
 
 
 def in_both_modes(infer: Part, train: Part) -> Part:
@@ -183,16 +184,16 @@ def in_both_modes(infer: Part, train: Part) -> Part:
     found: dict[Key, Finding] = {}
     known = [{key_of(finding): finding for finding in part.findings} for part in (infer, train)]
     for key in known[0] | known[1]:
-        held = [findings[key] for findings in known if key in findings]
-        if len(held) == 2:
-            found[key] = dataclasses.replace(_one(*held), modes=BOTH)
+        both = [findings[key] for findings in known if key in findings]
+        if len(both) == 2:
+            found[key] = dataclasses.replace(_one(*both), modes=BOTH)
         else:
-            found[key] = dataclasses.replace(held[0], modes=(BOTH[key not in known[0]],))
+            found[key] = dataclasses.replace(both[0], modes=(BOTH[key not in known[0]],))
     numbered = _numbered(found)
-    told = sorted(numbered)
+    order = sorted(numbered)
     hidden = {key_of(part.findings[position]) for part in (infer, train) for position in part.silenced}
     targets: dict[str, StaticTarget] = {}
-    for target in (*_retold(infer, numbered), *_retold(train, numbered)):
+    for target in (*_renumbered(infer, numbered), *_renumbered(train, numbered)):
         known_target = targets.get(target.target, target)
         modules = _joined((*known_target.modules, *target.modules))
         targets[target.target] = dataclasses.replace(target, modules=modules, modes=BOTH)
@@ -203,8 +204,8 @@ def in_both_modes(infer: Part, train: Part) -> Part:
             into.update({site: resolved and into.get(site, True) for site, resolved in sites.items()})
     return dataclasses.replace(
         infer,
-        findings=tuple(numbered[key] for key in told),
-        silenced=tuple(position for position, key in enumerate(told) if key in hidden),
+        findings=tuple(numbered[key] for key in order),
+        silenced=tuple(position for position, key in enumerate(order) if key in hidden),
         targets=tuple(targets.values()),
         sources=tuple(dict.fromkeys((*infer.sources, *train.sources))),
         warnings=tuple(dict.fromkeys((*infer.warnings, *train.warnings))),
@@ -227,11 +228,11 @@ def _joined(modules: Iterable[StaticModule]) -> tuple[StaticModule, ...]:
 
 
 def _weight(finding: Finding) -> tuple[bool, int]:
-    return finding.origin == "own", CHANCES.index(finding.confidence)
+    return finding.origin == "own", CONFIDENCES.index(finding.confidence)
 
 
 def _numbered(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
-    """The findings with their fingerprints numbered where several would have one."""
+    """The findings with their fingerprints numbered if several would have one."""
     repeats: dict[str, int] = {}
     numbered: dict[Key, Finding] = {}
     for key in sorted(found):
@@ -245,7 +246,7 @@ def _numbered(found: Mapping[Key, Finding]) -> dict[Key, Finding]:
     return numbered
 
 
-def _retold(part: Part, numbered: Mapping[Key, Finding]) -> tuple[StaticTarget, ...]:
+def _renumbered(part: Part, numbered: Mapping[Key, Finding]) -> tuple[StaticTarget, ...]:
     """The targets of a part, breaks named by the fingerprints that the findings have together."""
     new = {f.fingerprint: numbered[key_of(f)].fingerprint for f in part.findings}
     if all(old == now for old, now in new.items()):
@@ -263,7 +264,7 @@ def _retold(part: Part, numbered: Mapping[Key, Finding]) -> tuple[StaticTarget, 
 
 
 def _statistics(parts: Sequence[Part]) -> dict[str, Any]:
-    """A function or a call that several units reach counts once; it is resolved where each of them says so."""
+    """A function or a call that several units reach counts once; it is resolved if each of them says so."""
     reached = sorted({name for part in parts for name in part.reached})
     calls: dict[str, dict[str, bool]] = {}
     for part in parts:

@@ -44,7 +44,7 @@ def ignored_in(path: str, per_file: Iterable[tuple[str, tuple[str, ...]]], root:
 
 @functools.cache
 def _compiled(pattern: str, base: str) -> re.Pattern[str]:
-    """The glob below the folder `base`; of a name alone where that is empty.
+    """The glob below the folder `base`; of a name alone if that is empty.
 
     Raises TcreadyError for one that cannot be read.
     """

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from tcready.static.evaluate import Evaluator
 from tcready.static.index import ClassInfo
-from tcready.static.objects import Lineage
+from tcready.static.objects import Mro
 
 
 def modules_for(config: ClassInfo, evaluator: Evaluator) -> list[ClassInfo]:
@@ -20,7 +20,7 @@ def modules_for(config: ClassInfo, evaluator: Evaluator) -> list[ClassInfo]:
     A model with a head is typed with the same configuration as the model it builds inside; a registry that is
     given no more than a configuration gives the latter.
     """
-    found = [cls for cls in _beside(config, evaluator) if _takes(evaluator.lineage(cls), config)]
+    found = [cls for cls in _beside(config, evaluator) if _takes(evaluator.mro(cls), config)]
     names = {cls.name for cls in found}
     return [cls for cls in found if not _built(cls) & (names - {cls.name})]
 
@@ -34,18 +34,18 @@ def _beside(config: ClassInfo, evaluator: Evaluator) -> Iterator[ClassInfo]:
             continue
         module = evaluator.program.module(name)
         for cls in module.classes() if module is not None else ():
-            lineage = evaluator.lineage(cls)
-            made = lineage.functions("__init__")
+            mro = evaluator.mro(cls)
+            made = mro.functions("__init__")
             # what another file's mixin makes asks a registry itself
-            if lineage.is_module and lineage.functions("forward") and made and made[0].module is module:
+            if mro.is_module and mro.functions("forward") and made and made[0].module is module:
                 yield cls
 
 
-def _takes(lineage: Lineage, config: ClassInfo) -> bool:
-    for cls in lineage.classes:
-        said = cls.annotated.get("config") or cls.assigned.get("config_class")
-        if said is not None:
-            return isinstance(said, ast.Name) and said.id == config.name
+def _takes(mro: Mro, config: ClassInfo) -> bool:
+    for cls in mro.classes:
+        declared = cls.annotated.get("config") or cls.assigned.get("config_class")
+        if declared is not None:
+            return isinstance(declared, ast.Name) and declared.id == config.name
     return False
 
 

@@ -46,6 +46,8 @@ class Sample:
     again: str | None = None
     setup: str = ""
     """Statements run before the model is built, after the prelude (a file to write, an op to register)."""
+    raises: str = ""
+    """What Dynamo's error says, as a regular expression, if the compiled model raises one and eager code does not."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +64,15 @@ class Rule:
     bad: tuple[Sample, ...]
     good: tuple[Sample, ...]
     incidental: bool = False
-    """Says something rather than computes something (printing, logging, warnings): where configuration decides
+    """Says something rather than computes something (printing, logging, warnings): if configuration decides
     whether it runs at all, confidence falls: to medium in the user's files, to low in an installed package."""
     rewrite: Callable[[Any], tuple[Any, Any] | None] | None = field(default=None, compare=False)
     """The suggested change on the user's own code: from a `concrete.Located` to (libcst node, its replacement),
-    None where the code around it is not of a kind the rule can rewrite."""
+    None if the code around it is not of a kind the rule can rewrite."""
     unproved: str | None = None
     """Why no CPU run can show the effect; such a rule stays a note."""
     recorded: Version | None = None
-    """The older torch under which the BAD samples were recorded, where a newer one does not show the effect."""
+    """The older torch under which the BAD samples were recorded, if a newer one does not show the effect."""
 
     @property
     def summary(self) -> str:
@@ -107,7 +109,7 @@ class Rule:
         return "\n\n\n".join(part.strip("\n") for part in (sample.setup, source) if part.strip())
 
     def section(self, title: str) -> str:
-        """The text below a heading of the page. Raises KeyError where the page has no such heading."""
+        """The text below a heading of the page. Raises KeyError if the page has no such heading."""
         match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", self.page, re.M | re.S)
         if match is None:
             raise KeyError(f"{self.code}: the page has no section {title!r}")

@@ -6,7 +6,8 @@ import ast
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tcready.static.facts import Chance, Enclosing
+from tcready.schema import Confidence
+from tcready.static.facts import Enclosing
 from tcready.static.index import FunctionInfo, ModuleInfo
 from tcready.static.values import Value, join
 
@@ -15,12 +16,12 @@ Env: TypeAlias = "dict[str, Value]"
 
 @dataclass(eq=False)
 class Frame:
-    """One interpretation of one function; `env` is replaced as branches part and meet."""
+    """One interpretation of one function; `env` is replaced as branches part and join."""
 
     module: ModuleInfo
     function: FunctionInfo | None
     context: int
-    chance: Chance
+    confidence: Confidence
     env: Env
     parent: Frame | None = None
     """The enclosing function's frame, for a nested function."""
@@ -66,7 +67,7 @@ def narrowing_key(node: ast.expr) -> str | None:
     return None
 
 
-def meet(*envs: Env | None) -> Env | None:
+def join_envs(*envs: Env | None) -> Env | None:
     """The environment after branches that end in `envs`; None for a branch that does not fall through."""
     alive = [env for env in envs if env is not None]
     if not alive:

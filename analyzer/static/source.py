@@ -41,6 +41,12 @@ class Source:
         """The character index in `text` of a 1-based line and column."""
         return self._starts[line - 1] + column - 1
 
+    def line_end(self, line: int) -> str:
+        """What ends a 1-based line; of the last one, what ends the line before it."""
+        after = self._starts[min(line, len(self._starts) - 1)]
+        before = self.text[max(after - 2, 0) : after]
+        return "\r\n" if before == "\r\n" else "\r" if before.endswith("\r") else "\n"
+
     @cached_property
     def _starts(self) -> list[int]:
         return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
@@ -62,7 +68,7 @@ def contents(path: Path) -> tuple[bytes, os.stat_result]:
 def read(path: Path) -> Source:
     """Reads and parses one file.
 
-    Raises UnreadableError where it cannot be read, decoded as it declares, or parsed by this Python.
+    Raises UnreadableError if it cannot be read, decoded as it declares, or parsed by this Python.
     """
     try:
         data, _ = contents(path)

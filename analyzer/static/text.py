@@ -1,4 +1,4 @@
-"""Constant text: what methods of `str`, and searches in it, give where everything is constant."""
+"""Constant text: what methods of `str`, and searches in it, give if everything is constant."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PURE = frozenset(
     "lower upper title capitalize strip lstrip rstrip removeprefix removesuffix replace startswith endswith split "
     "isdigit isalnum isidentifier isalpha isdecimal islower isupper".split()
 )
-"""Methods of text that are worked out where everything is constant."""
+"""Methods of text that are worked out if everything is constant."""
 METHODS = frozenset(
     "lower upper title capitalize strip lstrip rstrip removeprefix removesuffix startswith endswith splitlines "
     "isdigit isalnum isidentifier isalpha isdecimal islower isupper encode casefold zfill rsplit partition".split()
@@ -39,9 +39,9 @@ def match(name: str, args: tuple[Value, ...]) -> Value:
     """A search in constant text for a constant pattern that only lists words: it cannot run long."""
     pattern, text = (likely(v) for v in (*args, UNKNOWN, UNKNOWN)[:2])
     if isinstance(pattern, Const) and isinstance(text, Const) and len(args) == 2:
-        asked, within = pattern.value, text.value
-        if isinstance(asked, str) and isinstance(within, str) and WORDS.fullmatch(asked):
-            found = getattr(re, name)(asked, within)
+        words, within = pattern.value, text.value
+        if isinstance(words, str) and isinstance(within, str) and WORDS.fullmatch(words):
+            found = getattr(re, name)(words, within)
             if name != "findall":
                 return NONE if found is None else ExternalInstance("re.Match")
             return Sequence(
@@ -71,7 +71,7 @@ def type_method(kind: str, name: str, args: tuple[Value, ...]) -> Value:
 
 
 def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value:
-    """A method of a Python value that is no container; of constant text, what it gives where all is constant."""
+    """A method of a Python value that is no container; of constant text, what it gives if all is constant."""
     if isinstance(receiver, Plain) and receiver.kind != "str":
         return Plain(None, receiver.origin)
     text = receiver.value if isinstance(receiver, Const) else None
@@ -100,7 +100,7 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
 
 
 def _texts(value: Sequence | Mapping) -> list[str] | None:
-    """The members of a container that is joined, where all of them are constant text."""
+    """The members of a container that is joined, if all of them are constant text."""
     if isinstance(value, Mapping):
         found: list[object] = [key for key, _ in value.entries] if value.element is None else [None]
     else:

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 DType = Literal["bool", "int", "float"]
 Kind = Literal["list", "tuple", "set", "iterator"]
-Origin = Literal["tensor", "shape", "config", "random", "call"]
+Origin = Literal["tensor", "shape", "config", "drawn", "random", "call"]
+DATA: tuple[Origin, ...] = ("tensor", "drawn", "random", "shape")
+"""Origins that the author's configuration does not decide; of a number made of several the first is told."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor; `sure` is False where only a convention says so (an unannotated parameter of `forward`)."""
+    """A tensor; `sure` is False if only a convention says so (an unannotated parameter of `forward`)."""
 
     dtype: DType | None = None
     sure: bool = True
@@ -50,11 +52,12 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A Python value that is no tensor: `kind` is its type's name where known, `origin` where it came from.
+    """A Python value that is no tensor: `kind` is its type's name if known, `origin` where it came from.
 
     `tensor`: a number read from a tensor (`.item()`); `shape`: from sizes; `config`: from arguments of
-    `__init__`, configuration or module state; `random`: from Python's or numpy's generator; `call`: from how the
-    function is called (whether an argument is None, of which class it is).
+    `__init__`, configuration or module state; `random`: from Python's or numpy's generator; `drawn`: the same, by a
+    call that Dynamo captures, so that the number stands for any; `call`: from how the function is called (whether an
+    argument is None, of which class it is).
     """
 
     kind: str | None = None
@@ -63,7 +66,7 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """A list, tuple or set: `items` where the length is known, else None with `element` for every member."""
+    """A list, tuple or set: `items` if the length is known, else None with `element` for every member."""
 
     kind: Kind
     items: tuple[Value, ...] | None
@@ -89,7 +92,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """A dict: `entries` by constant key; `element` stands for every other value, None where there is none."""
+    """A dict: `entries` by constant key; `element` stands for every other value, None if there is none."""
 
     entries: tuple[tuple[object, Value], ...]
     element: Value | None
@@ -134,7 +137,7 @@ class ExternalInstance:
 
     name: str
     ident: int = 0
-    """Tells module instances apart; 0 where it does not matter."""
+    """Tells module instances apart; 0 if it does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,7 @@ class Choice:
 
     options: tuple[Value, ...]
     likely: int = 0
-    """So many of the first options are what holds where nothing else is said (a default); 0: all alike."""
+    """So many of the first options are what holds if nothing else is said (a default); 0: all alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +267,7 @@ def _union(values: Iterable[Value]) -> Value:
 
 
 def prefer(first: Value, other: Value) -> Value:
-    """`first` where nothing else is said, `other` else."""
+    """`first` if nothing else is said, `other` else."""
     chosen = options(likely(first))
     rest = tuple(dict.fromkeys(v for v in (*options(first), *options(other)) if v not in chosen))
     if len(chosen) + len(rest) > MAX_OPTIONS:
@@ -273,7 +276,7 @@ def prefer(first: Value, other: Value) -> Value:
 
 
 def likely(value: Value) -> Value:
-    """What a value is where nothing else is said: the defaults of parameters and of configuration."""
+    """What a value is if nothing else is said: the defaults of parameters and of configuration."""
     if not isinstance(value, Choice) or not value.likely:
         return value
     return value.options[0] if value.likely == 1 else Choice(value.options[: value.likely])
@@ -294,7 +297,7 @@ def lift(apply: Callable[..., Value], *values: Value) -> Value:
 
 
 def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
-    """The alternatives of `value` for which `wanted` holds; unknown where there is none."""
+    """The alternatives of `value` for which `wanted` holds; unknown if there is none."""
     rest = [v for v in options(value) if wanted(v)]
     if not rest:
         return UNKNOWN
@@ -303,7 +306,7 @@ def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
 
 
 def _merge(a: Value, b: Value) -> Value | None:
-    """The join of two single values where they collapse into one, else None."""
+    """The join of two single values if they collapse into one, else None."""
     if a == b:
         return a
     if isinstance(a, Tensor) and isinstance(b, Tensor):
@@ -350,7 +353,7 @@ def _merge(a: Value, b: Value) -> Value | None:
 
 
 def one_of(values: Iterable[Value]) -> Value:
-    """What a look-up under a key that the source does not tell gives: unknown where tensors and others mix."""
+    """What a look-up under a key that the source does not tell gives: unknown if tensors and others mix."""
     found = list(values)
     tensors = sum(any(isinstance(v, Tensor) for v in options(value)) for value in found)
     if 0 < tensors < len(found):
@@ -405,7 +408,7 @@ def without_none(value: Value) -> Value:
 
 
 class Answer(NamedTuple):
-    """What the source says of a test: `decided` for good, or only `likely` where nothing else is said."""
+    """What the source says of a test: `decided` for good, or only `likely` if nothing else is said."""
 
     decided: bool | None
     likely: bool | None
@@ -415,7 +418,7 @@ class Answer(NamedTuple):
 
 
 def truth(value: Value) -> bool | None:
-    """`bool(value)` where the source decides it, else None."""
+    """`bool(value)` if the source decides it, else None."""
     answers = {_truth(v) for v in options(value)}
     return answers.pop() if len(answers) == 1 else None
 

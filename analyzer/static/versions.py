@@ -58,7 +58,7 @@ def version_of(text: str) -> Version:
 
 
 def installed(search_path: tuple[Path, ...]) -> Version | None:
-    """The version of the torch on a search path, read from its source; None where there is none."""
+    """The version of the torch on a search path, read from its source; None if there is none."""
     path = locate.find_module("torch.version", search_path)
     try:
         text = path.read_text("utf-8", errors="replace") if path is not None else ""

@@ -68,7 +68,8 @@ def test_a_file_is_run_as_the_project_says(tmp_path: Path) -> None:
     assert told == ["running src/model.py::Net with inputs from src/model.py::one"]
     assert ran(report) == ["src/model.py::Net"]
     net = report.targets[0]
-    assert net.convention == "[tool.tcready.targets.net]"
+    assert net.observation.convention == "[tool.tcready.targets.net]"
+    assert net.observation.inputs_from == "project"
     assert net.mode == "train"
     found = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     assert net.environment is not None
@@ -96,7 +97,7 @@ def test_weights_of_a_table_are_left_out_with_other_inputs(tmp_path: Path) -> No
     assert said == ["running src/model.py::Net with inputs from src/model.py::one"]
     (net,) = report.targets
     assert (net.verdict, [stage.detail for stage in net.stages if stage.state == "fail"]) == ("ready", [])
-    assert net.convention != "[tool.tcready.targets.net]"
+    assert net.observation.inputs_from != "project"
 
 
 def test_the_autocast_of_a_table_is_checked(tmp_path: Path) -> None:

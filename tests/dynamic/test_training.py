@@ -440,7 +440,7 @@ def test_over_both_modes_a_break_that_training_alone_has_is_told_so(folder: Path
         ("infer", "predicted"),
         ("train", "confirmed"),
     ]
-    assert any(line.endswith("in training mode only") for line in finding.evidence)
+    assert any(line.text.endswith("in training mode only") for line in finding.evidence)
     assert exit_code(report) == 1
     text = " ".join(render(report, "text").split())
     assert "model.py::LayerDrop (infer): READY" in text
@@ -471,12 +471,14 @@ def test_a_break_nobody_predicted_is_told_by_mode_where_both_were_run() -> None:
     only = found(observed("infer"), observed("train", SITE))
     assert only.modes == ("train",)
     assert [(entry.mode, entry.status) for entry in only.targets] == [("train", "runtime_only")]
-    assert only.evidence[0].endswith("; in training mode only")
+    assert only.evidence[0].text.endswith("; in training mode only")
     each = found(observed("infer", SITE), observed("train", SITE))
     assert (each.modes, [entry.mode for entry in each.targets]) == ((), ["infer", "train"])
-    assert not any("mode only" in line for line in each.evidence)
+    assert not any("mode only" in line.text for line in each.evidence)
     failed = found(observed("infer", capture="fail"), observed("train", SITE))
-    assert not any("mode only" in line for line in failed.evidence), "the other run did not come to the line"
+    assert not any("mode only" in line.text for line in failed.evidence), (
+        "the other run did not come to the line"
+    )
 
 
 def test_what_a_model_says_reaches_the_page_escaped(folder: Path) -> None:

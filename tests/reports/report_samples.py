@@ -16,6 +16,8 @@ from tcready.schema import (
     BreakEffect,
     BreakSite,
     Coverage,
+    Edit,
+    Evidence,
     Explain,
     Finding,
     FindingTarget,
@@ -25,6 +27,7 @@ from tcready.schema import (
     Graph,
     LineSet,
     ModuleShare,
+    Observation,
     Recompile,
     Region,
     Report,
@@ -33,6 +36,7 @@ from tcready.schema import (
     SkippedFrame,
     SourceText,
     Stage,
+    StageReason,
     TargetReport,
     Tool,
 )
@@ -156,16 +160,18 @@ def source(path: str, text: str) -> SourceText:
 def stages(
     passed: str = "",
     failed: str = "",
+    reason: StageReason = "compile_error",
     details: Mapping[str, str] = MappingProxyType({}),
     seconds: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[Stage, ...]:
-    """Every stage; `passed` and `failed` are names parted by blanks, all others did not run."""
+    """Every stage; `passed` and `failed` (for `reason`) are names parted by blanks, all others did not run."""
     return tuple(
         Stage(
             name,
             "pass" if name in passed.split() else "fail" if name in failed.split() else "not_run",
             details.get(name, ""),
             seconds.get(name),
+            reason if name in failed.split() else None,
         )
         for name in STAGES
     )
@@ -206,23 +212,23 @@ def finding(text: str, needle: str, *, path: str = "model.py", nth: int = 0, **g
 
 
 def target(name: str = "model.py::Net", **given: Any) -> TargetReport:
-    values: dict[str, Any] = {
+    """A target that nothing was run for, unless `given` says otherwise: fields of TargetReport and of Observation."""
+    judged: dict[str, Any] = {"verdict": "unknown", "regions": ()}
+    seen: dict[str, Any] = {
         "target": name,
         "convention": None,
         "mode": "infer",
-        "verdict": "unknown",
         "stages": stages(passed="parse"),
         "environment": None,
-        "break_sites": (),
-        "skipped_frames": (),
-        "graphs": (),
-        "recompiles": (),
-        "coverage": None,
-        "explain": None,
-        "regions": (),
-        "modules": (),
     }
-    return TargetReport(**(values | given))
+    return changed(TargetReport(Observation(**seen), **judged), **given)
+
+
+def changed(one: TargetReport, /, **given: Any) -> TargetReport:
+    """The target with other fields, its own or those of its observation."""
+    own = {key: value for key, value in given.items() if key in TargetReport.__dataclass_fields__}
+    seen = {key: value for key, value in given.items() if key not in own}
+    return dataclasses.replace(one, **own, observation=dataclasses.replace(one.observation, **seen))
 
 
 def report(**given: Any) -> Report:
@@ -257,6 +263,7 @@ def clean() -> Report:
         targets=(
             target(
                 convention="get_inputs",
+                inputs_from="convention",
                 verdict="ready",
                 verdict_reason="captured whole in 1 graph; backend, parity and speed not run",
                 stages=stages(
@@ -329,8 +336,8 @@ def _broken_findings() -> tuple[Finding, ...]:
             message="`if` on a value read from the tensor `x`",
             targets=_each("confirmed"),
             evidence=(
-                "static: `x` is a parameter of a forward without default: a tensor",
-                "Dynamo: Data-dependent branching (GB0170, 3 hits)",
+                Evidence("static", "`x` is a parameter of a forward without default: a tensor"),
+                Evidence("dynamo", "Data-dependent branching (GB0170, 3 hits)"),
             ),
             reached_by=down,
             break_effect=dataclasses.replace(shape, seen=(*shape.above, shape.frame)),
@@ -341,6 +348,7 @@ def _broken_findings() -> tuple[Finding, ...]:
                 "--- a/model.py\n+++ b/model.py\n@@ -15,2 +15,1 @@\n-        if x.sum() > 0:\n-            x = x * 2\n"
                 "+        x = torch.where(x.sum() > 0, x * 2, x)\n",
                 True,
+                (Edit("model.py", 15, 9, 16, 22, "x = torch.where(x.sum() > 0, x * 2, x)"),),
             ),
         ),
         finding(
@@ -352,7 +360,7 @@ def _broken_findings() -> tuple[Finding, ...]:
             status="not_traced",
             message="`.item()` reads a tensor's value into Python",
             targets=_each("not_traced"),
-            evidence=("static: `x` comes from `self.gate`, which returns a tensor",),
+            evidence=(Evidence("static", "`x` comes from `self.gate`, which returns a tensor"),),
             reached_by=("Net.forward",),
             fix=Fix("keep the value a tensor", True, "@@ -33 +33 @@\n-.item()\n+\n", False),
         ),
@@ -377,8 +385,8 @@ def _broken_findings() -> tuple[Finding, ...]:
             message="`self.step` changes on every call",
             targets=_each("confirmed"),
             evidence=(
-                "static: `step` is an int set in `__init__`",
-                "Dynamo: recompiled Gate.forward on an identical call: self.step == 1",
+                Evidence("static", "`step` is an int set in `__init__`"),
+                Evidence("dynamo", "recompiled Gate.forward on an identical call: self.step == 1"),
             ),
             reached_by=down,
         ),
@@ -403,7 +411,9 @@ def _broken_findings() -> tuple[Finding, ...]:
             gb_ids=("GB0059", "GB7000"),
             message="Dynamo broke here: call to a function it skips",
             targets=_each("runtime_only"),
-            evidence=("Dynamo: Attempted to call function marked as skipped (GB0059, GB7000, 1 hit)",),
+            evidence=(
+                Evidence("dynamo", "Attempted to call function marked as skipped (GB0059, GB7000, 1 hit)"),
+            ),
         ),
         finding(
             NET,
@@ -424,6 +434,7 @@ def _broken_run() -> TargetReport:
     gate = NET[: NET.index("if x.sum()")].count("\n") + 1
     return target(
         convention="get_inputs",
+        inputs_from="convention",
         verdict="ready_by_region",
         verdict_reason="it breaks at 3 lines, 1 of them in an installed package; 4 layers with 82 % of the operations have no break; "
         "backend, parity and speed not run",
@@ -706,6 +717,7 @@ def failed() -> Report:
                 stages=stages(
                     passed="parse",
                     failed="import",
+                    reason="error",
                     details={"import": "ModuleNotFoundError: No module named 'flash_attn' (model.py:3)"},
                 ),
                 verdict_reason="its import failed: No module named 'flash_attn'",
@@ -716,6 +728,7 @@ def failed() -> Report:
                 stages=stages(
                     passed="parse import build",
                     failed="eager",
+                    reason="error",
                     details={"eager": "stopped after 600 s: the forward did not return"},
                     seconds={"eager": 600.0},
                 ),
@@ -771,9 +784,9 @@ def hostile() -> Report:
             ("GB0170", value),
             (FindingTarget(value, value, "confirmed"), FindingTarget("other", None, "predicted")),
             f"hostile-{line}",
-            Fix(value, False, f"-{value}\n+{value}\n", None),
+            Fix(value, False, f"-{value}\n+{value}\n", None, (Edit(path, line, 1, line, 1, value),)),
             {value: 1.0},
-            (value, f"Dynamo: {value}"),
+            (Evidence("static", value), Evidence("dynamo", value)),
             (value, value),
             BreakEffect(
                 FrameFate(path, line, value, "split"),
@@ -788,6 +801,7 @@ def hostile() -> Report:
     run = target(
         everything,
         convention=everything,
+        inputs_from="convention",
         verdict="not_ready",
         verdict_reason=everything,
         stages=stages(
@@ -848,7 +862,7 @@ def many(count: int) -> Report:
             rule=rules[n % 3],
             path=f"pkg/file_{file}.py",
             symbol="Net.forward",
-            evidence=("static: `x` is a parameter of a forward without default: a tensor",),
+            evidence=(Evidence("static", "`x` is a parameter of a forward without default: a tensor"),),
             reached_by=("Net.forward", "Gate.forward"),
         )
         for file in range(100)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -12,8 +11,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 from report_samples import SAMPLES, report, sample
+from tcready.edits import applied
 from tcready.reports import render
-from tcready.schema import Finding, Fix
+from tcready.schema import Edit, Finding, Fix
 
 ROOT = Path(__file__).parents[2]
 SARIF = json.loads((ROOT / "fixtures" / "sarif-schema-2.1.0.json").read_text("utf-8"))
@@ -62,23 +62,44 @@ def test_sarif_keeps_the_heaviest_of_too_many_results() -> None:
     assert "1 lighter results are left out: 5000 are shown at most" in told
 
 
-def test_a_sarif_fix_makes_of_the_old_text_the_new_one() -> None:
-    old = "".join(f"line {n}\n" for n in range(1, 41))
-    new = old.replace("line 3\n", "line three\nand more\n").replace("line 30\nline 31\n", "")
-    diff = "".join(
-        difflib.unified_diff(old.splitlines(True), new.splitlines(True), "a/model.py", "b/model.py")
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
+def test_a_sarif_fix_makes_of_the_old_text_the_new_one(end: str) -> None:
+    old = "".join(f"line {n}{end}" for n in range(1, 41))
+    edits = (
+        Edit("model.py", 3, 6, 3, 7, f"three{end}and more"),
+        Edit("model.py", 30, 1, 32, 1, ""),
+        Edit("other.py", 1, 1, 1, 1, f"import torch{end}"),
     )
-    fixed = dataclasses.replace(own("broken")[0], fix=Fix("try it", False, diff, None))
+    fixed = dataclasses.replace(
+        own("broken")[0], path="model.py", fix=Fix("try it", False, None, None, edits)
+    )
     made = dataclasses.replace(sample("broken"), findings=(fixed,))
     (result,) = json.loads(render(made, "sarif"))["runs"][0]["results"]
-    (change,) = result["fixes"][0]["artifactChanges"]
-    lines = old.splitlines(True)
-    for edit in reversed(change["replacements"]):
-        region = edit["deletedRegion"]
-        assert (region["startColumn"], region["endColumn"]) == (1, 1)
-        lines[region["startLine"] - 1 : region["endLine"] - 1] = [edit["insertedContent"]["text"]]
-    assert "".join(lines) == new
+    change, elsewhere = result["fixes"][0]["artifactChanges"]
+    assert (change["artifactLocation"]["uri"], elsewhere["artifactLocation"]["uri"]) == (
+        "model.py",
+        "other.py",
+    )
+    lines = old.splitlines(keepends=True)
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines) + 1)]
+    new = old
+    for replacement in reversed(change["replacements"]):
+        region = replacement["deletedRegion"]
+        first = starts[region["startLine"] - 1] + region["startColumn"] - 1
+        last = starts[region["endLine"] - 1] + region["endColumn"] - 1
+        new = new[:first] + replacement["insertedContent"]["text"] + new[last:]
+    assert new == applied(old, edits[:2])
+    assert f"line three{end}and more{end}" in new
     assert len(change["replacements"]) == 2
+
+
+def test_a_new_text_is_no_place_for_shortened_paths() -> None:
+    """What stands in the code that is put in is left as it is: it may be a path that the code opens."""
+    edit = Edit("model.py", 1, 1, 1, 1, "open('/home/somebody/data.bin')\n")
+    fixed = dataclasses.replace(own("broken")[0], fix=Fix("try it", False, None, None, (edit,)))
+    log = json.loads(render(dataclasses.replace(sample("broken"), findings=(fixed,)), "sarif"))
+    (change,) = log["runs"][0]["results"][0]["fixes"][0]["artifactChanges"]
+    assert change["replacements"][0]["insertedContent"]["text"] == edit.new_text
 
 
 def test_what_only_a_run_showed_has_a_rule_of_its_own() -> None:

@@ -17,6 +17,7 @@ from report_samples import (
     NET,
     SAMPLES,
     broken,
+    changed,
     finding,
     hostile,
     report,
@@ -120,7 +121,7 @@ def test_the_report_can_be_read_back_from_the_page(name: str) -> None:
     shown = lean(without_absolute_paths(sample(name)))
     if name == "hostile":  # its one NaN has become null
         shown = dataclasses.replace(
-            shown, targets=(dataclasses.replace(shown.targets[0], bench=back.targets[0].bench),)
+            shown, targets=(changed(shown.targets[0], bench=back.targets[0].observation.bench),)
         )
     assert back == shown
 
@@ -221,7 +222,7 @@ def test_the_source_is_annotated_line_by_line() -> None:
     assert line
     assert "TCR101 error</a>" in line[0]
     assert 'href="#t-1-breaks">break GB0170 x3</a>' in line[0]
-    assert re.search(r'<li id="model.py:28" data-n="28" class="lost frame">.*skipped frame</a></li>', text)
+    assert re.search(r'<li id="model.py:28" data-n="28" class="skipped frame">.*skipped frame</a></li>', text)
     last = NET.count("\n")
     assert f'id="model.py:{last}"' in text
     assert f'id="model.py:{last + 1}"' not in text
@@ -243,9 +244,7 @@ def sized(lines: int, layers: int, findings: int) -> Report:
     )
     modules = [ModuleShare("", "Net", 5000, 4000), ModuleShare("layers", "ModuleList", 5000, 4000)]
     modules += [ModuleShare(f"layers.{n}.{part}", "Linear", 1, 1) for n in range(layers) for part in "abc"]
-    run = dataclasses.replace(
-        broken().targets[0], modules=tuple(modules), executed=(LineSet("big.py", ((1, lines),)),)
-    )
+    run = changed(broken().targets[0], modules=tuple(modules), executed=(LineSet("big.py", ((1, lines),)),))
     return dataclasses.replace(
         broken(),
         findings=tuple(
@@ -443,7 +442,7 @@ def test_the_own_call_that_leads_into_a_package_is_marked() -> None:
             Frame("pkg/m.py", 7, "f"),
         ),
     )
-    run = dataclasses.replace(broken().targets[0], break_sites=(site, dataclasses.replace(site, line=9)))
+    run = changed(broken().targets[0], break_sites=(site, dataclasses.replace(site, line=9)))
     text = render(dataclasses.replace(broken(), targets=(run,)), "html")
     line = re.search(r'<li id="model.py:27".*?</li>', text)
     assert line

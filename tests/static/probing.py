@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
+from reading import read
 from tcready.options import ReadOptions
 from tcready.schema import Mode
 from tcready.static.facts import Call, Fact
-from tcready.static.lint import lint
-from tcready.static.rule import Rule
+from tcready.static.rule import Rule, Sample
 from tcready.static.values import (
     Choice,
     Class,
@@ -77,7 +77,9 @@ def listener(seen: dict[str, set[str]]) -> Rule:
             assert isinstance(label, Const)
             seen.setdefault(str(label.value), set()).add(shown(fact.args[0]))
 
-    return Rule("TST001", "probe", "slow", "note", (), (Call,), check, page="Probe.", bad=(), good=())
+    page = "Probe.\n\n## Why it hurts torch.compile\nNothing.\n\n## Use instead\nNothing.\n"
+    sample = (Sample(""),)
+    return Rule("TST001", "probe", "slow", "note", (), (Call,), check, page, bad=sample, good=sample)
 
 
 def known(folder: Path, source: str, *, mode: Mode | None = "infer", name: str = "") -> dict[str, str]:
@@ -86,7 +88,7 @@ def known(folder: Path, source: str, *, mode: Mode | None = "infer", name: str =
     path.write_text(HEAD + textwrap.dedent(source), encoding="utf-8")
     seen: dict[str, set[str]] = {}
     target = f"{path}::{name}" if name else str(path)
-    result = lint([target], [listener(seen)], ReadOptions(root=folder, mode=mode, search_path=(folder,)))
+    result = read([target], ReadOptions(root=folder, mode=mode, search_path=(folder,)), [listener(seen)])
     assert not result.skipped
     assert not result.warnings
     return {label: " / ".join(sorted(values)) for label, values in seen.items()}

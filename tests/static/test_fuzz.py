@@ -15,20 +15,19 @@ from typing import Literal
 import pytest
 from probing import HEAD, forward
 from programs import Mixer, Writer, damaged, fixture_sources, hypothesmith_texts, parses, wrong_with
-from tcready import rules
+from reading import read
 from tcready.options import ReadOptions
 from tcready.refactor.suggest import suggest
 from tcready.schema import StaticResult, TcreadyError
-from tcready.static.lint import lint
 
-RULES = rules.load()
+TESTS = Path(__file__).parent.parent
 SECONDS = 6.0
 """CPU time for one file: many times what any of these takes, and far below what an explosion takes."""
 
 
 def _lint(root: Path, target: str) -> StaticResult:
     options = ReadOptions(root=root, mode=None, low=True, search_path=(root,))
-    return lint([target], RULES, options, suggest)
+    return read([target], options, suggest=suggest)
 
 
 # made-up programs
@@ -252,12 +251,12 @@ def test_other_peoples_files(tmp_path: Path) -> None:
 DIGEST = """\
 import json, sys
 from pathlib import Path
-from tcready import rules
-from tcready.schema import as_json
+sys.path.insert(0, sys.argv[1])
+from reading import read
 from tcready.options import ReadOptions
-from tcready.static.lint import lint
-root = Path(sys.argv[1])
-result = lint(sys.argv[2:], rules.load(), ReadOptions(root=root, mode=None, low=True, search_path=(root,)))
+from tcready.schema import as_json
+root = Path(sys.argv[2])
+result = read(sys.argv[3:], ReadOptions(root=root, mode=None, low=True, search_path=(root,)))
 print(json.dumps(as_json(result)))
 """
 
@@ -270,7 +269,15 @@ def test_results_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     outputs = []
     for seed in ("0", "1"):
         done = subprocess.run(
-            [sys.executable, "-c", DIGEST, str(tmp_path), *names, *map(str, _library_files()[:12])],
+            [
+                sys.executable,
+                "-c",
+                DIGEST,
+                str(TESTS),
+                str(tmp_path),
+                *names,
+                *map(str, _library_files()[:12]),
+            ],
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,

@@ -1,4 +1,4 @@
-"""Targets, findings and what they are called: lint() over real rules and small trees."""
+"""Targets, findings and what they are called: read() over real rules and small trees."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tcready import rules
-from tcready.options import ReadOptions
+from reading import read
+from tcready.options import ReadOptions, ReportOptions
 from tcready.schema import Finding, StaticResult, TcreadyError
-from tcready.static.lint import lint
 
-RULES = rules.load()
 HEAD = "import torch\nfrom torch import nn\n\n\n"
 NET = """\
 class Net(nn.Module):
@@ -32,8 +30,9 @@ def _write(folder: Path, name: str, text: str, *, head: str = HEAD) -> Path:
 
 
 def _lint(root: Path, *targets: str, **options: object) -> StaticResult:
+    report = ReportOptions(**{name: options.pop(name) for name in ("select", "ignore") if name in options})  # type: ignore[arg-type]
     settings = ReadOptions(root=root, search_path=(root,))
-    return lint(targets, RULES, dataclasses.replace(settings, **options))  # type: ignore[arg-type]
+    return read(targets, dataclasses.replace(settings, **options), report=report)  # type: ignore[arg-type]
 
 
 def _places(result: StaticResult) -> list[tuple[str, int, str | None]]:
@@ -50,7 +49,7 @@ def test_a_finding_says_exactly_where(tmp_path: Path) -> None:
     assert (finding.line, finding.column, finding.end_line, finding.end_column) == (7, 12, 7, 23)
     assert (finding.status, finding.origin, finding.effect) == ("predicted", "own", "graph_break")
     assert finding.reached_by == ("Net.forward",)
-    assert "x.sum() > 0" in finding.evidence[0]
+    assert "x.sum() > 0" in finding.evidence[0].text
 
 
 def test_columns_count_characters_before_the_span(tmp_path: Path) -> None:
@@ -179,6 +178,19 @@ def test_a_file_that_cannot_be_read_and_does_not_name_torch_is_left_out(tmp_path
     told = "is left out: syntax error in line 2: invalid syntax; it does not name torch"
     assert result.warnings[0] == f"a.py {told}"
     assert [warning.partition(" ")[0] for warning in result.warnings] == ["a.py", "b.py"]
+
+
+def test_a_file_that_was_named_and_cannot_be_read_is_skipped(tmp_path: Path) -> None:
+    """Whoever names a file asks about it; a hook, which names every file that changed, may be lenient."""
+    _write(tmp_path, "a.py", "{{ template }}\nif:\n", head="")
+    result = _lint(tmp_path, "a.py")
+    assert [skipped.path for skipped in result.skipped] == ["a.py"]
+    assert result.warnings == ()
+    result = _lint(tmp_path, "a.py", lenient=True)
+    assert result.skipped == ()
+    assert [warning.partition(" ")[0] for warning in result.warnings] == ["a.py"]
+    _write(tmp_path, "b.py", "if:  # torch\n", head="")
+    assert [skipped.path for skipped in _lint(tmp_path, "b.py", lenient=True).skipped] == ["b.py"]
 
 
 def test_a_broken_import_is_skipped_and_the_file_still_analysed(tmp_path: Path) -> None:
@@ -431,7 +443,9 @@ def test_both_modes_are_read_and_what_is_in_one_alone_says_so(tmp_path: Path) ->
     assert {finding.modes for finding in (*infer.findings, *train.findings)} == {()}
     modes = {finding.rule: finding.modes for finding in both.findings if finding.symbol == "Net.forward"}
     assert modes == {"TCR101": ("infer", "train"), "TCR201": ("infer", "train"), "TCR202": ("train",)}
-    alone = {f.rule: f.evidence[-1] for f in both.findings if f.symbol == "Net.half" or f.rule == "TCR202"}
+    alone = {
+        f.rule: f.evidence[-1].text for f in both.findings if f.symbol == "Net.half" or f.rule == "TCR202"
+    }
     assert alone == {"TCR201": "only in inference mode", "TCR202": "only in training mode"}
 
 
@@ -464,7 +478,7 @@ def test_a_function_of_two_files_has_the_modes_of_both(tmp_path: Path) -> None:
     assert [f.modes for f in _lint(tmp_path, "one.py", mode="both").findings] == [("train",)]
     (finding,) = _lint(tmp_path, "one.py", "two.py", mode="both").findings
     assert finding.modes == ("infer", "train")
-    assert not any("only in" in line for line in finding.evidence)
+    assert not any("only in" in line.text for line in finding.evidence)
 
 
 TREE = """\
@@ -632,7 +646,7 @@ def test_a_class_named_in_a_comment_is_still_read(tmp_path: Path) -> None:
         "        print('1')\n"
         "        return x\n"
     )
-    result = lint(["m.py"], rules.load(), ReadOptions(root=tmp_path))
+    result = read(["m.py"], ReadOptions(root=tmp_path))
     assert [(f.rule, f.line) for f in result.findings] == [("TCR301", 8)]
 
 
@@ -645,4 +659,4 @@ def test_an_import_that_no_file_can_be_named_after(tmp_path: Path) -> None:
         "    def forward(self, x):\n"
         f"        return {long}.x.f(x)\n"
     )
-    assert not lint(["m.py::M"], rules.load(), ReadOptions(root=tmp_path)).findings
+    assert not read(["m.py::M"], ReadOptions(root=tmp_path)).findings

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from reading import read
 from tcready.options import ReadOptions
 from tcready.schema import Finding
 from tcready.static import locate
 from tcready.static.index import Import, Program
-from tcready.static.lint import lint
 
 
 def _write(folder: Path, *names: str, text: str = "") -> None:
@@ -172,7 +172,7 @@ def test_a_module_that_raises_at_import_is_read_and_not_imported(tmp_path: Path)
         text="raise ImportError\nfrom torch import nn\nclass Net(nn.Module):\n    def forward(self, x): return x\n",
     )
     before, path_before = dict(sys.modules), list(sys.path)
-    result = lint(["tcready_boom.net::Net"], [], ReadOptions(root=tmp_path, search_path=(tmp_path / "src",)))
+    result = read(["tcready_boom.net::Net"], ReadOptions(root=tmp_path, search_path=(tmp_path / "src",)), [])
     assert [target.target for target in result.targets] == ["tcready_boom.net::Net"]
     assert result.targets[0].modules[0].path == "src/tcready_boom/net.py"
     new = sys.modules.keys() - before.keys()
@@ -189,7 +189,7 @@ def test_a_src_layout_finds_its_own_package(tmp_path: Path) -> None:
         text="from torch import nn\nclass Base(nn.Module):\n    def forward(self, x): return x\n",
     )
     _write(tmp_path, "src/pkg/nets/net.py", text="from pkg.base import Base\nclass Net(Base): pass\n")
-    result = lint(["src/pkg/nets/net.py"], [], ReadOptions(root=tmp_path, search_path=()))
+    result = read(["src/pkg/nets/net.py"], ReadOptions(root=tmp_path, search_path=()), [])
     (target,) = result.targets
     assert target.modules[0].type == "Net"
     assert target.modules[0].path == "src/pkg/base.py"

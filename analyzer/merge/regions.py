@@ -78,7 +78,7 @@ def predicted(
     return _regions(tree, broken, measured=bool(modules))
 
 
-def waist(sites: Sequence[BreakSite]) -> Frame | None:
+def dominator(sites: Sequence[BreakSite]) -> Frame | None:
     """The innermost function through which every way to every break leads, at the place where one is first seen.
 
     None for a single break, and where that is the outermost function. A function may be reached in several ways: it

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tcready.schema import TcreadyError, display_path
 from tcready.static.patterns import is_excluded, matches
+from tcready.target import Target
 
 IGNORED_FOLDERS = frozenset(
     {"__pycache__", "node_modules", "build", "dist", "site-packages", "venv", "env", "__pypackages__"}
@@ -30,12 +31,9 @@ class Unit:
     name: str | None
     """The class, object or function; None for every nn.Module of the file."""
     folder: Path | None = None
-    """The folder that was named, where the file was found in one: all below it is the user's own."""
-
-    @property
-    def place(self) -> str:
-        """The dotted module of `pkg.mod::Name`."""
-        return self.target.partition("::")[0]
+    """The folder that was named, if the file was found in one: all below it is the user's own."""
+    module: str = ""
+    """The dotted module of `pkg.mod::Name`."""
 
 
 def units(targets: Sequence[str], root: Path, exclude: Sequence[str] = ()) -> list[Unit]:
@@ -50,14 +48,9 @@ def units(targets: Sequence[str], root: Path, exclude: Sequence[str] = ()) -> li
 
 def is_wanted(target: str, root: Path, exclude: Sequence[str]) -> bool:
     """Whether a target that was named outright is not a file or folder that `exclude` matches."""
-    place = Path(os.path.realpath(root / target.partition("::")[0]))
-    return is_dotted(target) or not is_excluded(place, exclude, root)
-
-
-def is_dotted(target: str) -> bool:
-    """`pkg.mod::Name`, as opposed to a path."""
-    place, _, name = target.partition("::")
-    return bool(name) and "/" not in place and "\\" not in place and not place.endswith(".py")
+    named = Target.parse(target)
+    place = Path(os.path.realpath(root / named.place))
+    return named.kind == "module" or not is_excluded(place, exclude, root)
 
 
 def holds(folder: Path, path: Path) -> bool:
@@ -71,23 +64,22 @@ def _is_ignored(name: str) -> bool:
     return name in IGNORED_FOLDERS or name.startswith(".") or name.endswith(".egg-info")
 
 
-def _units(target: str, root: Path, exclude: Sequence[str]) -> Iterator[Unit]:
-    place, _, name = target.partition("::")
-    if not place:
-        raise TcreadyError(f"{target!r} is no target: name a file, a folder, path.py::Name or pkg.mod::Name")
-    if is_dotted(target):
-        yield Unit(target, None, name)
+def _units(text: str, root: Path, exclude: Sequence[str]) -> Iterator[Unit]:
+    target = Target.parse(text)
+    if target.kind == "module":
+        yield Unit(text, None, target.name, module=target.place)
         return
-    path = Path(place) if Path(place).is_absolute() else Path(os.path.realpath(root / place))
+    place = Path(target.place)
+    path = place if place.is_absolute() else Path(os.path.realpath(root / place))
     if path.is_dir():
-        if name:
-            raise TcreadyError(f"{target}: {place} is a folder; name the file that holds {name}")
+        if target.name:
+            raise TcreadyError(f"{text}: {target.place} is a folder; name the file that holds {target.name}")
         for file in _python_files(path, root, exclude):
             yield Unit(display_path(str(file), str(root)), file, None, path)
     elif not path.exists():
-        raise TcreadyError(f"{place}: no such file or folder")
+        raise TcreadyError(f"{target.place}: no such file or folder")
     else:
-        yield Unit(target, path, name or None)
+        yield Unit(text, path, target.name)
 
 
 def _python_files(folder: Path, root: Path, exclude: Sequence[str]) -> Iterator[Path]:

@@ -1,0 +1,171 @@
+"""Edits carried out on text, and shown as one patch that `git apply` accepts."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tcready.schema import Edit, TcreadyError
+
+CONTEXT = 2
+"""Unchanged lines shown on either side of a change."""
+_ESCAPES = {"\n": r"\n", "\t": r"\t", '"': r"\"", "\\": r"\\"}
+
+Replacement = tuple[int, int, str]
+"""What stands from one index of a text to another, and what takes its place."""
+
+
+def applied(text: str, edits: Iterable[Edit]) -> str:
+    """`text` with the edits of one file carried out at once: all places are those of `text`.
+
+    The same edit twice counts once; of two that put text in at the same place the first comes first. Raises
+    TcreadyError if two overlap, or if one lies outside of the text.
+    """
+    return _replaced(text, _replacements(text, edits), 0, len(text))
+
+
+def patch(texts: Mapping[str, str], edits: Iterable[Edit]) -> str:
+    """The edits as a unified diff, one part a file; `texts` holds each file as it stands, by the edits' paths.
+
+    Empty if nothing changes. Raises TcreadyError as `applied`.
+    """
+    by_path: dict[str, list[Edit]] = {}
+    for edit in edits:
+        by_path.setdefault(edit.path, []).append(edit)
+    return "".join(_file_patch(path, texts[path], found) for path, found in by_path.items())
+
+
+def _file_patch(path: str, text: str, edits: Sequence[Edit]) -> str:
+    hunks = "".join(_hunks(text, _replacements(text, edits)))
+    return f"--- {_header('a', path)}\n+++ {_header('b', path)}\n{hunks}" if hunks else ""
+
+
+def _hunks(text: str, replacements: Sequence[Replacement]) -> Iterator[str]:
+    """The hunks of a patch. Only the lines around a change are compared, so the cost does not grow with the file."""
+    lines = _git_lines(text)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    moved = 0
+    for first, last, group in _neighbours(replacements, starts):
+        begin, end = max(first - CONTEXT, 0), min(last + 1 + CONTEXT, len(lines))
+        last = min(last, len(lines) - 1)
+        before = lines[first : last + 1]
+        after = _git_lines(_replaced(text, group, starts[first], starts[last + 1]))
+        marked = [
+            *((" ", line) for line in lines[begin:first]),
+            *_compared(before, after),
+            *((" ", line) for line in lines[last + 1 : end]),
+        ]
+        yield from _marked_hunks(marked, begin, begin + moved)
+        moved += len(after) - len(before)
+
+
+def _git_lines(text: str) -> list[str]:
+    """Lines as git counts them, each with its end: a carriage return before the line feed belongs to the line."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def _neighbours(
+    replacements: Sequence[Replacement], starts: Sequence[int]
+) -> Iterator[tuple[int, int, list[Replacement]]]:
+    """Runs of replacements that share lines of context: first and last line, 0-based, and the replacements."""
+    first = last = -1
+    group: list[Replacement] = []
+    for replacement in replacements:
+        begin, end = (max(bisect_right(starts, index) - 1, 0) for index in replacement[:2])
+        if group and begin > last + 2 * CONTEXT:
+            yield first, last, group
+            group = []
+        first, last = (min(first, begin), max(last, end)) if group else (begin, end)
+        group.append(replacement)
+    if group:
+        yield first, last, group
+
+
+def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The lines of both, each behind its mark in a patch."""
+    from difflib import SequenceMatcher
+
+    for tag, old, old_end, new, new_end in SequenceMatcher(None, before, after).get_opcodes():
+        if tag == "equal":
+            yield from ((" ", line) for line in before[old:old_end])
+        else:
+            yield from (("-", line) for line in before[old:old_end])
+            yield from (("+", line) for line in after[new:new_end])
+
+
+def _marked_hunks(marked: Sequence[tuple[str, str]], old: int, new: int) -> Iterator[str]:
+    """The hunks of marked lines, which stand behind `old` lines of the file before and `new` after the change."""
+    changed = [number for number, (mark, _) in enumerate(marked) if mark != " "]
+    breaks = [
+        n
+        for n, (one, following) in enumerate(itertools.pairwise(changed), 1)
+        if following - one > 2 * CONTEXT + 1
+    ]
+    for begin, end in itertools.pairwise([0, *breaks, len(changed)] if changed else []):
+        first, last = max(changed[begin] - CONTEXT, 0), changed[end - 1] + CONTEXT + 1
+        above, hunk = marked[:first], marked[first:last]
+        ranges = (
+            f"{sign}{_range(start + _count(above, sign), _count(hunk, sign))}"
+            for sign, start in (("-", old), ("+", new))
+        )
+        yield f"@@ {' '.join(ranges)} @@\n"
+        for mark, line in hunk:
+            yield f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"
+
+
+def _count(marked: Iterable[tuple[str, str]], sign: str) -> int:
+    return sum(mark in (" ", sign) for mark, _ in marked)
+
+
+def _range(start: int, length: int) -> str:
+    """The lines behind the first `start`, as a hunk's header says it: none are told by the line before."""
+    return f"{start},0" if not length else str(start + 1) if length == 1 else f"{start + 1},{length}"
+
+
+def _header(side: str, path: str) -> str:
+    """How git writes a path: quoted if it holds what would end it early."""
+    name = f"{side}/{path.lstrip('/')}"
+    if any(character in _ESCAPES or ord(character) < 32 for character in name):
+        quoted = (_ESCAPES.get(c) or (c if ord(c) >= 32 else f"\\{ord(c):03o}") for c in name)
+        return f'"{"".join(quoted)}"'
+    return f"{name}\t" if " " in name else name
+
+
+def _replacements(text: str, edits: Iterable[Edit]) -> list[Replacement]:
+    """The edits by index, in order of place."""
+    starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]
+    ends = [*starts[1:], len(text)]
+
+    def index(edit: Edit, line: int, column: int) -> int:
+        if not 1 <= line <= len(starts) or not 1 <= column <= ends[line - 1] - starts[line - 1] + 1:
+            raise TcreadyError(f"{edit.path}: no line {line}, column {column} to be changed")
+        return starts[line - 1] + column - 1
+
+    found: list[Replacement] = []
+    for edit in dict.fromkeys(edits):
+        begin = index(edit, edit.start_line, edit.start_column)
+        end = index(edit, edit.end_line, edit.end_column)
+        if end < begin:
+            raise TcreadyError(f"{edit.path}: a change in line {edit.start_line} ends before it begins")
+        found.append((begin, end, edit.new_text))
+    found.sort(key=lambda replacement: replacement[:2])
+    for (_, end, _), (begin, _, _) in itertools.pairwise(found):
+        if begin < end:
+            path, line = edit.path, bisect_right(starts, begin)
+            raise TcreadyError(
+                f"{path}: two changes overlap in line {line}; apply one of them and check again"
+            )
+    return found
+
+
+def _replaced(text: str, replacements: Iterable[Replacement], begin: int, end: int) -> str:
+    """The text from index `begin` to `end` with the replacements in it carried out."""
+    parts: list[str] = []
+    for first, last, new in replacements:
+        parts += [text[begin:first], new]
+        begin = last
+    return "".join([*parts, text[begin:end]])

@@ -1,0 +1,126 @@
+"""Several reports, and runs made elsewhere, to one: what each was made from is merged again, all at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tcready.merge.findings import claimed
+from tcready.merge.report import merge
+from tcready.merge.targets import kept
+from tcready.schema import (
+    Finding,
+    Observation,
+    Report,
+    SourceText,
+    StaticResult,
+    StaticTarget,
+    TcreadyError,
+)
+
+
+def combined(reports: Sequence[tuple[str, Report]], runs: Sequence[Observation]) -> Report:
+    """One report of several, each with its name, and of further runs, judged as if all had been made at once.
+
+    If two hold different texts of a file, the first is shown, and a warning says so. Raises TcreadyError if there is no
+    report.
+    """
+    if not reports:
+        raise TcreadyError("there is no report to put runs into")
+    if len(reports) == 1 and not runs:
+        return reports[0][1]
+    given = [report for _, report in reports]
+    sources, unlike = _sources(reports)
+    static = StaticResult(
+        findings=_claims(finding for report in given for finding in report.findings),
+        targets=_predicted(given),
+        sources=sources,
+        skipped=tuple({item.path: item for report in given for item in report.skipped}.values()),
+        warnings=tuple(dict.fromkeys((*(w for report in given for w in _warnings(report)), *unlike))),
+        statistics=_statistics(given),
+        unused=tuple(dict.fromkeys(noqa for report in given for noqa in report.unused)),
+        hidden=_claims(finding for report in given for finding in report.silenced),
+    )
+    rules = {rule.code: rule for report in given for rule in report.rules}
+    merged = merge(static, _runs(given, runs), tuple(rules.values()), given[0].tool)
+    checkouts = {report.checkout for report in given if report.checkout is not None}
+    known = {target.target for target in merged.targets}
+    older = {t.target: t for report in given if not report.predicted for t in report.targets}
+    return dataclasses.replace(
+        merged,
+        targets=(*merged.targets, *(target for name, target in older.items() if name not in known)),
+        checkout=checkouts.pop() if len(checkouts) == 1 else None,
+        readings=tuple(dict.fromkeys(reading for report in given for reading in report.readings)),
+        hidden=tuple(sorted({*merged.hidden, *_hidden_before(given)})),
+    )
+
+
+def _runs(reports: Sequence[Report], runs: Sequence[Observation]) -> tuple[Observation, ...]:
+    """Every run that a report tells of, and the further ones; each once."""
+    told = (target.observation for report in reports for target in report.targets if target.was_run)
+    distinct: list[Observation] = []
+    for seen in (*told, *map(kept, runs)):
+        if seen not in distinct:
+            distinct.append(seen)
+    return tuple(distinct)
+
+
+def _claims(findings: Iterator[Finding]) -> tuple[Finding, ...]:
+    """What the source alone predicts, one finding for each place and rule."""
+    claims: dict[tuple[str, int, int, str], Finding] = {}
+    for found in findings:
+        if found.rule is not None:
+            claims.setdefault((found.path, found.line, found.column, found.rule), claimed(found))
+    return tuple(claims[place] for place in sorted(claims))
+
+
+def _predicted(reports: Sequence[Report]) -> tuple[StaticTarget, ...]:
+    """What the first report that names a target says of it."""
+    known: dict[str, StaticTarget] = {}
+    for report in reports:
+        for target in report.predicted:
+            known.setdefault(target.target, target)
+    return tuple(known.values())
+
+
+def _warnings(report: Report) -> tuple[str, ...]:
+    """Those that came with the sources; an older report does not tell them from those of its runs."""
+    return report.warnings if report.static_warnings is None else report.static_warnings
+
+
+def _hidden_before(reports: Sequence[Report]) -> Iterator[str]:
+    """Of older reports, which hold the fingerprints alone of what they hide."""
+    for report in reports:
+        if not report.silenced:
+            yield from report.hidden
+
+
+def _sources(reports: Sequence[tuple[str, Report]]) -> tuple[tuple[SourceText, ...], list[str]]:
+    known: dict[str, tuple[str, SourceText]] = {}
+    unlike = []
+    for name, report in reports:
+        for source in report.sources:
+            first, other = known.setdefault(source.path, (name, source))
+            if other.sha256 != source.sha256:
+                unlike.append(
+                    f"{source.path} is not the same in {first} and {name}: its lines may have moved"
+                )
+        if report.narrowed is not None:
+            unlike.append(f"{name} leaves findings out: it was made with a baseline or --diff-base")
+    return tuple(known[path][1] for path in sorted(known)), unlike
+
+
+def _statistics(reports: Sequence[Report]) -> dict[str, Any]:
+    """Of one report as they are; of several, sums: what two of them read counts twice."""
+    given = [report.statistics for report in reports if report.statistics]
+    if len(given) == 1:
+        return dict(given[0])
+    summed: dict[str, Any] = {}
+    for name in sorted({name for statistics in given for name in statistics}):
+        values = [statistics[name] for statistics in given if name in statistics]
+        if all(isinstance(value, list | tuple) for value in values):
+            summed[name] = sorted({str(item) for value in values for item in value})
+        elif all(isinstance(value, int | float) for value in values):
+            summed[name] = sum(values)
+    return summed

@@ -1,0 +1,262 @@
+"""Findings judged by runs: their status, level and evidence; and those that only a run showed."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tcready.identity import fingerprint
+from tcready.merge import regions
+from tcready.merge.code import Code
+from tcready.merge.match import Event, Key, Proof, key_of
+from tcready.merge.run import Run, skips
+from tcready.schema import (
+    BREAKING,
+    FATES,
+    LEVELS,
+    BreakEffect,
+    Effect,
+    Evidence,
+    Finding,
+    FindingTarget,
+    FrameFate,
+    Level,
+    Mode,
+    Prediction,
+    StaticTarget,
+    Status,
+)
+from tcready.target import Target
+
+STRENGTH: tuple[Status, ...] = (
+    "predicted",
+    "not_reached",
+    "not_traced",
+    "not_observed",
+    "confirmed",
+    "runtime_only",
+)
+"""How much a status knows, rising: over several targets a finding has the one that knows most.
+
+One target in which Dynamo broke outweighs another that traced the line unharmed; and a target that traced it
+outweighs one that never came by.
+"""
+_MODE_ONLY: Mapping[Mode | None, str] = {
+    "train": "; in training mode only",
+    "infer": "; in inference mode only",
+}
+
+
+def place_order(finding: Finding) -> tuple[str, int, int, str, str]:
+    return finding.path, finding.line, finding.column, finding.rule or "", finding.fingerprint
+
+
+def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """One finding for each (path, line, rule): the surest, then the leftmost, told for the others too."""
+    sure = ("high", "medium", "low")
+    alike: dict[Key, list[Finding]] = defaultdict(list)
+    for finding in sorted(findings, key=lambda f: (sure.index(f.confidence), f.column, f.fingerprint)):
+        alike[key_of(finding)].append(finding)
+    return tuple(best if not others else _for_all(best, others) for best, *others in alike.values())
+
+
+def _for_all(best: Finding, others: Sequence[Finding]) -> Finding:
+    prints = {print_ for each in (best, *others) for print_ in (each.fingerprint, *each.also)}
+    until = max(last for each in (best, *others) for last in (each.end_line, each.also_until or 0))
+    return dataclasses.replace(best, also=tuple(sorted(prints - {best.fingerprint})), also_until=until)
+
+
+def judged(finding: Finding, runs: Sequence[Run], proofs: Sequence[Proof]) -> Finding:
+    """The finding with its status in each run, and what follows for its level."""
+    placed: list[tuple[FindingTarget, str | None]] = []
+    for run in runs:
+        own = [proof for proof in proofs if (proof.target, proof.mode) == (run.target, run.mode)]
+        if own:
+            placed += [
+                (FindingTarget(run.target, case, "confirmed", run.mode), None)
+                for case in dict.fromkeys(p.case for p in own)
+            ]
+        else:
+            status, why = _status(finding, run)
+            placed.append((FindingTarget(run.target, None, status, run.mode), why))
+    ran = {target.target for target, _ in placed}
+    static_only = tuple(target for target in finding.targets if target.target not in ran)
+    targets = (*(target for target, _ in placed), *static_only)
+    status = max((target.status for target in targets), key=STRENGTH.index, default=finding.status)
+    only = only_mode(proofs, runs)
+    from_runs = [_only_in(only, proof.evidence) for proof in proofs] or [
+        Evidence("dynamo", why) for target, why in placed if target.status == status and why
+    ]
+    before = Prediction(finding.level, finding.confidence, finding.gb_ids)
+    now = Prediction(
+        _level(finding, status, proofs),
+        "high" if status == "confirmed" else finding.confidence,
+        tuple(dict.fromkeys(i for proof in proofs for i in proof.gb_ids)) or finding.gb_ids,
+    )
+    return dataclasses.replace(
+        finding,
+        status=status,
+        level=now.level,
+        confidence=now.confidence,
+        targets=targets,
+        gb_ids=now.gb_ids,
+        evidence=tuple(dict.fromkeys([*finding.evidence, *from_runs])),
+        break_effect=_with_seen(finding.break_effect, proofs),
+        cost=_cost(proofs),
+        prediction=before if now != before else None,
+    )
+
+
+def claimed(finding: Finding) -> Finding:
+    """A judged finding as the source alone claims it: `judged` the other way round."""
+    before = finding.prediction or Prediction(finding.level, finding.confidence, finding.gb_ids)
+    effect = finding.break_effect
+    return dataclasses.replace(
+        finding,
+        status="predicted",
+        level=before.level,
+        confidence=before.confidence,
+        targets=(),
+        gb_ids=before.gb_ids,
+        evidence=tuple(line for line in finding.evidence if line.speaker == "static"),
+        break_effect=dataclasses.replace(effect, seen=()) if effect is not None else None,
+        cost=None,
+        prediction=None,
+    )
+
+
+def only_mode(shown: Sequence[Proof | Event], runs: Iterable[Run]) -> Mode | None:
+    """The one mode in which something was seen, if all runs of its targets in the other captured and did not."""
+    modes = {item.mode for item in shown}
+    targets = {item.target for item in shown}
+    if len(modes) != 1 or not all(run.captured for run in runs if run.target in targets):
+        return None
+    return modes.pop()
+
+
+def _only_in(mode: Mode | None, evidence: Evidence) -> Evidence:
+    """The line with the one mode it holds for; None: for any."""
+    return dataclasses.replace(evidence, text=evidence.text + _MODE_ONLY.get(mode, ""))
+
+
+def _cost(shown: Iterable[Proof | Event]) -> Mapping[str, float] | None:
+    """What ran outside of graphs on account of a finding, over all cases in which that was counted."""
+    costs = [item.cost for item in shown if item.cost is not None]
+    if not costs:
+        return None
+    return {"operations": sum(c.ops for c in costs), "seconds": sum(c.seconds for c in costs)}
+
+
+def _with_seen(effect: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffect | None:
+    """The prediction with what the runs showed beside it: a function that was ever given up counts as that."""
+    if effect is None:
+        return None
+    frames: dict[regions.Place, FrameFate] = {}
+    for frame in (frame for proof in proofs for frame in proof.frames):
+        known = frames.get((frame.path, frame.line), frame)
+        frames[frame.path, frame.line] = max(known, frame, key=lambda f: FATES.index(f.fate))
+    return dataclasses.replace(effect, seen=tuple(frames.values()))
+
+
+def files_not_run(targets: Iterable[StaticTarget], runs: Sequence[Run]) -> frozenset[str]:
+    """Files with targets of their own that no run was about or came by: no run says anything of them."""
+    asked = {Target.place_in(target.target) for target in targets}
+    ran = {Target.place_in(run.target) for run in runs}
+    whole = (1, sys.maxsize)
+    return frozenset(
+        path
+        for path in asked - ran
+        if not any(run.executed.meets(path, *whole) or run.traced.meets(path, *whole) for run in runs)
+    )
+
+
+def _level(finding: Finding, status: Status, proofs: Sequence[Proof]) -> Level:
+    """A refuted prediction is a note; a proved one weighs what its effect weighs, however unsure it was."""
+    if status == "not_observed":
+        return "note"
+    if status != "confirmed" or finding.effect == "intent":
+        return finding.level
+    return max(finding.level, *(proof.level for proof in proofs), key=LEVELS.index)
+
+
+def _status(finding: Finding, run: Run) -> tuple[Status, str | None]:
+    """What a run without proof shows of a finding, and why."""
+    if not run.captured or not _showable(finding):
+        return "predicted", None
+    if not predicted_in(finding, run.observation.mode):
+        return "predicted", "the run was in the other mode"
+    if finding.effect == "recompile" and any(recompile.identical_call for recompile in run.recompiles):
+        return (
+            "predicted",
+            "recompiles on an identical call, and the guards that failed do not name this line",
+        )
+    place = (finding.path, finding.line, finding.end_line)
+    if not run.executed.meets(*place) and not run.traced.meets(*place):
+        return "not_reached", "the line did not run for these inputs"
+    ended = any(
+        s.path == finding.path and finding.line <= s.line <= finding.end_line for s in run.sites if skips(s)
+    )
+    skipped = run.skipped_around(finding.path, finding.line)
+    covered = run.traced.meets(*place) and not ended if run.traced else skipped is None
+    if covered:
+        return "not_observed", "traced this line and it did not show"
+    inside = f"{skipped.symbol} (line {skipped.line})" if skipped else "a frame"
+    return "not_traced", f"the line ran, but inside {inside}, which Dynamo had given up on"
+
+
+def predicted_in(finding: Finding, mode: Mode) -> bool:
+    """Whether a finding is predicted in the mode of a run."""
+    return mode in finding.modes or not finding.modes
+
+
+def _showable(finding: Finding) -> bool:
+    """Whether calls with one set of inputs can show the effect."""
+    return finding.effect in BREAKING or (finding.effect == "recompile" and finding.level == "error")
+
+
+def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Finding:
+    """The one finding of all that happened at a line; the heaviest effect names it. `only`: the one mode it is of."""
+    weight: tuple[Effect, ...] = ("intent", "recompile", "graph_break", "frame_skip")
+    first = max(events, key=lambda event: weight.index(event.effect))
+    text = code.line(first.path, first.line)
+    stripped = text.strip()
+    column = len(text) - len(text.lstrip()) + 1 if stripped else 1
+    same = code.statement(first.path, first.line) or stripped
+    prints = [fingerprint(e.path, e.symbol, e.effect, e.name, same) for e in (first, *events)]
+    return Finding(
+        rule=None,
+        name=first.name,
+        effect=first.effect,
+        level="note" if first.effect == "intent" else "error",
+        confidence="high",
+        message=first.message,
+        path=first.path,
+        line=first.line,
+        column=column,
+        end_line=first.line,
+        end_column=column + max(len(stripped), 1),
+        symbol=first.symbol,
+        origin=first.origin,
+        status="runtime_only",
+        gb_ids=tuple(dict.fromkeys(i for event in events for i in event.gb_ids)),
+        targets=tuple(dict.fromkeys(FindingTarget(e.target, e.case, "runtime_only", e.mode) for e in events)),
+        fingerprint=prints[0],
+        evidence=tuple(dict.fromkeys(_only_in(only, event.evidence) for event in events)),
+        cost=_cost(events),
+        modes=(only,) if only else (),
+        also=tuple(dict.fromkeys(print_ for print_ in prints if print_ != prints[0])),
+    )
+
+
+def numbered(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Equal fingerprints of equal lines told apart by their order in the file."""
+    seen: Counter[str] = Counter()
+    for finding in sorted(findings, key=place_order):
+        number = seen[finding.fingerprint]
+        seen[finding.fingerprint] += 1
+        if number:
+            yield dataclasses.replace(finding, fingerprint=f"{finding.fingerprint}-{number + 1}")
+        else:
+            yield finding

@@ -1,0 +1,281 @@
+"""Events of a run and the findings that claim them, and events that no finding claims."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tcready.merge import regions
+from tcready.merge.code import Code
+from tcready.merge.run import Run, ids_of_site, in_frame, skips
+from tcready.merge.words import dynamo, first_line, recompile_evidence, site_evidence, skip_evidence, slug
+from tcready.schema import (
+    BREAKING,
+    INTENDED,
+    BreakSite,
+    Cost,
+    Effect,
+    Evidence,
+    Finding,
+    Frame,
+    FrameFate,
+    Level,
+    Mode,
+    Origin,
+    Recompile,
+    SkippedFrame,
+    at_recompile_limit,
+)
+
+_GUARDED = re.compile(r"(?:\.|\[['\"])([A-Za-z_]\w*)")
+"""Attribute and key names in a guard: `len(L['self'].cache) == 2` guards `self` and `cache`."""
+Key = tuple[str, int, str | None]
+"""A finding's (path, line, rule): there is one finding for each."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """That Dynamo did, in one case of one target, what a finding claims."""
+
+    target: str
+    case: str | None
+    evidence: Evidence
+    gb_ids: tuple[str, ...] = ()
+    level: Level = "error"
+    frames: tuple[FrameFate, ...] = ()
+    """What became of the functions around."""
+    cost: Cost | None = None
+    mode: Mode | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something a run showed that no finding claims; the event of one case of one target."""
+
+    target: str
+    case: str | None
+    path: str
+    line: int
+    symbol: str
+    origin: Origin
+    effect: Effect
+    name: str
+    message: str
+    evidence: Evidence
+    gb_ids: tuple[str, ...] = ()
+    cost: Cost | None = None
+    mode: Mode | None = None
+
+
+def key_of(finding: Finding) -> Key:
+    return finding.path, finding.line, finding.rule
+
+
+def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tuple[Key, Proof]]:
+    """Every event of `run` that does what a finding claims, with that finding's key."""
+    for site in run.sites:
+        for finding in _claimants(site, findings):
+            evidence = site_evidence(site)
+            level: Level = "note" if _effect(site) == "intent" else "error"
+            yield (
+                key_of(finding),
+                Proof(run.target, site.case, evidence, ids_of_site(site), level, site.frames, site.cost),
+            )
+    for frame in run.skipped:
+        for finding in _skip_claimants(frame, run, findings):
+            whole = FrameFate(frame.path, frame.line, frame.symbol, "whole_frame")
+            evidence = skip_evidence(frame)
+            yield key_of(finding), Proof(run.target, frame.case, evidence, run.ids_of(frame), frames=(whole,))
+    for recompile in run.recompiles:
+        for finding in _recompile_claimants(recompile, run, findings, code):
+            steady = recompile.identical_call or _limit_of(recompile, run) is not None
+            level = "error" if steady else "warning"
+            yield (
+                key_of(finding),
+                Proof(run.target, recompile.case, recompile_evidence(recompile), level=level),
+            )
+    case = run.observation.shapes.case if run.observation.shapes else None
+    for finding in findings:
+        if finding.effect == "recompile" and (by_size := _size_evidence(run, finding)):
+            yield key_of(finding), Proof(run.target, case, by_size, level="warning")
+    if run.state("capture") == "fail":
+        detail = run.detail("capture")
+        for finding in findings:
+            if finding.effect == "compile_error" and _names_place(detail, finding):
+                yield key_of(finding), Proof(run.target, None, dynamo(first_line(detail)))
+
+
+def _size_evidence(run: Run, finding: Finding) -> Evidence | None:
+    """What the shape study says of the finding's lines: with a dimension marked dynamic, code that stands there made
+    it a constant, or a guard from there failed for another size. The other settings name only a tensor's first use;
+    so does the guard against a size of 1.
+    """
+    study = run.observation.shapes
+    for trial in study.trials if study else ():
+        if trial.setting != "mark_dynamic":
+            continue
+        if trial.error and _names_place(trial.error, finding):
+            return dynamo(f"with {trial.varied} marked dynamic: {trial.error}")
+        for call in trial.calls:
+            for event in call.recompiles if call.size not in (None, 1) else ():
+                if any(
+                    f.path == finding.path and finding.line <= f.line <= finding.end_line for f in event.lines
+                ):
+                    reasons = "; ".join(map(first_line, event.reasons))
+                    return dynamo(f"recompiled {event.symbol} for {call.label}, marked dynamic: {reasons}")
+    return None
+
+
+def _claimants(site: BreakSite, findings: Iterable[Finding]) -> list[Finding]:
+    """The findings that a break site proves: those on its line that speak of its kind.
+
+    Where ids tell several findings on one line apart, only those that claim the site's ids; where none
+    does (ids differ between versions, and some breaks have none), all that claim a break there.
+    """
+    here = [
+        finding
+        for finding in findings
+        if finding.path == site.path
+        and finding.line <= site.line <= finding.end_line
+        and (finding.effect in BREAKING or finding.effect == "intent")
+    ]
+    ids = set(ids_of_site(site))
+    return [finding for finding in here if ids.intersection(finding.gb_ids)] or here
+
+
+def _skip_claimants(frame: SkippedFrame, run: Run, findings: Iterable[Finding]) -> list[Finding]:
+    """The findings that say the frame they stand in is skipped, if no break explains it."""
+    if at_recompile_limit(frame) or run.by_a_break(frame):
+        return []
+    return [f for f in findings if f.effect == "frame_skip" and in_frame(frame, f.path, f.line)]
+
+
+def _recompile_claimants(
+    recompile: Recompile, run: Run, findings: Iterable[Finding], code: Code
+) -> list[Finding]:
+    """The recompile findings at a place that the failed guards name.
+
+    A claim of level `error` (recompiles on every call) is proved by a recompile on an identical call, or by
+    one that went on until Dynamo gave the frame up.
+    """
+    steady = recompile.identical_call or _limit_of(recompile, run) is not None
+    return [
+        finding
+        for finding in findings
+        if finding.effect == "recompile"
+        and (steady or finding.level != "error")
+        and _guard_names(recompile, finding, code)
+    ]
+
+
+def _guard_names(recompile: Recompile, finding: Finding, code: Code) -> bool:
+    """Whether the guards that failed name the finding's lines, or in its file what its line names."""
+    if any(f.path == finding.path and finding.line <= f.line <= finding.end_line for f in recompile.lines):
+        return True
+    if any(_names_place(reason, finding) for reason in recompile.reasons):
+        return True
+    if recompile.path != finding.path:
+        return False
+    guards = (reason.split("#")[0] for reason in recompile.reasons)
+    names = {name for guard in guards for name in _GUARDED.findall(guard)} - {"self"}
+    text = " ".join(code.line(finding.path, n) for n in range(finding.line, finding.end_line + 1))
+    return not names.isdisjoint(re.findall(r"\w+", text))
+
+
+def _names_place(text: str, finding: Finding) -> bool:
+    """Whether a message says `PATH:LINE` of one of the finding's lines."""
+    lines = re.findall(rf"{re.escape(finding.path)}:(\d+)\b", text)
+    return any(finding.line <= int(line) <= finding.end_line for line in lines)
+
+
+def _limit_of(recompile: Recompile, run: Run) -> SkippedFrame | None:
+    """The skipped frame that says this recompiling went on until Dynamo gave up."""
+    for frame in run.skipped:
+        if (frame.path, frame.line) == (recompile.path, recompile.line) and at_recompile_limit(frame):
+            return frame
+    return None
+
+
+def unclaimed(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Event]:
+    """The events of a run that no finding claims: break sites, skipped frames, steady recompiles."""
+    for site in run.sites:
+        if not _claimants(site, findings):
+            yield _site_event(site, run)
+    placed: set[regions.Place] = set()
+    for frame in run.skipped:
+        if run.by_a_break(frame) or _skip_claimants(frame, run, findings):
+            continue
+        behind = [r for r in run.recompiles if (r.path, r.line) == (frame.path, frame.line)]
+        if any(_recompile_claimants(r, run, findings, code) for r in behind):
+            continue
+        placed.add((frame.path, frame.line))
+        yield _skip_event(frame, run, behind)
+    for recompile in run.recompiles:
+        if not recompile.identical_call or (recompile.path, recompile.line) in placed:
+            continue
+        if not _recompile_claimants(recompile, run, findings, code):
+            yield _recompile_event(recompile, run)
+
+
+def _site_event(site: BreakSite, run: Run) -> Event:
+    return Event(
+        target=run.target,
+        case=site.case,
+        path=site.path,
+        line=site.line,
+        symbol=site.symbol,
+        origin=site.origin,
+        effect=_effect(site),
+        name=slug(site.reason) or ("frame-skip" if skips(site) else "graph-break"),
+        message=first_line(site.reason),
+        evidence=site_evidence(site),
+        gb_ids=ids_of_site(site),
+        cost=site.cost,
+    )
+
+
+def _effect(site: BreakSite) -> Effect:
+    if ids_of_site(site) and INTENDED.issuperset(ids_of_site(site)):
+        return "intent"
+    return "frame_skip" if skips(site) else "graph_break"
+
+
+def _skip_event(frame: SkippedFrame, run: Run, recompiles: Sequence[Recompile]) -> Event:
+    why = first_line(frame.reason)
+    guards = "; ".join(dict.fromkeys(first_line(reason) for r in recompiles for reason in r.reasons))
+    evidence = skip_evidence(frame)
+    return Event(
+        target=run.target,
+        case=frame.case,
+        path=frame.path,
+        line=frame.line,
+        symbol=frame.symbol,
+        origin=frame.origin,
+        effect="frame_skip",
+        name="recompile-limit" if at_recompile_limit(frame) else "frame-skip",
+        message=f"Dynamo gave up on the whole of {frame.symbol}: {why}",
+        evidence=dynamo(f"{evidence.text}; recompiled before because {guards}") if guards else evidence,
+        gb_ids=run.ids_of(frame),
+    )
+
+
+def _recompile_event(recompile: Recompile, run: Run) -> Event:
+    place = next(
+        (f for f in recompile.lines if f.path == recompile.path),
+        Frame(recompile.path, recompile.line, recompile.symbol),
+    )
+    reasons = "; ".join(dict.fromkeys(map(first_line, recompile.reasons)))
+    return Event(
+        target=run.target,
+        case=recompile.case,
+        path=place.path,
+        line=place.line,
+        symbol=place.symbol,
+        origin=recompile.origin,
+        effect="recompile",
+        name="recompile",
+        message=f"{recompile.symbol} compiles again on an identical call"
+        + (f": {reasons}" if reasons else ""),
+        evidence=recompile_evidence(recompile),
+    )

@@ -1,0 +1,92 @@
+"""What the source predicts and what the runs showed, put together into one Report."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from tcready.merge.code import Code
+from tcready.merge.findings import (
+    distinct,
+    files_not_run,
+    found_by_run,
+    judged,
+    numbered,
+    only_mode,
+    place_order,
+)
+from tcready.merge.match import Event, Key, Proof, key_of, proofs_of, unclaimed
+from tcready.merge.run import Run
+from tcready.merge.targets import reports_of
+from tcready.schema import Finding, Mode, Noqa, Observation, Report, RuleText, StaticResult, Tool
+
+
+def merge(
+    static: StaticResult, observations: Sequence[Observation], rules: Sequence[RuleText], tool: Tool
+) -> Report:
+    """One report of what was predicted and what was seen.
+
+    Findings are sorted by place; targets that ran come first, in the order given, then those that only the
+    source speaks of. `static.sources` should hold the sources of observed files too, where they are to be
+    shown; a run-only finding spans its source line where the source is there, one character where not.
+    `rules` keeps those that a finding names.
+    """
+    code = Code({source.path: source.text for source in static.sources})
+    modes: dict[str, set[Mode]] = defaultdict(set)
+    for observation in observations:
+        modes[observation.target].add(observation.mode)
+    runs = tuple(Run(seen, code, seen.mode if len(modes[seen.target]) > 1 else None) for seen in observations)
+    predictions = distinct((*static.findings, *static.hidden))
+    hidden = {key_of(finding) for finding in static.hidden} - {key_of(finding) for finding in static.findings}
+    proofs: dict[Key, list[Proof]] = defaultdict(list)
+    events: dict[Key, list[Event]] = defaultdict(list)
+    for run in runs:
+        for key, proof in proofs_of(run, predictions, code):
+            proofs[key].append(dataclasses.replace(proof, mode=run.mode))
+        for event in unclaimed(run, predictions, code):
+            events[event.path, event.line, None].append(dataclasses.replace(event, mode=run.mode))
+    not_run = files_not_run(static.targets, runs)
+    predicted = [
+        finding if finding.path in not_run else judged(finding, runs, proofs[key_of(finding)])
+        for finding in predictions
+    ]
+    unpredicted = [found_by_run(same, code, only_mode(same, runs)) for same in events.values()]
+    known = tuple(sorted(numbered([*predicted, *unpredicted]), key=place_order))
+    findings = tuple(finding for finding in known if key_of(finding) not in hidden)
+    silenced = tuple(finding for finding in known if key_of(finding) in hidden)
+    named = {finding.rule for finding in findings}
+    return Report(
+        tool=tool,
+        findings=findings,
+        targets=reports_of(static.targets, runs, known, code),
+        rules=tuple(rule for rule in rules if rule.code in named),
+        sources=static.sources,
+        skipped=static.skipped,
+        warnings=(
+            *static.warnings,
+            *_unused(static.unused, unpredicted, rules),
+            *(f"{_named(run)}: {warning}" for run in runs for warning in run.observation.warnings),
+        ),
+        statistics=static.statistics,
+        predicted=static.targets,
+        hidden=tuple(sorted({print_ for found in silenced for print_ in (found.fingerprint, *found.also)})),
+        silenced=silenced,
+        unused=static.unused,
+        static_warnings=static.warnings,
+    )
+
+
+def _unused(unused: Iterable[Noqa], seen: Iterable[Finding], rules: Sequence[RuleText]) -> Iterator[str]:
+    """What to say of each `# noqa` that hides nothing; not where a run saw what no rule predicts."""
+    surprising = {(f.path, line) for f in seen for line in range(f.line, f.end_line + 1)}
+    for noqa in unused:
+        if (noqa.path, noqa.line) not in surprising:
+            known = any(rule.code.startswith(noqa.code) for rule in rules)
+            why = "" if known else ": there is no such rule"
+            yield f"{noqa.path}:{noqa.line}: unused noqa {noqa.code}{why}"
+
+
+def _named(run: Run) -> str:
+    """The run's target, with the mode where it was run in several."""
+    return f"{run.target} ({run.mode})" if run.mode else run.target

@@ -1,0 +1,100 @@
+"""One observation, ready to be asked about places."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tcready.merge.code import Code, Lines
+from tcready.schema import (
+    OF_THE_MODEL,
+    BreakSite,
+    Mode,
+    Observation,
+    SkippedFrame,
+    StageName,
+    StageState,
+    Troubles,
+    logged_sites,
+)
+
+
+class Run:
+    """One observation, ready to be asked about places."""
+
+    def __init__(self, observation: Observation, code: Code, mode: Mode | None) -> None:
+        self.observation = observation
+        self.mode = mode
+        """The run's mode if the target was run in several, else None."""
+        self.target = observation.target
+        self.modules = observation.modules
+        self.recompiles = observation.recompiles
+        self.stages = {stage.stage: stage for stage in observation.stages}
+        self.executed = Lines(observation.executed)
+        self.traced = Lines(observation.traced)
+        self.skipped = tuple(
+            frame if frame.end_line else dataclasses.replace(frame, end_line=_end(frame, code))
+            for frame in observation.skipped_frames
+            if not frame.benign
+        )
+        self.sites = logged_sites(observation)
+        self.captured = self.state("capture") == "pass" and not self.nothing_compiled
+        self.troubles = Troubles.of(observation)
+        self._own = {(frame.path, frame.line) for frame in self.troubles.frames}
+        self._unlogged = {
+            (site.path, site.line): site for site in observation.break_sites if site not in self.sites
+        }
+
+    @property
+    def nothing_compiled(self) -> bool:
+        """Operations ran, none of them in a graph, and no break says why: compilation is switched off."""
+        seen = self.observation
+        skipped = seen.break_sites or self.skipped
+        return (
+            seen.coverage is not None and not seen.graphs and seen.coverage.ops_captured == 0 and not skipped
+        )
+
+    @property
+    def tells_of_compiling(self) -> bool:
+        """Whether the model was compiled, or failed to compile: what is predicted of its parts stands beside that."""
+        capture = self.stages.get("capture")
+        failed = capture is not None and capture.state == "fail" and capture.reason in OF_THE_MODEL
+        return self.captured or failed
+
+    def by_a_break(self, frame: SkippedFrame) -> bool:
+        """Whether a frame was skipped on account of a break."""
+        return (frame.path, frame.line) not in self._own
+
+    def ids_of(self, frame: SkippedFrame) -> tuple[str, ...]:
+        """The ids by which Dynamo knows why it gave up a frame without a word."""
+        site = self._unlogged.get((frame.path, frame.line))
+        return ids_of_site(site) if site else ()
+
+    def state(self, stage: StageName) -> StageState:
+        found = self.stages.get(stage)
+        return found.state if found else "not_run"
+
+    def detail(self, stage: StageName) -> str:
+        found = self.stages.get(stage)
+        return found.detail if found else ""
+
+    def skipped_around(self, path: str, line: int) -> SkippedFrame | None:
+        """The innermost frame Dynamo gave up on that a line stands in."""
+        around = [frame for frame in self.skipped if in_frame(frame, path, line)]
+        return max(around, key=lambda frame: frame.line, default=None)
+
+
+def _end(frame: SkippedFrame, code: Code) -> int | None:
+    function = code.function(frame.path, frame.line)
+    return function.last if function else None
+
+
+def in_frame(frame: SkippedFrame, path: str, line: int) -> bool:
+    return frame.path == path and frame.line <= line <= (frame.end_line or frame.line)
+
+
+def skips(site: BreakSite) -> bool:
+    return site.action != "resume"
+
+
+def ids_of_site(site: BreakSite) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(i for i in (site.gb_id, *site.gb_ids) if i))

@@ -1,0 +1,176 @@
+"""Each target with its verdict and its regions: those that ran, then those that only the source speaks of."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from tcready.merge import regions
+from tcready.merge.code import Code
+from tcready.merge.findings import predicted_in
+from tcready.merge.run import Run
+from tcready.merge.verdict import is_whole, verdict_of
+from tcready.schema import (
+    STAGES,
+    Finding,
+    Intent,
+    Mode,
+    ModuleShare,
+    Observation,
+    Region,
+    Stage,
+    StaticTarget,
+    TargetReport,
+)
+from tcready.target import Target
+
+
+def reports_of(
+    static: Sequence[StaticTarget], runs: Sequence[Run], findings: Sequence[Finding], code: Code
+) -> tuple[TargetReport, ...]:
+    by_code: dict[regions.Place, set[str]] = defaultdict(set)
+    for target in static if runs else ():  # finding where code begins means parsing it
+        for module in target.modules:
+            place = code.place(module.path, module.line)
+            if place is not None:
+                by_code[place].update(module.breaks)
+    # A file that by a convention says what its model is asks about that model: its other classes are parts.
+    files = {Target.place_in(run.target) for run in runs if run.observation.inputs_from == "convention"}
+    covered = {target.target for target in static if Target.place_in(target.target) in files}
+    reports = []
+    for run in runs:
+        ran = {place for m in run.modules if (place := code.place(m.path, m.line)) is not None}
+        own = next((target for target in static if _is_target(target, run, code)), None)
+        ran |= {
+            place for m in (own.modules if own else ()) if (place := code.place(m.path, m.line)) is not None
+        }
+        covered.update(t.target for t in static if t is own or _root(t, code) in ran)
+        reports.append(_observed_target(run, own, findings, by_code, code))
+    alone = (_static_target(target, findings) for target in static if target.target not in covered)
+    return (*reports, *alone)
+
+
+def _root(target: StaticTarget, code: Code) -> regions.Place | None:
+    """Where the forward of the target's root stands."""
+    root = next((module for module in target.modules if module.name == ""), None)
+    return code.place(root.path, root.line) if root else None
+
+
+def _is_target(target: StaticTarget, run: Run, code: Code) -> bool:
+    """Whether both speak of one target: by name, or in one file by where the root's forward stands."""
+    if target.target == run.target:
+        return True
+    if Target.place_in(target.target) != Target.place_in(run.target):
+        return False
+    root = next((module for module in run.modules if module.name == ""), None)
+    place = code.place(root.path, root.line) if root else None
+    return place is not None and _root(target, code) == place
+
+
+def _observed_target(
+    run: Run,
+    static: StaticTarget | None,
+    findings: Sequence[Finding],
+    breaks_by_code: Mapping[regions.Place, Iterable[str]],
+    code: Code,
+) -> TargetReport:
+    found = _regions(run, static, findings, breaks_by_code, code) if run.tells_of_compiling else ()
+    verdict, reason = verdict_of(run, found)
+    if run.observation.inputs_from == "made_up" and run.state("eager") == "pass":
+        reason += "; the inputs were made up"
+    return TargetReport(
+        observation=kept(run.observation),
+        verdict=verdict,
+        verdict_reason=reason,
+        regions=tuple(_as_compiled(region, run.observation.intents) for region in found),
+        dominator=regions.dominator(run.sites),
+    )
+
+
+def _regions(
+    run: Run,
+    static: StaticTarget | None,
+    findings: Sequence[Finding],
+    breaks_by_code: Mapping[regions.Place, Iterable[str]],
+    code: Code,
+) -> tuple[Region, ...]:
+    """Parts of what ran that no break stands in, seen or predicted; what a clean run showed outweighs predictions."""
+    seen = run.observation
+    by_module = [module.breaks for module in static.modules] if static else []
+    clean = run.captured and is_whole(run)
+    predicted = (*by_module, *breaks_by_code.values())
+    places = {(m.path, m.line) for m in seen.modules if m.path is not None and m.line is not None}
+    return regions.predicted(
+        seen.modules,
+        static.modules if static else (),
+        frozenset() if clean else _breaking(findings, seen.target, predicted, seen.mode),
+        sites=seen.break_sites,
+        skipped=run.skipped,
+        recompiles=seen.recompiles,
+        breaks_by_code={place: tuple(prints) for place, prints in breaks_by_code.items()},
+        code_ends=code.ends(places),
+    )
+
+
+def kept(seen: Observation) -> Observation:
+    """What a report keeps of a run: every stage once, and not where the files stood on the machine."""
+    known = {stage.stage: stage for stage in seen.stages}
+    stages = tuple(known.get(name, Stage(name, "not_run", "")) for name in STAGES)
+    return dataclasses.replace(seen, stages=stages, sources=())
+
+
+def _as_compiled(region: Region, intents: Iterable[Intent]) -> Region:
+    """A region that its author compiles already is left as it is: no code is suggested for it."""
+    for intent in intents:
+        if region.name in intent.modules:
+            return dataclasses.replace(
+                region, code="", reason=f"compiled already by {intent.how}; {region.reason}"
+            )
+    return region
+
+
+def _static_target(target: StaticTarget, findings: Sequence[Finding]) -> TargetReport:
+    stages = tuple(
+        Stage(name, "pass", "read, not executed")
+        if name == "parse"
+        else Stage(name, "not_run", "nothing was run")
+        for name in STAGES
+    )
+    found = regions.predicted(
+        (), target.modules, _breaking(findings, target.target, (m.breaks for m in target.modules))
+    )
+    modules = tuple(ModuleShare(m.name, m.type, path=m.path, line=m.line) for m in target.modules)
+    return TargetReport(
+        observation=Observation(target.target, None, target.modes[0], stages, None, modules=modules),
+        verdict="unknown",
+        verdict_reason="nothing was run; the regions are what the source predicts"
+        + (", over both modes" if len(target.modes) > 1 else ""),
+        regions=found,
+    )
+
+
+def _breaking(
+    findings: Iterable[Finding], target: str, predicted: Iterable[Iterable[str]], mode: Mode | None = None
+) -> frozenset[str]:
+    """Of the breaks in `predicted` (fingerprints), those that count against a target's regions.
+
+    A run that traced the line, or never came by, has shown that these inputs do not break there; a break of
+    the other mode is none in the run's `mode` (None: nothing was run). A break whose finding is hidden, by a
+    comment or by the choice of rules, is a break all the same.
+    """
+    spared = {
+        print_
+        for finding in findings
+        for print_ in (finding.fingerprint, *finding.also)
+        for entry in finding.targets
+        if entry.target == target
+        and entry.mode in (None, mode)
+        and entry.status in ("not_observed", "not_reached")
+    } | {
+        print_
+        for finding in findings
+        for print_ in (finding.fingerprint, *finding.also)
+        if mode is not None and finding.status != "confirmed" and not predicted_in(finding, mode)
+    }
+    return frozenset(fingerprint for some in predicted for fingerprint in some if fingerprint not in spared)

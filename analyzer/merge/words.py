@@ -1,0 +1,41 @@
+"""What a run showed, each in one line."""
+
+from __future__ import annotations
+
+import re
+
+from tcready.merge.run import ids_of_site, skips
+from tcready.schema import BreakSite, Evidence, Recompile, SkippedFrame
+
+
+def first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+
+
+def slug(reason: str) -> str:
+    """The kind of a break as a name (`data-dependent-branching`), if its first line is short enough."""
+    words = re.findall(r"[a-z0-9]+", first_line(reason).split(":")[0].lower())
+    return "-".join(words) if words and len(words) <= 6 else ""
+
+
+def _hits(count: int) -> str:
+    return f"{count} hit{'' if count == 1 else 's'}"
+
+
+def dynamo(text: str) -> Evidence:
+    return Evidence("dynamo", text)
+
+
+def site_evidence(site: BreakSite) -> Evidence:
+    after = "; the whole frame went eager" if skips(site) else ""
+    return dynamo(f"{first_line(site.reason)} ({', '.join([*ids_of_site(site), _hits(site.hits)])}){after}")
+
+
+def skip_evidence(frame: SkippedFrame) -> Evidence:
+    return dynamo(f"skipped the frame {frame.symbol} (line {frame.line}): {first_line(frame.reason)}")
+
+
+def recompile_evidence(recompile: Recompile) -> Evidence:
+    when = "on an identical call" if recompile.identical_call else "on a later call"
+    reasons = "; ".join(dict.fromkeys(map(first_line, recompile.reasons))) or "no reason given"
+    return dynamo(f"recompiled {recompile.symbol} {when}: {reasons}")

@@ -1,0 +1,22 @@
+"""A change of source text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What stands between two places of a file is replaced; between a place and itself text is put in.
+
+    Lines end where Python ends them: at a line feed, a carriage return or both.
+    """
+
+    path: str
+    start_line: int
+    start_column: int
+    end_line: int
+    end_column: int
+    """One past the last character."""
+    new_text: str
+    """With the line ends of the file."""

@@ -1,0 +1,125 @@
+"""What keeps a run from having been captured whole, each cause once: what verdict, reports and counts go by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tcready.schema.run import BreakSite, Frame, Observation, Recompile, SkippedFrame
+
+_LIMIT = re.compile(r"recompile[_ ]limit|cache[_ ]size[_ ]limit|recompilation limit", re.IGNORECASE)
+"""How Dynamo says, over its versions, that it compiled a frame too often."""
+
+
+@dataclass(frozen=True)
+class Break:
+    """A source line at which Dynamo broke, over all cases, with the frames that it skipped for that."""
+
+    first: BreakSite
+    hits: int
+    """Events, over all cases."""
+    cases: tuple[str, ...]
+    skipped: tuple[SkippedFrame, ...]
+
+
+@dataclass(frozen=True)
+class Troubles:
+    """Break sites, skipped frames that no break site explains, and functions that compile again on every call."""
+
+    breaks: tuple[Break, ...]
+    """By place."""
+    frames: tuple[SkippedFrame, ...]
+    """By place, each function once."""
+    recompiling: tuple[Recompile, ...]
+    benign: int
+    """Skipped frames that held no tensor work; they are no trouble."""
+
+    @classmethod
+    def of(cls, seen: Observation) -> Troubles:
+        skipped = _by_place(frame for frame in seen.skipped_frames if not frame.benign)
+        sites = logged_sites(seen)
+        lines: dict[tuple[str, int], list[BreakSite]] = {}
+        for site in sorted(sites, key=lambda site: (site.path, site.line)):
+            lines.setdefault((site.path, site.line), []).append(site)
+        steady = {(event.path, event.line): event for event in seen.recompiles if event.identical_call}
+        return cls(
+            breaks=tuple(
+                Break(
+                    first=alike[0],
+                    hits=sum(site.hits for site in alike),
+                    cases=tuple(dict.fromkeys(site.case for site in alike if site.case)),
+                    skipped=tuple(frame for frame in skipped if any(explains(site, frame) for site in alike)),
+                )
+                for alike in lines.values()
+            ),
+            frames=tuple(frame for frame in skipped if not any(explains(site, frame) for site in sites)),
+            recompiling=tuple(steady.values()),
+            benign=sum(frame.benign for frame in seen.skipped_frames),
+        )
+
+    @property
+    def skipped_by_breaks(self) -> int:
+        """Functions that were skipped on account of a break."""
+        return len({(frame.path, frame.line) for item in self.breaks for frame in item.skipped})
+
+    def words(self) -> list[str]:
+        """Each kind with its number: `2 break sites (skipping 1 frame)`, `1 other skipped frame`."""
+        found = []
+        caused = self.skipped_by_breaks
+        if self.breaks:
+            with_them = f" (skipping {_number(caused, 'frame')})" if caused else ""
+            found.append(_number(len(self.breaks), "break site") + with_them)
+        if self.frames:
+            found.append(_number(len(self.frames), "other skipped frame" if caused else "skipped frame"))
+        if self.recompiling:
+            one = len(self.recompiling) == 1
+            found.append(
+                _number(len(self.recompiling), "function")
+                + f" that {'compiles' if one else 'compile'} again on every call"
+            )
+        return found
+
+
+def logged_sites(seen: Observation) -> tuple[BreakSite, ...]:
+    """The break sites without those that repeat a skipped frame: one that Dynamo gave up without a word is recorded
+    twice, as a frame and as a site at its `def`."""
+    skipped = {(frame.path, frame.line) for frame in seen.skipped_frames if not frame.benign}
+    return tuple(
+        site
+        for site in seen.break_sites
+        if site.action != "skip_frame_unlogged" or (site.path, site.line) not in skipped
+    )
+
+
+def at_recompile_limit(frame: SkippedFrame) -> bool:
+    """Whether a frame was skipped for having been compiled too often."""
+    return _LIMIT.search(frame.reason) is not None
+
+
+def explains(site: BreakSite, frame: SkippedFrame) -> bool:
+    """Whether a frame was skipped on account of a break: it was met in that frame, or in what the frame calls."""
+    if at_recompile_limit(frame):
+        return False
+    if any((f.path, f.line, f.fate) == (frame.path, frame.line, "whole_frame") for f in site.frames):
+        return True
+    return any(_inside(frame, place) for place in (*site.stack, Frame(site.path, site.line, site.symbol)))
+
+
+def _inside(frame: SkippedFrame, place: Frame) -> bool:
+    if frame.path != place.path:
+        return False
+    if frame.end_line is None:
+        return frame.symbol == place.symbol or frame.line == place.line
+    return frame.line <= place.line <= frame.end_line
+
+
+def _by_place(frames: Iterable[SkippedFrame]) -> Sequence[SkippedFrame]:
+    found: dict[tuple[str, int], SkippedFrame] = {}
+    for frame in sorted(frames, key=lambda f: (f.path, f.line, f.symbol, f.case or "", f.reason)):
+        found.setdefault((frame.path, frame.line), frame)
+    return tuple(found.values())
+
+
+def _number(count: int, one: str) -> str:
+    return f"{count} {one}{'' if count == 1 else 's'}"

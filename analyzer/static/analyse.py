@@ -1,0 +1,215 @@
+"""What a unit names to what gets compiled, interpreted: the entries, and one interpretation of them over a program."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tcready.schema import TcreadyError
+from tcready.static import locate
+from tcready.static.break_effect import BreakEffects
+from tcready.static.concrete import Concrete
+from tcready.static.graph import CallGraph
+from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
+from tcready.static.interp import Interpreter
+from tcready.static.source import UnreadableError
+from tcready.static.units import Unit
+from tcready.static.values import Class, Function, Instance, Value, options
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing to analyse: a class or function as the user would compile it."""
+
+    target: str
+    module: ModuleInfo
+    name: str | None
+    """None for every nn.Module of the file."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """An interpreted entry: where it starts, and the module object it starts from."""
+
+    target: str
+    entry: int
+    root: Instance | None
+
+
+def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[Entry]:
+    """The unit's entry; none if its file cannot be read, which is then in `skipped` with the reason."""
+    if unit.path is not None:
+        try:
+            module = program.file(unit.path)
+        except UnreadableError as error:
+            skipped[unit.path] = str(error)
+            return
+        yield Entry(unit.target, module, None) if unit.name is None else _named(unit, module)
+        return
+    found = program.module(unit.module)
+    if found is None:
+        if program.find(unit.module) is None:
+            raise TcreadyError(
+                f"{unit.target}: no module {unit.module!r} on the search path; is its package installed here?"
+            )
+        reason = next(iter(program.skipped.values()), "its source is not read")
+        raise TcreadyError(f"{unit.target}: {reason}")
+    yield _named(unit, found)
+
+
+def _named(unit: Unit, module: ModuleInfo) -> Entry:
+    name = unit.name or ""
+    if name.split(".")[0] not in module.bindings and not module.stars:
+        known = [
+            n for n, b in module.bindings.items() if any(isinstance(x, (ClassInfo, FunctionInfo)) for x in b)
+        ]
+        shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+        raise TcreadyError(
+            f"{unit.target}: no {name!r} in {module.path.name}" + (f"; it has {shown}" if shown else "")
+        )
+    return Entry(unit.target, module, name)
+
+
+def uses_third_party(program: Program) -> bool:
+    """Whether what has been read imports a package that is installed, not the user's own, and can be followed."""
+    roots = {
+        name.partition(".")[0]
+        for module in program.modules()
+        for found in module.bindings.values()
+        for binding in found
+        if (name := getattr(binding, "module", None)) and isinstance(name, str)
+    }
+    return any(
+        not locate.is_opaque(root) and (path := program.find(root)) is not None and not program.is_own(path)
+        for root in sorted(roots)
+    )
+
+
+class Interpretation:
+    """Every entry interpreted over one Program, and what follows from it."""
+
+    def __init__(self, interpreter: Interpreter, entries: Sequence[Entry]) -> None:
+        self.interpreter = interpreter
+        self.analyses: list[Analysis] = []
+        self.warnings: list[str] = []
+        self._concrete: dict[str, Concrete] = {}
+        for entry in entries:
+            try:
+                self.analyses.extend(self._analyse(entry))
+            except RecursionError:
+                self.warnings.append(f"{entry.target}: nested too deeply to be analysed whole")
+
+    @cached_property
+    def graph(self) -> CallGraph:
+        return CallGraph(self.interpreter)
+
+    @cached_property
+    def break_effects(self) -> BreakEffects:
+        return BreakEffects(self.interpreter, [analysis.entry for analysis in self.analyses])
+
+    @cached_property
+    def chains(self) -> dict[int, tuple[str, ...]]:
+        """For every context the symbols on a shortest way to it from an entry."""
+        chains: dict[int, tuple[str, ...]] = {}
+        for analysis in self.analyses:
+            for context, chain in self.graph.chains(analysis.entry).items():
+                chains.setdefault(context, chain)
+        return chains
+
+    def concrete(self, path: str) -> Concrete:
+        """The concrete syntax of an analysed file."""
+        if path not in self._concrete:
+            sources = (m.source for m in self.interpreter.program.modules() if str(m.path) == path)
+            self._concrete[path] = Concrete(next(sources))
+        return self._concrete[path]
+
+    def _analyse(self, entry: Entry) -> Iterator[Analysis]:
+        if entry.name is None:
+            yield from self._whole_file(entry)
+            return
+        found = self._resolve(entry)
+        for value in options(found):
+            if isinstance(value, Class):
+                yield from self._class(value.info, entry.target)
+            elif isinstance(value, Instance) and self.interpreter.is_module(value):
+                yield from self._object(value, entry.target)
+            elif isinstance(value, Function):
+                yield from self._function(value, entry.target)
+
+    def _resolve(self, entry: Entry) -> Value:
+        assert entry.name is not None
+        first, *rest = entry.name.split(".")
+        interpreter = self.interpreter
+        value = interpreter.global_value(entry.module, first)
+        for name in rest:
+            if value is not None:
+                value = interpreter.attribute(value, name, interpreter.module_frame(entry.module))
+        if value is None:
+            raise TcreadyError(f"{entry.target}: no {entry.name!r} in {entry.module.path.name}")
+        return value
+
+    def _class(self, cls: ClassInfo, target: str) -> Iterator[Analysis]:
+        yield from self._object(self.interpreter.build(cls), target)
+
+    def _object(self, root: Instance, target: str) -> Iterator[Analysis]:
+        context = self.interpreter.run_forward(root)
+        if context is not None:
+            yield Analysis(target, context, root)
+
+    def _function(self, value: Function, target: str) -> Iterator[Analysis]:
+        """A callable that returns a module is a way to build it; any other is what gets compiled."""
+        interpreter = self.interpreter
+        interpreter.quiet += 1
+        try:
+            made = interpreter.invoke(value, (), {}, interpreter.module_frame(value.info.module), "high")
+        finally:
+            interpreter.quiet -= 1
+        roots = [v for v in options(made) if isinstance(v, Instance) and interpreter.is_module(v)]
+        if roots:
+            for root in roots:
+                yield from self._object(root, target)
+        else:
+            yield Analysis(target, interpreter.run_function(value, value.info) or 0, None)
+
+    def _whole_file(self, entry: Entry) -> Iterator[Analysis]:
+        """Every nn.Module of a file: those that no other class uses first, then what was not reached."""
+        interpreter = self.interpreter
+        classes = [c for c in entry.module.classes() if interpreter.mro(c).is_module]
+        classes = [c for c in classes if interpreter.mro(c).functions("forward")]
+        used = _named_by_others(classes)
+        for cls in sorted(classes, key=lambda c: c.name in used):
+            forward = interpreter.mro(cls).functions("forward")[0]
+            if cls.name in used and any(c.function is forward for c in interpreter.contexts):
+                continue
+            yield from self._class(cls, f"{entry.target}::{cls.name}")
+        for name, value in self._compiled_functions(entry.module, bool(classes)):
+            yield Analysis(f"{entry.target}::{name}", interpreter.run_function(value, value.info) or 0, None)
+
+    def _compiled_functions(self, module: ModuleInfo, has_classes: bool) -> Iterator[tuple[str, Function]]:
+        """Top-level functions decorated with `torch.compile`; `model` if the file has no module class."""
+        for name, found in module.bindings.items():
+            for binding in found:
+                if not isinstance(binding, FunctionInfo):
+                    continue
+                named = (ast.unparse(d.func if isinstance(d, ast.Call) else d) for d in binding.decorators)
+                compiled = any(name in ("compile", "torch.compile") for name in named)
+                if compiled or (name == "model" and not has_classes):
+                    yield name, Function(binding)
+
+
+def _named_by_others(classes: Sequence[ClassInfo]) -> set[str]:
+    """Names of classes that the code of another of them uses; comments and strings say nothing."""
+    if not classes:
+        return set()
+    names = re.compile(r"\b(?:" + "|".join(re.escape(c.name) for c in classes) + r")\b")
+    found: set[str] = set()
+    for cls in classes:
+        body = cls.module.source.lines[cls.node.lineno - 1 : cls.node.end_lineno]
+        written = set(names.findall("\n".join(body))) - {cls.name} - found
+        if written:  # the text is quick to search, the tree is right
+            found |= written & {n.id for n in ast.walk(cls.node) if isinstance(n, ast.Name)}
+    return found

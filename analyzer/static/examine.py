@@ -1,0 +1,209 @@
+"""One unit to its Part: reads it, interprets it in each mode, lets rules judge, and gathers what was found."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcready.options import ReadOptions
+from tcready.schema import Finding, Mode, Noqa, Origin, Skipped, SourceText, TcreadyError, display_path
+from tcready.static import judge, locate, noqa
+from tcready.static.analyse import Entry, Interpretation, entries, uses_third_party
+from tcready.static.cache import Reading
+from tcready.static.index import Library, Program
+from tcready.static.interp import Interpreter
+from tcready.static.judge import Place, Suggest
+from tcready.static.parts import Part, in_both_modes
+from tcready.static.rule import Rule
+from tcready.static.tree import static_targets
+from tcready.static.units import Unit
+
+STACK = 6000
+"""Python frames that may be nested behind reading: long chains of `elif` and of operators recurse."""
+
+
+def examine(
+    unit: Unit, rules: Sequence[Rule], options: ReadOptions, suggest: Suggest | None, library: Library
+) -> tuple[Part, Reading]:
+    """What is found in one unit, and what that depends on.
+
+    A file that cannot be read is in the part's `skipped`. Raises TcreadyError for a module or a name that is not there.
+    """
+    collecting, limit = gc.isenabled(), sys.getrecursionlimit()
+    gc.disable()  # what is built is kept to the end; walking it again and again took a third of the time
+    try:
+        return _Examination(unit, rules, options, suggest, library).whole()
+    finally:
+        sys.setrecursionlimit(limit)
+        if collecting:
+            gc.enable()
+
+
+@dataclass(frozen=True)
+class _Examination:
+    """What is asked about one unit."""
+
+    unit: Unit
+    rules: Sequence[Rule]
+    options: ReadOptions
+    suggest: Suggest | None
+    library: Library
+
+    def whole(self) -> tuple[Part, Reading]:
+        """The part in the modes that are asked for."""
+        unit, options = self.unit, self.options
+        search_path = options.search_path or locate.default_search_path(options.root)
+        packages = () if unit.path is not None else (unit.module.partition(".")[0],)
+        program = Program(
+            options.root, search_path, packages, third_party=False, folder=unit.folder, library=self.library
+        )
+        skipped: dict[Path, str] = {}
+        found = list(entries(unit, program, skipped))
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), STACK))  # `examine` puts it back
+        wanted = options.third_party if options.third_party is not None else unit.name is not None
+        programs = [program]
+        if wanted and unit.path is None:
+            # an installed package was named: what it needs is installed with it, so one reading of all is enough
+            programs = [program.widened()]
+        elif wanted and uses_third_party(program):
+            programs.append(program.widened())
+        modes: list[Mode | None] = ["infer", "train"] if options.mode == "both" else [options.mode]
+        try:
+            parts = [self.part(programs, found, mode, skipped) for mode in modes]
+        except (
+            RecursionError
+        ):  # in what is made of the interpretation: that itself is cut short where it must be
+            skipped |= {entry.module.path: "cannot be analysed: nested too deeply" for entry in found}
+            parts = [self.part(programs, (), mode, skipped) for mode in modes]
+        part = in_both_modes(*parts) if len(parts) == 2 else parts[0]
+        if unit.name is None and found and not (part.skipped or part.warnings or part.cut):
+            with contextlib.suppress(RecursionError):
+                idle = noqa.unused(program, found[0], self.rules, options, part.hiding)
+                part = dataclasses.replace(part, idle=idle)
+        reading = Reading(
+            tuple(dict.fromkeys(path for each in (program, *programs) for path in each.opened)),
+            {name: path for each in (program, *programs) for name, path in each.lookups.items()},
+            program.search_path,
+        )
+        return part, reading
+
+    def part(
+        self,
+        programs: Sequence[Program],
+        entries: Sequence[Entry],
+        mode: Mode | None,
+        skipped: Mapping[Path, str],
+    ) -> Part:
+        """What is found in one mode: by a reading of the user's code alone, and of what is installed."""
+        unit, options = self.unit, self.options
+        training = None if mode is None else mode == "train"
+        passes = [
+            Interpretation(Interpreter(each, training, options.low, plain_call=options.plain_call), entries)
+            for each in programs
+        ]
+        own, last = passes[0], passes[-1]
+        if unit.name is not None and entries and not last.analyses and not last.warnings:
+            raise TcreadyError(
+                f"{unit.target}: {unit.name} is no nn.Module class with a forward, no such instance and no "
+                "function whose source is read"
+            )
+        findings: dict[Place, Finding] = {}
+        silenced: set[Place] = set()
+        hiding: set[Noqa] = set()
+        codes: set[str] = set()
+        for each in passes:
+            # own code is judged without what happens to be installed, other people's code with it
+            origins: list[Origin] = ["own"] if each is own else []
+            if each.interpreter.program.third_party:
+                origins.append("third_party")
+            for origin in origins:
+                claims = judge.claims(each, self.rules, options, origin)
+                for place, comment in noqa.hidden(each, claims, options.root):
+                    silenced.add(place)
+                    if each is own:
+                        hiding.add(comment)
+                if each is last:
+                    codes |= {place[3] for place in claims.by_place}
+                made = judge.findings(each, claims, options, origin, self.suggest)
+                findings.update({place: f for place, f in made.items() if place not in findings})
+        order = sorted(findings, key=lambda place: (findings[place].path, *place[1:]))
+        shown = {finding.path for finding in findings.values()}
+        named = self.shown(entries[0].module.path if entries else unit.path)
+        left_out = [path for path in skipped if self.is_left_out(path)]
+        unread = {
+            path: why for path, why in {**programs[0].skipped, **skipped}.items() if path not in left_out
+        }
+        apart = (
+            f"{self.shown(path)} is left out: {skipped[path]}; it does not name torch" for path in left_out
+        )
+        return Part(
+            findings=tuple(findings[place] for place in order),
+            silenced=tuple(position for position, place in enumerate(order) if place in silenced),
+            targets=tuple(static_targets(last, findings, sorted(codes), (mode or "infer",))),
+            sources=tuple(_sources(last.interpreter.program, options.root, shown | {named})),
+            named=named,
+            skipped=tuple(Skipped(self.shown(path), reason) for path, reason in sorted(unread.items())),
+            warnings=(*apart, *dict.fromkeys(w for each in passes for w in each.warnings)),
+            **_reach(own.interpreter, last.interpreter, options.root),
+            hiding=tuple(sorted(hiding, key=lambda comment: (comment.path, comment.line, comment.code))),
+        )
+
+    def shown(self, path: Path | None) -> str:
+        return display_path(str(path), str(self.options.root))
+
+    def is_left_out(self, path: Path) -> bool:
+        """Whether a file that cannot be parsed is no reason to fail: a template, a file of another Python. It was not
+        named itself, and holds no model since it does not name torch."""
+        unit = self.unit
+        was_named = unit.name is not None or (unit.folder is None and not self.options.lenient)
+        return not was_named and not _names_torch(path, self.library)
+
+
+def _names_torch(path: Path, library: Library) -> bool:
+    """Whether the word stands anywhere in the file; a file that cannot be opened may."""
+    if library.disk.stamp(path) is None:
+        return True
+    return b"torch" in library.disk.text(path).replace(b"\0", b"")  # UTF-16 has them in between
+
+
+def _sources(program: Program, root: Path, shown: set[str]) -> Iterator[SourceText]:
+    found = []
+    for module in program.modules():
+        path = display_path(str(module.path), str(root))
+        if path in shown:
+            found.append(SourceText(path, module.source.sha256, module.source.text))
+    yield from sorted(found, key=lambda s: s.path)
+
+
+def _reach(own: Interpreter, wide: Interpreter, root: Path) -> dict[str, Any]:
+    """The fields of a Part that count what was reached."""
+    shown: dict[str, str] = {}
+
+    def show(path: str) -> str:
+        if path not in shown:
+            shown[path] = display_path(path, str(root))
+        return shown[path]
+
+    calls: dict[str, dict[str, bool]] = {}
+    for (path, line, column), resolved in wide.calls.items():
+        calls.setdefault(show(path), {})[f"{line}:{column}"] = resolved
+    return {
+        "files": tuple(sorted(show(str(module.path)) for module in wide.program.modules())),
+        "reached": tuple(
+            sorted(
+                {
+                    f"{show(c.path)}::{c.symbol}"
+                    for c in wide.contexts
+                    if c.function is not None and c.compiled
+                }
+            )
+        ),
+        "calls": calls,
+        "cut": wide.cut + own.cut if own is not wide else wide.cut,
+    }

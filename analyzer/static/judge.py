@@ -1,0 +1,283 @@
+"""Facts and rules to claims, claims to findings. How sure a finding is, is decided here alone."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tcready.edits import patch
+from tcready.identity import fingerprint, spelled
+from tcready.options import ReadOptions
+from tcready.schema import (
+    Confidence,
+    Edit,
+    Effect,
+    Evidence,
+    Finding,
+    Fix,
+    Level,
+    Origin,
+    display_path,
+    is_installed,
+)
+from tcready.static.analyse import Interpretation
+from tcready.static.break_effect import Cause, cause_at
+from tcready.static.facts import Fact, Loop, Test
+from tcready.static.parts import CONFIDENCES
+from tcready.static.rule import Claim, Rule
+from tcready.static.values import NONE, Choice, Tensor, Unknown, likely, options, tensor_of
+from tcready.static.versions import NEWEST, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tcready.static.concrete import Located
+
+Suggest: TypeAlias = "Callable[[str, Rule, Located], tuple[Edit, ...]]"
+"""The edits of a rule's suggested change at a place: path as shown, rule, place."""
+Place: TypeAlias = "tuple[str, int, int, str]"
+"""Where a rule claims something: (file, line, byte column, rule code)."""
+SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
+"""Effects that leave regions around them: what cannot be compiled at all leaves none."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a rule claims at one place, as the surest fact has it."""
+
+    rule: Rule
+    claim: Claim
+    fact: Fact
+    confidence: Confidence
+
+    @property
+    def effect(self) -> Effect:
+        return self.claim.effect or self.rule.effect
+
+    @property
+    def level(self) -> Level:
+        uncertain = self.confidence == "low" or self.rule.unproved
+        return "note" if uncertain else self.claim.level or self.rule.level
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """First and last line of what the finding spans: of a class the header alone, never a body."""
+        node = self.fact.node
+        return node.lineno, node.lineno if isinstance(node, ast.ClassDef) else node.end_lineno or node.lineno
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What rules claim of one interpretation."""
+
+    by_place: dict[Place, Judged] = dataclasses.field(default_factory=dict)
+    contexts: dict[Place, dict[int, Cause]] = dataclasses.field(default_factory=dict)
+    """In which contexts each is claimed, with what makes the whole function eager there."""
+
+
+def claims(
+    interpretation: Interpretation, rules: Sequence[Rule], options: ReadOptions, wanted: Origin
+) -> Claims:
+    """What rules claim of the facts in code of the wanted origin."""
+    interpreter = interpretation.interpreter
+    listening: dict[type, list[Rule]] = {}
+    for rule in rules:
+        for kind in rule.facts:
+            listening.setdefault(kind, []).append(rule)
+    found = Claims()
+    judged: dict[tuple[object, ...], list[tuple[Rule, Claim, Confidence]]] = {}
+    question = _Question()
+    origins: dict[str, Origin] = {}
+    for fact in interpreter.facts:
+        path = fact.where.path
+        if path not in origins:
+            origins[path] = "own" if interpreter.program.is_own(Path(path)) else "third_party"
+        if origins[path] != wanted:
+            continue
+        listeners = listening.get(type(fact))
+        if listeners is None:
+            continue
+        same = question(fact)
+        if same not in judged:
+            judged[same] = [
+                (rule, claim, confidence_of(fact, claim, rule))
+                for rule in listeners
+                for claim in _claimed(rule, fact, options.torch or NEWEST)
+            ]
+        for rule, claim, confidence in judged[same]:
+            place = (path, fact.node.lineno, fact.node.col_offset, rule.code)
+            contexts = found.contexts.setdefault(place, {})
+            function = interpreter.contexts[fact.where.context].function
+            cause = cause_at(fact, claim.effect or rule.effect, function)
+            contexts[fact.where.context] = contexts.get(fact.where.context) or cause
+            known = found.by_place.get(place)
+            if known is None or CONFIDENCES.index(confidence) > CONFIDENCES.index(known.confidence):
+                found.by_place[place] = Judged(rule, claim, fact, confidence)
+    return found
+
+
+def findings(
+    interpretation: Interpretation,
+    claims: Claims,
+    options: ReadOptions,
+    origin: Origin,
+    suggest: Suggest | None,
+) -> dict[Place, Finding]:
+    """The findings of what is claimed in code of that origin."""
+    made: dict[Place, Finding] = {}
+    repeats: dict[str, int] = {}
+    for place in sorted(claims.by_place):
+        judged = claims.by_place[place]
+        if judged.confidence == "low" and not options.low:
+            continue
+        contexts = claims.contexts[place]
+        chains = interpretation.chains
+        finding = _finding(interpretation, judged, options.root, origin, suggest)
+        finding = dataclasses.replace(
+            finding,
+            reached_by=next((chains[c] for c in sorted(contexts) if c in chains), ()),
+            break_effect=(
+                interpretation.break_effects.effect(contexts) if finding.effect in SPLITTING else None
+            ),
+        )
+        count = repeats.get(finding.fingerprint, 0)
+        repeats[finding.fingerprint] = count + 1
+        if count:
+            finding = dataclasses.replace(finding, fingerprint=f"{finding.fingerprint}-{count + 1}")
+        made[place] = finding
+    return made
+
+
+def _finding(
+    interpretation: Interpretation, judged: Judged, root: Path, origin: Origin, suggest: Suggest | None
+) -> Finding:
+    """The finding of a claim, but for how it is reached and what its break does."""
+    rule, fact, node = judged.rule, judged.fact, judged.fact.node
+    concrete = interpretation.concrete(fact.where.path)
+    source = concrete.source
+    shown = display_path(fact.where.path, str(root))
+    first, last = judged.lines
+    end = node.end_col_offset or 0
+    if isinstance(node, ast.ClassDef):
+        end = node.col_offset + len(f"class {node.name}")
+    column, end_column = source.column(first, node.col_offset), source.column(last, end)
+    written = concrete.written(first, column, last, end_column)
+    edits: tuple[Edit, ...] = ()
+    if suggest is not None and rule.rewrite is not None and origin == "own":
+        located = concrete.locate(first, column, last, end_column)
+        edits = suggest(shown, rule, located) if located is not None else ()
+    return Finding(
+        rule=rule.code,
+        name=rule.name,
+        effect=judged.effect,
+        level=judged.level,
+        confidence=judged.confidence,
+        message=judged.claim.message,
+        path=shown,
+        line=first,
+        column=column,
+        end_line=last,
+        end_column=end_column,
+        symbol=fact.where.symbol,
+        origin=origin,
+        status="predicted",
+        gb_ids=rule.gb_ids,
+        targets=(),
+        fingerprint=fingerprint(rule.code, shown, fact.where.symbol, spelled(node)),
+        fix=Fix(
+            title=_first_sentence(rule.instead),
+            safe=False,
+            diff=(patch({shown: source.text}, edits) or None) if edits else None,
+            verified=None,
+            edits=edits,
+        ),
+        evidence=tuple(Evidence("static", text) for text in _evidence(fact, written, judged.confidence)),
+    )
+
+
+class _Question:
+    """What rules may ask of a fact: all but the number of its context. Half of all facts differ in that alone."""
+
+    def __init__(self) -> None:
+        self._names: dict[type, tuple[str, ...]] = {}
+
+    def __call__(self, fact: Fact) -> tuple[object, ...]:
+        kind = type(fact)
+        if kind not in self._names:
+            names = (field.name for field in dataclasses.fields(fact))
+            self._names[kind] = tuple(name for name in names if name != "where")
+        where = fact.where
+        values = [getattr(fact, name) for name in self._names[kind]]
+        return kind, where.enclosing, where.confidence, where.conditional, *values
+
+
+def _claimed(rule: Rule, fact: Fact, torch: Version) -> Iterable[Claim]:
+    found = rule.check(fact)
+    if found is None:
+        return ()
+    several = (found,) if isinstance(found, Claim) else found
+    return [claim for claim in several if claim.before is None or torch < claim.before]
+
+
+# how sure
+
+
+def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
+    """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
+    levels: list[Confidence] = [fact.where.confidence]
+    if rule.incidental and fact.where.conditional:
+        levels.append("low" if is_installed(fact.where.path) else "medium")
+    if claim.confidence is not None:
+        levels.append(claim.confidence)
+    for field in dataclasses.fields(fact):
+        levels.extend(_sureness(getattr(fact, field.name)))
+    return min(levels, key=CONFIDENCES.index)
+
+
+def _sureness(value: Any) -> Iterator[Confidence]:
+    if isinstance(value, tuple):
+        for item in value:
+            yield from _sureness(item[1] if isinstance(item, tuple) and len(item) == 2 else item)
+        return
+    if not isinstance(value, (Tensor, Choice)):
+        return
+    tensor = tensor_of(value)
+    if tensor is not None:
+        if not tensor.sure:
+            yield "medium"
+        if tensor_of(likely(value)) is None:  # only what somebody passes in place of the default is one
+            yield "low"
+        others = [v for v in options(value) if not isinstance(v, Tensor) and v != NONE]
+        if others:  # what was joined here is as likely something else
+            yield "medium" if all(isinstance(v, Unknown) for v in others) else "low"
+
+
+# in words
+
+
+def _evidence(fact: Fact, written: str, confidence: Confidence) -> Iterator[str]:
+    """Why the static pass says so, in plain words."""
+    values = [getattr(fact, name, None) for name in ("value", "receiver", "base", "args")]
+    flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,)) if v is not None]
+    shown = written if len(written) <= 80 else written[:77] + "..."
+    tensors = [t for v in flat if (t := tensor_of(v))]
+    if isinstance(fact, (Test, Loop)) and tensors:
+        yield f"`{shown}` is a tensor" + ("" if confidence == "high" else ", as far as the source tells")
+    elif tensors:
+        yield f"`{shown}` is given a tensor" + (
+            "" if confidence == "high" else ", as far as the source tells"
+        )
+    else:
+        yield f"`{shown}` is reached by code that gets compiled"
+    if fact.where.conditional:
+        yield "stands below a branch that configuration, or how the model is called, decides"
+
+
+def _first_sentence(text: str) -> str:
+    flat = " ".join(text.split())
+    head = flat.split("; ")[0].split(". ")[0]
+    return head.rstrip(".:") if head else "See the rule"
