@@ -81,6 +81,20 @@ def test_a_file_that_cannot_be_parsed_beats_findings_and_hides_none(
     assert "bad.py" in out
 
 
+def test_a_named_file_that_cannot_be_parsed_is_2_unless_the_hook_is_lenient(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "template.py").write_text("{{ name }} = {% if x %}\n")
+    assert run("check", "--no-run", "template.py") == 2
+    assert "template.py" in capsys.readouterr().out
+    assert run("check", "--no-run", "--exclude", "breaks.py", ".") == 0, "of a folder it is left out"
+    assert run("check", "--no-run", "--lenient", "template.py") == 0
+    (project / "template.py").write_text("import torch\n{% if x %}\n")
+    assert run("check", "--no-run", "--lenient", "template.py") == 2
+    hooks = Path(__file__).resolve().parent.parent / ".pre-commit-hooks.yaml"
+    assert "--lenient" in hooks.read_text(), "the hook is given every file of a commit"
+
+
 def test_a_folder_without_python_is_clean(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "empty").mkdir()
     assert run("check", "--no-run", "empty") == 0
