@@ -28,11 +28,13 @@ from tcready.schema import (
 )
 
 if TYPE_CHECKING:
+    from tcready.keywords import CheckKeywords, ObserveKeywords
     from tcready.options import RunOptions
     from tcready.schema import Edit
     from tcready.static.concrete import Located
     from tcready.static.driver import RuleSet
     from tcready.static.rule import Rule
+    from typing_extensions import Unpack  # for type checkers alone: it came to typing with 3.11
 
 Tell = Callable[[str], None]
 """Called with one line that says what goes on."""
@@ -50,7 +52,7 @@ def check(
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
     progress: Tell = _say_nothing,
-    **options: Any,
+    **options: Unpack[CheckKeywords],
 ) -> Report:
     """Reads and judges targets, runs those that are due, and puts both together.
 
@@ -147,7 +149,7 @@ def observe(
     settings: RunOptions | None = None,
     root: str | os.PathLike[str] | None = None,
     progress: Tell = _say_nothing,
-    **options: Any,
+    **options: Unpack[ObserveKeywords],
 ) -> Observation:
     """Runs one target, in a process of its own.
 

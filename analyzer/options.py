@@ -66,6 +66,8 @@ class Declared:
     """A field that can be asked for."""
 
     field: str
+    type: str
+    """As it is annotated."""
     default: Any
     option: Option
 
@@ -93,7 +95,7 @@ def given_by(reason: str) -> Mapping[str, Any]:
 def declared(*values: type) -> tuple[Declared, ...]:
     """The fields of some values that can be asked for, in order."""
     return tuple(
-        Declared(each.name, each.default, each.metadata["option"])
+        Declared(each.name, str(each.type), each.default, each.metadata["option"])
         for value in values
         for each in dataclasses.fields(value)
         if "option" in each.metadata

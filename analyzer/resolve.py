@@ -182,13 +182,7 @@ def keywords(
         TypeError: There is no such option.
         TcreadyError: An option does not take such a value.
     """
-    every = tuple(values) == (RunOptions,)
-    known = {
-        name: each
-        for each in declared(*values)
-        if every or each.option.keyword or (each.option.keyword is None and each.option.flag)
-        for name in each.keywords
-    }
+    known = taken(values)
     found: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
@@ -205,6 +199,17 @@ def keywords(
             raise TcreadyError(f"{name} = {value!r}: it takes {takes(each.option)}")
         found[each.field] = read
     return found
+
+
+def taken(values: Sequence[type]) -> dict[str, Declared]:
+    """The options that a call takes by keyword; of RunOptions alone every field that can be asked for."""
+    every = tuple(values) == (RunOptions,)
+    return {
+        name: each
+        for each in declared(*values)
+        if every or each.option.keyword or (each.option.keyword is None and each.option.flag)
+        for name in each.keywords
+    }
 
 
 # What a value may be

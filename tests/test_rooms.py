@@ -27,6 +27,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "rules": frozenset({"schema", "static"}),
     "refactor": frozenset({"schema", "static"}),
     "reports": frozenset({"schema", "target"}),
+    "keywords": frozenset({"schema"}),
     "resolve": frozenset({"schema", "options", "static"}),
     "project": frozenset({"schema", "options", "target", "resolve"}),
     "plan": frozenset({"schema", "options", "target", "resolve", "project", "static", "dynamic"}),
@@ -43,6 +44,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         {
             "schema",
             "options",
+            "keywords",
             "resolve",
             "project",
             "plan",
@@ -80,6 +82,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "rules": frozenset({"libcst"}),
     "refactor": frozenset({"libcst"}),
     "reports": frozenset({"rich", "jinja2", "markupsafe", "pygments"}),
+    "keywords": frozenset(),
     "resolve": frozenset(),
     "plan": frozenset(),
     "observations": frozenset(),
