@@ -29,7 +29,7 @@ Covers: TypeAlias = "Callable[[Entry], bool]"
 VERSION = 1
 """Of the baseline's file; a change of what makes a fingerprint is a new one."""
 Lines = Mapping[str, Sequence[tuple[int, int]]]
-"""By display path, the changed lines as inclusive (first, last); (n + 1, n) where lines after line n are gone."""
+"""By display path, the changed lines as inclusive (first, last); (n + 1, n) if lines after line n are gone."""
 
 
 @dataclass(frozen=True, order=True)
@@ -52,13 +52,13 @@ class Baseline:
 
     entries: tuple[Entry, ...] = ()
     readings: tuple[Reading, ...] = ()
-    """How the sources were read that the entries come from; none where the file does not say."""
+    """How the sources were read that the entries come from; none if the file does not say."""
     runs: tuple[Mode, ...] = ()
     """The modes of the runs that they come from."""
 
 
 def entries(report: Report) -> tuple[Entry, ...]:
-    """What a baseline of `report` holds, sorted: an entry for each finding, and for what it is told for besides."""
+    """What a baseline of `report` holds, sorted: an entry for each finding, and for what it stands for besides."""
     return tuple(
         sorted(
             {
@@ -207,21 +207,21 @@ def without_known(report: Report, known: Collection[Entry], named: str, covers: 
     """`report` without the findings that a baseline holds. `covers` says for which entries this report can tell
     whether they are gone.
 
-    A finding that is told for several is known where each of them is.
+    A finding that stands for several is known if each of them is.
     """
     prints = {entry.fingerprint for entry in known}
     new = tuple(found for found in report.findings if not prints.issuperset((found.fingerprint, *found.also)))
-    said = dataclasses.replace(
+    narrowed = dataclasses.replace(
         report.narrowed or Narrowed(),
         baseline=named,
         known=len(report.findings) - len(new),
         gone=len(gone(report, known, covers)),
     )
-    return _with(report, new, said)
+    return _with(report, new, narrowed)
 
 
 def gone(report: Report, known: Iterable[Entry], covers: Covers) -> tuple[Entry, ...]:
-    """The entries that the report could have told of and does not."""
+    """The entries that the report could have found and did not."""
     there = {print_ for found in report.findings for print_ in (found.fingerprint, *found.also)}
     return tuple(entry for entry in known if entry.fingerprint not in there and covers(entry))
 
@@ -229,13 +229,13 @@ def gone(report: Report, known: Iterable[Entry], covers: Covers) -> tuple[Entry,
 def on_changed_lines(report: Report, changed: Lines, named: str, commit: str) -> Report:
     """`report` with the findings alone that have a changed line in their span, or from whose span lines are gone."""
     new = tuple(found for found in report.findings if _touched(found, changed))
-    said = dataclasses.replace(
+    narrowed = dataclasses.replace(
         report.narrowed or Narrowed(),
         diff_base=named,
         commit=commit,
         unchanged=len(report.findings) - len(new),
     )
-    return _with(report, new, said)
+    return _with(report, new, narrowed)
 
 
 def _touched(found: Finding, changed: Lines) -> bool:
@@ -243,7 +243,7 @@ def _touched(found: Finding, changed: Lines) -> bool:
     return any(first <= end and found.line <= last for first, last in changed.get(found.path, ()))
 
 
-def _with(report: Report, findings: tuple[Finding, ...], said: Narrowed) -> Report:
+def _with(report: Report, findings: tuple[Finding, ...], narrowed: Narrowed) -> Report:
     named = {found.rule for found in findings}
     rules = tuple(rule for rule in report.rules if rule.code in named)
-    return dataclasses.replace(report, findings=findings, rules=rules, narrowed=said)
+    return dataclasses.replace(report, findings=findings, rules=rules, narrowed=narrowed)

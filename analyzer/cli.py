@@ -50,7 +50,7 @@ INTERRUPTED = 130
 """Exit after Ctrl-C: 128 and the signal's number, as shells have it."""
 BROKEN_PIPE = 141
 LONG = 10.0
-"""Seconds of reading after which a log that is no terminal is told so."""
+"""Seconds of reading after which a log that is no terminal says so."""
 _Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -99,8 +99,8 @@ def _complain(message: str) -> int:
     return 2
 
 
-def _print_version(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
-    if asked and not context.resilient_parsing:
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
         click.echo(f"tcready {api.version()}")
         context.exit()
 
@@ -197,7 +197,7 @@ _TYPES: Mapping[Kind, Any] = {
 
 @dataclass(frozen=True)
 class CommandOptions:
-    """What `tcready check` is asked for beside the values of `tcready.options`: what it runs, and how it tells."""
+    """What `tcready check` is asked for beside the values of `tcready.options`: what it runs, and how it reports."""
 
     run: bool | None = field(
         default=None,
@@ -312,7 +312,7 @@ def _settings(context: click.Context, *, isolated: bool) -> Settings:
     settings = resolve(
         _given(context), project=in_project, root=root, more=(CommandOptions,), at_command=True
     )
-    # a mistake in a target's table is told whether or not anything is to run
+    # a mistake in a target's table is an error whether or not anything is to run
     return replace(settings, tables=() if isolated else project.target_tables(root))
 
 
@@ -337,35 +337,35 @@ def check(
     A TARGET is path.py, a folder, path.py::Name or pkg.mod::Name; by default the working folder.
     """
     settings = _settings(context, isolated=isolated)
-    asked, options = settings.of(CommandOptions), settings.report
+    command, options = settings.of(CommandOptions), settings.report
     _refuse_one_file_twice(
-        {"--output": asked.output, "--html": asked.html, "--write-baseline": options.write_baseline}
+        {"--output": command.output, "--html": command.html, "--write-baseline": options.write_baseline}
     )
     if show_settings:
         _print(shown(_of_targets(settings, targets), ASKED))
         return 0
-    with _telling(asked.quiet) as (announce, progress):
+    with _telling(command.quiet) as (announce, progress):
         report = api.check(
             targets or (".",),
-            run=asked.run,
-            observations=asked.observations,
+            run=command.run,
+            observations=command.observations,
             settings=settings,
             announce=announce,
             progress=progress,
-            checkout=asked.html is not None or asked.output_format in ("html", "json"),
+            checkout=command.html is not None or command.output_format in ("html", "json"),
         )
-    counts = _statistics(report) if asked.statistics and asked.output_format == "text" else None
+    counts = _statistics(report) if command.statistics and command.output_format == "text" else None
     _show(
         report,
-        asked.output_format,
-        asked.output,
-        asked.html,
+        command.output_format,
+        command.output,
+        command.html,
         third_party=options.third_party,
-        quiet=asked.quiet,
+        quiet=command.quiet,
         text=counts,
     )
     code = api.exit_code(report, fail_on=options.fail_on, third_party=options.third_party)
-    return 0 if code == 1 and (asked.exit_zero or options.write_baseline) else code
+    return 0 if code == 1 and (command.exit_zero or options.write_baseline) else code
 
 
 def _of_targets(settings: Settings, targets: Sequence[str]) -> Settings:
@@ -388,7 +388,7 @@ def _show(
     quiet: bool,
     text: str | None = None,
 ) -> None:
-    """Renders the report (`text` instead, where it is given) and puts it where it was asked for."""
+    """Renders the report (`text` instead, if it is given) and puts it where the user wants it."""
     if text is not None:
         pass
     elif output_format == "text":
@@ -450,9 +450,9 @@ def report(
     """
     _refuse_one_file_twice({"--output": output, "--html": html})
     if not compare:
-        told = api.combine(files)
-        _show(told, output_format, output, html, third_party=third_party, quiet=quiet)
-        return api.exit_code(told, fail_on=fail_on, third_party=third_party) if fail_on else 0
+        together = api.combine(files)
+        _show(together, output_format, output, html, third_party=third_party, quiet=quiet)
+        return api.exit_code(together, fail_on=fail_on, third_party=third_party) if fail_on else 0
     if len(files) != 2 or html:
         raise TcreadyError("--compare takes two files, BEFORE and AFTER, and gives no HTML page")
     before, after = (api.combine([file]) for file in files)
@@ -464,10 +464,10 @@ def report(
 
 
 def _refuse_one_file_twice(written: Mapping[str, str | None]) -> None:
-    """Raises TcreadyError where two options name one file to write."""
-    held: dict[Path, str] = {}
+    """Raises TcreadyError if two options name one file to write."""
+    options: dict[Path, str] = {}
     for option, name in written.items():
-        if name and (other := held.setdefault(Path(name).absolute(), option)) != option:
+        if name and (other := options.setdefault(Path(name).absolute(), option)) != option:
             raise TcreadyError(f"{other} and {option} both name {name}: give them different files")
 
 
@@ -638,9 +638,7 @@ class _StageLines:
         click.echo(text, err=True)
 
     def progress(self, text: str) -> None:
-        stage = re.split(r"\W", text, maxsplit=1)[
-            0
-        ]  # what is said of it (a case, a size) may change many times
+        stage = re.split(r"\W", text, maxsplit=1)[0]  # what follows it (a case, a size) may change many times
         if stage not in self._stages:
             self._stages.add(stage)
             self._say(stage)

@@ -132,10 +132,10 @@ class ReadOptions:
     exclude: tuple[str, ...] = field(
         default=(),
         metadata=ask(
-            "list", "Files and folders to pass by where a folder is read.", metavar="GLOBS", project=True
+            "list", "Files and folders to pass by when a folder is read.", metavar="GLOBS", project=True
         ),
     )
-    """Globs of files and folders that are passed by where a folder is read."""
+    """Globs of files and folders that are passed by when a folder is read."""
     low: bool = field(
         default=False, metadata=ask("flag", "Keep findings of low confidence, as notes.", project=True)
     )
@@ -248,7 +248,7 @@ class RunOptions:
             "flag", flag=False, no_flag="--run makes inputs up if nothing gives them, and so does the worker"
         ),
     )
-    """Make inputs up where nothing gives them."""
+    """Make inputs up if nothing gives them."""
     fullgraph: bool = field(
         default=False,
         metadata=ask(
@@ -417,7 +417,7 @@ class WorkOptions:
 
     force_exclude: bool = field(
         default=False,
-        metadata=ask("flag", "Pass by what --exclude matches where it is named, too.", project=True),
+        metadata=ask("flag", "Pass by what --exclude matches though it is named.", project=True),
     )
     cache: bool = field(
         default=False,

@@ -113,11 +113,11 @@ class Settings:
         lost = {name for name, source in self.sources.items() if source == COMMAND_LINE}
         if "inputs" in lost:
             lost.add("weights")
-        said = {name: value for name, value in table.values.items() if name not in lost}
+        kept = {name: value for name, value in table.values.items() if name not in lost}
         return dataclasses.replace(
             self,
-            values={**self.values, **said},
-            sources={**self.sources, **dict.fromkeys(said, table.source)},
+            values={**self.values, **kept},
+            sources={**self.sources, **dict.fromkeys(kept, table.source)},
         )
 
     def with_keywords(self, given: Mapping[str, Any]) -> Settings:
@@ -147,7 +147,7 @@ def resolve(
         project: What `[tool.tcready]` says, by field.
         root: The working folder.
         more: Further values than VALUES, with fields declared in the same way.
-        at_command: Take the defaults of `tcready check` where they are not those of a call from Python.
+        at_command: Take the defaults of `tcready check` if they are not those of a call from Python.
 
     Returns:
         The settings, with the source of each.
