@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from tcready.options import ReportOptions
 from tcready.schema import (
     Finding,
     Mode,
@@ -16,9 +19,13 @@ from tcready.schema import (
     Report,
     TcreadyError,
     as_json,
+    display_path,
     from_json,
 )
+from tcready.target import Target
 
+Covers: TypeAlias = "Callable[[Entry], bool]"
+"""Whether a check would have found an entry, were it still there."""
 VERSION = 1
 """Of the baseline's file; a change of what makes a fingerprint is a new one."""
 Lines = Mapping[str, Sequence[tuple[int, int]]]
@@ -51,7 +58,7 @@ class Baseline:
 
 
 def entries(report: Report) -> tuple[Entry, ...]:
-    """What a baseline of `report` holds, sorted: an entry for each finding, and for what it is told for besides."""
+    """What a baseline of `report` holds, sorted: an entry for each finding, and for what it stands for besides."""
     return tuple(
         sorted(
             {
@@ -63,11 +70,11 @@ def entries(report: Report) -> tuple[Entry, ...]:
     )
 
 
-def renewed(report: Report, known: Baseline, covered: Callable[[Entry], bool]) -> Baseline:
-    """The baseline of `report`, with those entries of an earlier one that `covered` says it cannot speak of."""
+def renewed(report: Report, known: Baseline, covers: Covers) -> Baseline:
+    """The baseline of `report`, with those entries of an earlier one that `covers` says it cannot speak of."""
     found = entries(report)
     there = {entry.fingerprint for entry in found}
-    kept = [entry for entry in known.entries if entry.fingerprint not in there and not covered(entry)]
+    kept = [entry for entry in known.entries if entry.fingerprint not in there and not covers(entry)]
     # What was kept was found otherwise, and a later check must read as widely before it may call it gone.
     readings = (*report.readings, *(known.readings if kept else ()))
     runs = {*run_modes(report), *(known.runs if kept else ())}
@@ -128,13 +135,79 @@ def parsed(text: str, named: str) -> Baseline:
     return Baseline(tuple(Entry(*(item[name] for name in names)) for item in found), read, tuple(runs))
 
 
-def without_known(
-    report: Report, known: Collection[Entry], named: str, covered: Callable[[Entry], bool]
-) -> Report:
-    """`report` without the findings that a baseline holds. `covered` says for which entries this report can tell
+@dataclass(frozen=True)
+class Scope:
+    """What a report can tell of the entries of a baseline: which of them a check would have found again."""
+
+    read: frozenset[str]
+    """Display paths of what was read as a whole."""
+    skipped: frozenset[str]
+    ran: frozenset[str]
+    """Files of which lines were executed."""
+    named: frozenset[str]
+    """Display paths of the files and folders that the user named."""
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    hidden: frozenset[str]
+    """Fingerprints of what comments hide."""
+    read_alike: bool
+    """Whether the sources were read as widely as the baseline says."""
+    run_alike: bool
+    """Whether targets were run in every mode that the baseline's runs were made in."""
+
+    @classmethod
+    def of(
+        cls, report: Report, known: Baseline, targets: Iterable[str], options: ReportOptions, root: str
+    ) -> Scope:
+        """`targets` are what the user named, relative to `root`."""
+        parsed_targets = map(Target.parse, targets)
+        return cls(
+            read=frozenset(source.path for source in report.sources),
+            skipped=frozenset(item.path for item in report.skipped),
+            ran=frozenset(lines.path for target in report.targets for lines in target.observation.executed),
+            named=frozenset(
+                display_path(os.path.join(root, target.place), root)
+                for target in parsed_targets
+                if target.name is None
+            ),
+            select=_upper(options.select),
+            ignore=_upper(options.ignore),
+            hidden=frozenset(report.hidden),
+            read_alike=not any(now.differs(then) for then in known.readings for now in report.readings),
+            run_alike=run_modes(report) >= {*known.runs},
+        )
+
+    def covers(self, entry: Entry, ignored: Sequence[str], *, exists: bool) -> bool:
+        """Whether the check would have found the entry, were it still there: its rule was asked for and no comment
+        hides it, its file was read as a whole (or is there no more) and as widely as the baseline says, and ran in
+        the same modes if only a run shows it.
+
+        `ignored` are the codes that are not reported in its file; `exists` says whether that is there.
+        """
+        path, rule = entry.path, entry.rule
+        folders = ("",) if "." in self.named else tuple(f"{name}/" for name in self.named)
+        if path in self.skipped or not (path in self.named or path.startswith(folders)):
+            return False
+        if rule and rule.startswith((*self.ignore, *_upper(ignored))):
+            return False
+        if rule and self.select and not rule.startswith(self.select):
+            return False
+        if entry.fingerprint in self.hidden or (rule and not self.read_alike):
+            return False
+        if not rule and not (self.run_alike and path in self.ran):
+            return False
+        return path in self.read or (entry.origin == "own" and not exists)
+
+
+def _upper(prefixes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(prefix.strip().upper() for prefix in prefixes)
+
+
+def without_known(report: Report, known: Collection[Entry], named: str, covers: Covers) -> Report:
+    """`report` without the findings that a baseline holds. `covers` says for which entries this report can tell
     whether they are gone.
 
-    A finding that is told for several is known if each of them is.
+    A finding that stands for several is known if each of them is.
     """
     prints = {entry.fingerprint for entry in known}
     new = tuple(found for found in report.findings if not prints.issuperset((found.fingerprint, *found.also)))
@@ -142,15 +215,15 @@ def without_known(
         report.narrowed or Narrowed(),
         baseline=named,
         known=len(report.findings) - len(new),
-        gone=len(gone(report, known, covered)),
+        gone=len(gone(report, known, covers)),
     )
     return _with(report, new, narrowed)
 
 
-def gone(report: Report, known: Iterable[Entry], covered: Callable[[Entry], bool]) -> tuple[Entry, ...]:
-    """The entries that the report could have told of and does not."""
+def gone(report: Report, known: Iterable[Entry], covers: Covers) -> tuple[Entry, ...]:
+    """The entries that the report could have found and did not."""
     there = {print_ for found in report.findings for print_ in (found.fingerprint, *found.also)}
-    return tuple(entry for entry in known if entry.fingerprint not in there and covered(entry))
+    return tuple(entry for entry in known if entry.fingerprint not in there and covers(entry))
 
 
 def on_changed_lines(report: Report, changed: Lines, named: str, commit: str) -> Report:

@@ -16,15 +16,31 @@ import re
 import shutil
 import signal
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+from click.core import ParameterSource
 from tcready import api, project
 from tcready.files import write as _write
-from tcready.schema import LEVELS, Level, ModeAsked, Report, TcreadyError
+from tcready.options import (
+    Completes,
+    Declared,
+    Kind,
+    ReadOptions,
+    ReportOptions,
+    RunOptions,
+    WorkOptions,
+    ask,
+    declared,
+)
+from tcready.resolve import VALUES, Settings, from_python, resolve, shown, takes
+from tcready.schema import LEVELS, Level, Report, TcreadyError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -33,6 +49,9 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """Exit after Ctrl-C: 128 and the signal's number, as shells have it."""
 BROKEN_PIPE = 141
+LONG = 10.0
+"""Seconds of reading after which a log that is no terminal says so."""
+_Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
@@ -80,8 +99,8 @@ def _complain(message: str) -> int:
     return 2
 
 
-def _print_version(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
-    if asked and not context.resilient_parsing:
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
         click.echo(f"tcready {api.version()}")
         context.exit()
 
@@ -112,18 +131,15 @@ def _split(value: str) -> list[str]:
 
 
 def _per_file(
-    context: click.Context, parameter: click.Parameter, values: tuple[Any, ...]
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """Globs and their codes: from the command line as `GLOB:CODE,CODE`, from pyproject.toml in pairs."""
+    """Globs and their codes, from `GLOB:CODE,CODE`."""
     found: dict[str, tuple[str, ...]] = {}
     for value in values:
-        if not isinstance(value, str):
-            found[value[0]] = value[1]
-            continue
         glob = ""
         for piece in filter(None, map(str.strip, _split(value))):
-            said, colon, code = piece.rpartition(":")
-            glob = said if colon else glob
+            before, colon, code = piece.rpartition(":")
+            glob = before if colon else glob
             if not glob or not code:
                 why = f"{value}: write GLOB:CODES, as in tests/*:TCR3,TCR5"
                 raise click.BadParameter(why, context, parameter)
@@ -131,13 +147,10 @@ def _per_file(
     return found
 
 
-def _configured(context: click.Context, _parameter: click.Parameter, isolated: bool) -> bool:
-    """Before the other options are read: what the project says becomes their defaults."""
-    if not isolated and not context.resilient_parsing and project.options(Path.cwd()):
-        from tcready import settings
-
-        context.default_map = settings.defaults(context.command, Path.cwd())
-    return isolated
+def _finite(_context: click.Context, parameter: click.Parameter, number: float | None) -> float | None:
+    if number is not None and not math.isfinite(number):
+        raise TcreadyError(f"{parameter.opts[0]} {number}: name a finite number")
+    return number
 
 
 def _rule_codes(_context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -173,224 +186,196 @@ def _writable(_context: click.Context, parameter: click.Parameter, value: str | 
     return value
 
 
+_CALLBACKS: Mapping[Kind, Callable[..., Any]] = {"list": _codes, "globs": _per_file, "number": _finite}
+_COMPLETES: Mapping[Completes, Callable[..., Any]] = {"codes": _rule_codes, "files": _files}
+_TYPES: Mapping[Kind, Any] = {
+    "number": click.FloatRange(min=0, min_open=True),
+    "count": click.IntRange(min=1),
+    "globs": click.UNPROCESSED,
+}
+
+
+@dataclass(frozen=True)
+class CommandOptions:
+    """What `tcready check` is asked for beside the values of `tcready.options`: what it runs, and how it reports."""
+
+    run: bool | None = field(
+        default=None,
+        metadata=ask(
+            "flag",
+            "Execute the targets, or nothing at all. By default a single file that gives its own inputs is run.",
+        ),
+    )
+    observations: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "files",
+            "What the travelling worker (`tcready worker`) saw elsewhere, instead of a run here.",
+            name="observation",
+            metavar="FILE",
+            completes="files",
+        ),
+    )
+    output_format: str = field(
+        default="text",
+        metadata=ask("choice", "How the report is told.", choices=tuple(api.FORMATS), project=True),
+    )
+    output: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Write the report there instead of stdout.",
+            short="-o",
+            metavar="FILE",
+            completes="files",
+            writes=True,
+        ),
+    )
+    html: str | None = field(
+        default=None,
+        metadata=ask(
+            "text", "Write the HTML page there as well.", metavar="FILE", completes="files", writes=True
+        ),
+    )
+    exit_zero: bool = field(
+        default=False, metadata=ask("flag", "Exit 0 though there are findings (2 stays 2).", paired=False)
+    )
+    statistics: bool = field(
+        default=False,
+        metadata=ask("flag", "Count the findings by rule instead of showing them.", paired=False),
+    )
+    quiet: bool = field(
+        default=False, metadata=ask("flag", "Nothing on stderr but errors.", short="-q", paired=False)
+    )
+
+
+ASKED = (RunOptions, ReadOptions, ReportOptions, WorkOptions, CommandOptions)
+"""The values whose fields are the options of `tcready check`, in the order of its help."""
+
+
+def _asked(*values: type) -> Callable[[_Command], _Command]:
+    """Gives a command the options that the fields of some values declare."""
+
+    def decorate(command: _Command) -> _Command:
+        for each in reversed(declared(*values)):
+            if each.option.flag:
+                command = _click_option(each)(command)
+        return command
+
+    return decorate
+
+
+def _click_option(each: Declared) -> Callable[[_Command], _Command]:
+    option = each.option
+    flag = f"--{each.name}"
+    more: dict[str, Any] = {
+        "metavar": option.metavar,
+        "help": option.help,
+        "callback": _CALLBACKS.get(option.kind),
+    }
+    if option.kind == "flag":
+        flag = f"{flag}/--no-{each.name}" if option.paired else flag
+        more |= {"is_flag": True}
+    elif option.kind in ("choice", "number", "text") and each.default is not None:
+        shown = f"{each.default:g}" if isinstance(each.default, float) else True
+        more |= {"default": each.default, "show_default": shown}
+    if option.kind in _TYPES:
+        more |= {"type": _TYPES[option.kind]}
+    if option.kind == "choice":
+        more |= {"type": click.Choice(option.choices)}
+    if option.kind in ("list", "files", "globs"):
+        more |= {"multiple": True}
+    if option.writes:
+        more |= {"callback": _writable}
+    if option.completes is not None:
+        more |= {"shell_complete": _COMPLETES[option.completes]}
+    names = [name for name in (option.short, flag, each.field) if name is not None]
+    return click.option(*names, **more)
+
+
+def _given(context: click.Context) -> dict[str, Any]:
+    """What the command line itself says, by field."""
+    found = {}
+    for each in declared(*ASKED):
+        if each.option.flag and context.get_parameter_source(each.field) is ParameterSource.COMMANDLINE:
+            value = context.params[each.field]
+            found[each.field] = from_python(each.option, value)
+            if found[each.field] is None:
+                raise TcreadyError(f"--{each.name} {value}: it takes {takes(each.option)}")
+    return found
+
+
+def _settings(context: click.Context, *, isolated: bool) -> Settings:
+    """What a check is asked for, by the command line and by the pyproject.toml of the working folder."""
+    root = Path.cwd()
+    in_project = {} if isolated else project.options(root, *VALUES, CommandOptions)
+    settings = resolve(
+        _given(context), project=in_project, root=root, more=(CommandOptions,), at_command=True
+    )
+    # a mistake in a target's table is an error whether or not anything is to run
+    return replace(settings, tables=() if isolated else project.target_tables(root))
+
+
 @app.command()
 @click.argument("targets", nargs=-1, shell_complete=_files)
-@click.option(
-    "--isolated",
-    is_flag=True,
-    is_eager=True,
-    callback=_configured,
-    help="Take nothing from pyproject.toml.",
-)
+@click.option("--isolated", is_flag=True, help="Take nothing from pyproject.toml.")
 @click.option(
     "--show-settings", is_flag=True, help="Show each option, its value and who said so; check nothing."
 )
-@click.option(
-    "--inputs",
-    metavar="PATH::NAME",
-    shell_complete=_files,
-    help="What the target is called with: a value, or a callable that gives it.",
-)
-@click.option(
-    "--run/--no-run",
-    default=None,
-    help="Execute the targets, or nothing at all. By default a single file that gives its own inputs is run.",
-)
-@click.option(
-    "--mode",
-    type=click.Choice(get_args(ModeAsked)),
-    show_default="infer",
-    help="eval() without gradients, train() with loss, backward and optimiser, or both, one after the other.",
-)
-@click.option(
-    "--torch-version",
-    metavar="X.Y",
-    help="The torch whose Dynamo is predicted; by default the installed one, else the newest known.",
-)
-@click.option(
-    "--observation",
-    "observations",
-    multiple=True,
-    metavar="FILE",
-    shell_complete=_files,
-    help="What the travelling worker (`tcready worker`) saw elsewhere, instead of a run here.",
-)
-@click.option("--device", show_default="cpu", help="Where to run, as torch calls it, or auto.")
-@click.option("--dtype", help="Cast the model and its floating inputs (float16, bfloat16, ...).")
-@click.option("--autocast", metavar="DTYPE", help="Run under torch.autocast with this dtype (bfloat16).")
-@click.option("--fullgraph/--no-fullgraph", help="Try fullgraph=True though the default run has breaks.")
-@click.option("--shapes/--no-shapes", help="Vary the sizes of the inputs: what recompiles, and what to do.")
-@click.option("--backend/--no-backend", help="Compile with Inductor as well.")
-@click.option(
-    "--budget",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="For --fullgraph, --shapes and --backend together; what it cuts is told.",
-)
-@click.option("--python", metavar="EXE", shell_complete=_files, help="The interpreter to run the model in.")
-@click.option("--launcher", metavar="COMMAND", help='What starts the interpreter: "srun -n1".')
-@click.option(
-    "--nproc-per-node",
-    "processes",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Run N processes under torchrun; a plain module is put into DistributedDataParallel.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    show_default=f"{api.TIMEOUT:g}",
-    metavar="SECONDS",
-    help="For the whole run.",
-)
-@click.option(
-    "--memory",
-    "memory_gb",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="GB",
-    help="Stop the run above this much resident memory.",
-)
-@click.option("--allow-downloads", is_flag=True, help="Let the model fetch files; offline otherwise.")
-@click.option(
-    "--select",
-    multiple=True,
-    metavar="CODES",
-    callback=_codes,
-    shell_complete=_rule_codes,
-    help="Only these rules; prefixes count (TCR1).",
-)
-@click.option(
-    "--ignore",
-    multiple=True,
-    metavar="CODES",
-    callback=_codes,
-    shell_complete=_rule_codes,
-    help="Not these rules; prefixes count.",
-)
-@click.option(
-    "--per-file-ignores",
-    type=click.UNPROCESSED,
-    multiple=True,
-    metavar="GLOB:CODES",
-    callback=_per_file,
-    help="Not these rules in files that match.",
-)
-@click.option(
-    "--exclude",
-    multiple=True,
-    metavar="GLOBS",
-    callback=_codes,
-    help="Files and folders to pass by where a folder is read.",
-)
-@click.option(
-    "--force-exclude/--no-force-exclude", help="Pass by what --exclude matches where it is named, too."
-)
-@click.option("--low/--no-low", help="Keep findings of low confidence, as notes.")
-@click.option(
-    "--plain-call/--no-plain-call",
-    help="Read a model that takes its targets (labels) as called without them and other optional inputs.",
-)
-@click.option("--cache/--no-cache", default=True, help="Use and write .tcready_cache, or neither.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Processes that read the sources; by default as many as pay.",
-)
-@click.option(
-    "--output-format",
-    type=click.Choice(tuple(api.FORMATS)),
-    default="text",
-    show_default=True,
-    help="How the report is told.",
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    callback=_writable,
-    shell_complete=_files,
-    help="Write the report there instead of stdout.",
-)
-@click.option(
-    "--html",
-    metavar="FILE",
-    callback=_writable,
-    shell_complete=_files,
-    help="Write the HTML page there as well.",
-)
-@click.option(
-    "--fail-on",
-    type=click.Choice(LEVELS[::-1]),
-    default="warning",
-    show_default=True,
-    help="Exit 1 at this level and above.",
-)
-@click.option("--baseline", metavar="FILE", help="Tell only findings that this file does not hold.")
-@click.option(
-    "--write-baseline",
-    metavar="FILE",
-    callback=_writable,
-    help="Write what is found there, to be passed to --baseline later; what is found does not fail then.",
-)
-@click.option("--diff-base", metavar="REV", help="Tell only findings on lines changed since REV (git).")
-@click.option(
-    "--third-party/--no-third-party",
-    help="Show findings in installed packages one by one, and fail on them too.",
-)
-@click.option("--exit-zero", is_flag=True, help="Exit 0 though there are findings (2 stays 2).")
-@click.option("--statistics", is_flag=True, help="Count the findings by rule instead of showing them.")
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+@_asked(*ASKED)
+@click.pass_context
 def check(
+    context: click.Context,
+    /,
     targets: tuple[str, ...],
-    output_format: str,
-    output: str | None,
-    html: str | None,
-    fail_on: Level,
-    third_party: bool,
-    exit_zero: bool,
-    statistics: bool,
-    quiet: bool,
+    isolated: bool,
     show_settings: bool,
-    **options: Any,
+    **_options: Any,
 ) -> int:
     """Lint TARGETS, run what gives its inputs, report.
 
     A TARGET is path.py, a folder, path.py::Name or pkg.mod::Name; by default the working folder.
     """
-    for name, number in (
-        ("--timeout", options["timeout"]),
-        ("--memory", options["memory_gb"]),
-        ("--budget", options["budget"]),
-    ):
-        if number is not None and not math.isfinite(number):
-            raise TcreadyError(f"{name} {number}: name a finite number")
+    settings = _settings(context, isolated=isolated)
+    command, options = settings.of(CommandOptions), settings.report
     _refuse_one_file_twice(
-        {"--output": output, "--html": html, "--write-baseline": options["write_baseline"]}
+        {"--output": command.output, "--html": command.html, "--write-baseline": options.write_baseline}
     )
-    context = click.get_current_context()
     if show_settings:
-        from tcready import settings
-
-        _print(settings.shown(context, Path.cwd(), isolated=options["isolated"]))
+        _print(shown(_of_targets(settings, targets), ASKED))
         return 0
-    if context.default_map:
-        from tcready import settings
-
-        usual = settings.below_targets(context)
-        options |= {**dict.fromkeys(usual), "defaults": usual}
-    with _telling(quiet) as (announce, progress):
+    with _telling(command.quiet) as (announce, progress):
         report = api.check(
             targets or (".",),
-            checkout=html is not None or output_format in ("html", "json"),
+            run=command.run,
+            observations=command.observations,
+            settings=settings,
             announce=announce,
             progress=progress,
-            **options,
+            checkout=command.html is not None or command.output_format in ("html", "json"),
         )
-    counts = _statistics(report) if statistics and output_format == "text" else None
-    _show(report, output_format, output, html, third_party=third_party, quiet=quiet, text=counts)
-    code = api.exit_code(report, fail_on=fail_on, third_party=third_party)
-    return 0 if code == 1 and (exit_zero or options["write_baseline"]) else code
+    counts = _statistics(report) if command.statistics and command.output_format == "text" else None
+    _show(
+        report,
+        command.output_format,
+        command.output,
+        command.html,
+        third_party=options.third_party,
+        quiet=command.quiet,
+        text=counts,
+    )
+    code = api.exit_code(report, fail_on=options.fail_on, third_party=options.third_party)
+    return 0 if code == 1 and (command.exit_zero or options.write_baseline) else code
+
+
+def _of_targets(settings: Settings, targets: Sequence[str]) -> Settings:
+    """The settings as they hold for the targets that were named, if the project has one table for them."""
+    tables = [
+        table
+        for target in targets
+        for table in project.matching(target, settings.tables or (), settings.root)
+    ]
+    return settings.with_table(tables[0]) if len(tables) == 1 else settings
 
 
 def _show(
@@ -403,7 +388,7 @@ def _show(
     quiet: bool,
     text: str | None = None,
 ) -> None:
-    """Renders the report (`text` instead, where it is given) and puts it where it was asked for."""
+    """Renders the report (`text` instead, if it is given) and puts it where the user wants it."""
     if text is not None:
         pass
     elif output_format == "text":
@@ -465,9 +450,9 @@ def report(
     """
     _refuse_one_file_twice({"--output": output, "--html": html})
     if not compare:
-        told = api.combine(files)
-        _show(told, output_format, output, html, third_party=third_party, quiet=quiet)
-        return api.exit_code(told, fail_on=fail_on, third_party=third_party) if fail_on else 0
+        together = api.combine(files)
+        _show(together, output_format, output, html, third_party=third_party, quiet=quiet)
+        return api.exit_code(together, fail_on=fail_on, third_party=third_party) if fail_on else 0
     if len(files) != 2 or html:
         raise TcreadyError("--compare takes two files, BEFORE and AFTER, and gives no HTML page")
     before, after = (api.combine([file]) for file in files)
@@ -479,10 +464,10 @@ def report(
 
 
 def _refuse_one_file_twice(written: Mapping[str, str | None]) -> None:
-    """Raises TcreadyError where two options name one file to write."""
-    held: dict[Path, str] = {}
+    """Raises TcreadyError if two options name one file to write."""
+    options: dict[Path, str] = {}
     for option, name in written.items():
-        if name and (other := held.setdefault(Path(name).absolute(), option)) != option:
+        if name and (other := options.setdefault(Path(name).absolute(), option)) != option:
             raise TcreadyError(f"{other} and {option} both name {name}: give them different files")
 
 
@@ -600,17 +585,21 @@ def _statistics(report: Report) -> str:
 def _telling(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[str], None]]]:
     """What to call with a line to announce, and with the state of the work; both write to stderr.
 
-    The state is shown live where stderr is a terminal and nowhere else.
+    On a terminal the state is shown live. Elsewhere each stage is a line with the time since the start, so that a log
+    says how long work goes on.
     """
 
     def nothing(_text: str) -> None: ...
 
     def announce(text: str) -> None:
-        if not quiet:
-            click.echo(text, err=True)
+        click.echo(text, err=True)
 
-    if quiet or not sys.stderr.isatty():
-        yield announce, nothing
+    if quiet:
+        yield nothing, nothing
+        return
+    if not sys.stderr.isatty():
+        with _StageLines() as lines:
+            yield lines.announce, lines.progress
         return
     with contextlib.ExitStack() as stack:
         shown: list[Callable[[str], None]] = []
@@ -625,6 +614,37 @@ def _telling(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[str
             shown[0](text)
 
         yield announce, progress
+
+
+class _StageLines:
+    """A line on stderr for each stage of each run, and one if reading the sources takes long."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._stages: set[str] = set()
+        self._reading = threading.Timer(LONG, self._say, ["reading the sources"])
+        self._reading.daemon = True
+
+    def __enter__(self) -> _StageLines:
+        self._reading.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._reading.cancel()
+
+    def announce(self, text: str) -> None:
+        self._reading.cancel()
+        self._stages.clear()  # of the run before
+        click.echo(text, err=True)
+
+    def progress(self, text: str) -> None:
+        stage = re.split(r"\W", text, maxsplit=1)[0]  # what follows it (a case, a size) may change many times
+        if stage not in self._stages:
+            self._stages.add(stage)
+            self._say(stage)
+
+    def _say(self, text: str) -> None:
+        click.echo(f"[{time.monotonic() - self._start:.0f} s] {text}", err=True)
 
 
 def _plain(text: str) -> Any:

@@ -14,7 +14,7 @@ from tcready.schema import TcreadyError
 def write(path: str, text: str) -> None:
     """The file as a whole or not at all; a device or a pipe is written to and never replaced.
 
-    Raises TcreadyError where it cannot be written.
+    Raises TcreadyError if it cannot be written.
     """
     data = text.encode("utf-8", "backslashreplace")
     try:

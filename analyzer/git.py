@@ -1,4 +1,4 @@
-"""What git says of the working folder: asked of the `git` program, and nothing where there is none."""
+"""What git says of the working folder: asked of the `git` program, and nothing if there is none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LINES = {"github": "blob/{}/", "gitlab": "-/blob/{}/"}
 
 
 def ask(root: Path, *arguments: str) -> str | None:
-    """What `git ARGUMENTS` prints in the folder `root`; None where it fails, or there is no git."""
+    """What `git ARGUMENTS` prints in the folder `root`; None if it fails, or there is no git."""
     command = ["git", "-c", "core.quotepath=off", "-C", str(root), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)  # noqa: S603
@@ -76,9 +76,9 @@ def _link(remote: str, commit: str, prefix: str) -> str | None:
 def changed_lines(root: Path, revision: str) -> tuple[str, dict[str, list[tuple[int, int]]]]:
     """The commit where HEAD and `revision` parted, and by display path the lines of the working tree that differ.
 
-    Lines are inclusive (first, last), and (n + 1, n) where lines after line n are gone. As in `git diff
+    Lines are inclusive (first, last), and (n + 1, n) if lines after line n are gone. As in `git diff
     REVISION...`, what others did on `revision` since does not count; what is not committed yet does, and so do files
-    that git does not know and does not ignore. A renamed file counts where its lines changed.
+    that git does not know and does not ignore. A renamed file counts if its lines changed.
 
     Raises TcreadyError outside of a git checkout, and for a revision that is not there.
     """

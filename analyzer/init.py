@@ -22,7 +22,7 @@ from tcready.schema import TcreadyError
 HOOKS = ".pre-commit-config.yaml"
 TABLE = """\
 [tool.tcready]
-# What `tcready check` takes where the command line says nothing; `tcready check --show-settings` tells what holds.
+# What `tcready check` takes if the command line says nothing; `tcready check --show-settings` tells what holds.
 fail-on = "warning"  # exit 1 at this level and above: error, warning or note
 # select = ["TCR1", "TCR2"]  # only these rules; `tcready rules` lists them
 # ignore = ["TCR5"]
@@ -40,7 +40,7 @@ LOCAL = """\
   hooks:
     - id: tcready
       name: tcready
-      entry: tcready check --no-run --force-exclude
+      entry: tcready check --no-run --force-exclude --lenient
       language: system
       types: [python]
       require_serial: true
@@ -63,7 +63,7 @@ class Addition:
 
     path: Path
     before: bytes | None
-    """None where there is no such file."""
+    """None if there is no such file."""
     after: bytes
 
     def diff(self) -> str:
@@ -104,7 +104,7 @@ def plan(root: Path) -> Plan:
 
 
 def write(additions: Sequence[Addition]) -> None:
-    """Writes all of them, or none. Raises TcreadyError where one cannot be written, or changed in the meantime."""
+    """Writes all of them, or none. Raises TcreadyError if one cannot be written, or changed in the meantime."""
     waiting: list[tuple[Addition, Path, str]] = []
     replaced: list[tuple[Addition, Path]] = []
     try:
@@ -138,7 +138,7 @@ def _put_back(target: Path, before: bytes | None) -> None:
 
 
 def _contents(path: Path) -> bytes | None:
-    """The file; None where there is none. Raises TcreadyError where it cannot be added to."""
+    """The file; None if there is none. Raises TcreadyError if it cannot be added to."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -168,8 +168,8 @@ class _Unable(Exception):  # noqa: N818 - nothing failed
 
 def _with_table(_root: Path, before: bytes | None) -> bytes:
     text = (before or b"").decode("utf-8")
-    said = project.parsed(text.encode())
-    tool = said.get("tool", {})
+    contents = project.parsed(text.encode())
+    tool = contents.get("tool", {})
     if isinstance(tool, dict) and "tcready" in tool:
         raise _Unable(f"it has [{project.TABLE}] already")
     after = _appended(text, TABLE)
@@ -177,10 +177,10 @@ def _with_table(_root: Path, before: bytes | None) -> bytes:
         now = project.parsed(after.encode())
         grown = dict(now["tool"])
         added = grown.pop("tcready")
-        kept = {**now, "tool": grown} if "tool" in said else {k: v for k, v in now.items() if k != "tool"}
+        kept = {**now, "tool": grown} if "tool" in contents else {k: v for k, v in now.items() if k != "tool"}
     except (TcreadyError, LookupError, TypeError):
         raise _Unable(f"[{project.TABLE}] cannot be added below what stands there; add it by hand") from None
-    if not added or repr(kept) != repr(dict(said)):
+    if not added or repr(kept) != repr(dict(contents)):
         raise _Unable(f"[{project.TABLE}] cannot be added without changing what stands there; add it by hand")
     return after.encode()
 
@@ -221,17 +221,17 @@ def _with_hook(root: Path, before: bytes | None) -> bytes:
 
 
 def hook() -> str:
-    """The entry of `repos`: tcready's own repository where its metadata names one, else a local hook."""
+    """The entry of `repos`: tcready's own repository if its metadata names one, else a local hook."""
     from importlib.metadata import PackageNotFoundError, metadata
 
     try:
-        told = metadata("tcready")
+        about = metadata("tcready")
     except PackageNotFoundError:
         return LOCAL
-    pairs = (line.partition(",") for line in told.get_all("Project-URL") or ())
+    pairs = (line.partition(",") for line in about.get_all("Project-URL") or ())
     urls = {label.strip().lower(): url.strip() for label, _, url in pairs}
     found = next((urls[label] for label in _LABELS if label in urls), None)
-    return REMOTE.format(url=found, version=told["Version"]) if found else LOCAL
+    return REMOTE.format(url=found, version=about["Version"]) if found else LOCAL
 
 
 def _indented(entry: str, depth: int) -> str:

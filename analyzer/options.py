@@ -1,93 +1,444 @@
-"""What a check was asked for, as three values: what decides how sources are read, how a target is run, what is reported.
+"""What a check is asked for, as values: how sources are read, how a target is run, what is reported, how work is done.
 
-Standard library and the schema only: the worker carries this file. A new option is one field here; the command line, the
-keys of `[tool.tcready]` and the documentation are made from these fields or checked against them.
+Standard library and the schema only: the worker carries this file. A new option is one field here. Its metadata says how
+it is asked for: the options of the command line and of the travelling worker, the keys of `[tool.tcready]` and of a
+target's table, and the keywords of `tcready.check` and `tcready.observe` are made from the fields.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal, get_args
 
-from tcready.schema import Level, Mode, ModeAsked
+from tcready.schema import LEVELS, Level, Mode, ModeAsked
+
+Kind = Literal[
+    "flag", "text", "number", "count", "choice", "list", "files", "globs", "weights", "command", "version"
+]
+"""What a value is: true or false; a text; a number above 0; a whole number above 0; one of the choices; texts; names of
+files; globs to lists of rule codes; named cases to numbers; a command's words; a version of torch."""
+Completes = Literal["files", "codes"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """How one field is asked for."""
+
+    kind: Kind
+    help: str = ""
+    name: str = ""
+    """The flag without its dashes, and the key in pyproject.toml; empty: the field's name with dashes."""
+    metavar: str | None = None
+    takes: str = ""
+    """What a value must be, for the message that refuses another; empty: what the kind says."""
+    choices: tuple[str, ...] = ()
+    flag: bool = True
+    """Whether `tcready check` has a flag for it."""
+    keyword: bool | None = None
+    """Whether `tcready.check` takes it by keyword; None: if there is a flag."""
+    no_flag: str = ""
+    """Why there is no flag."""
+    short: str | None = None
+    """A flag of one letter."""
+    paired: bool = True
+    """Whether a flag has a form with --no- that takes it back."""
+    project: bool = False
+    """Whether `[tool.tcready]` may say it."""
+    table: bool = False
+    """Whether the table of a target may say it."""
+    worker: bool = False
+    """Whether the travelling worker has it as an option."""
+    completes: Completes | None = None
+    """What a shell completes it with."""
+    writes: bool = False
+    """Whether it names a file to write, which is refused before anything runs if it could not be written."""
+    none_counts: bool = False
+    """Whether None is a value that a call from Python says, not a way to say nothing."""
+    at_command: Any = ...
+    """The default of `tcready check`; `...`: that of a call from Python."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A field that can be asked for."""
+
+    field: str
+    type: str
+    """As it is annotated."""
+    default: Any
+    option: Option
+
+    @property
+    def name(self) -> str:
+        """The flag without its dashes, and the key in pyproject.toml."""
+        return self.option.name or self.field.replace("_", "-")
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """What a call from Python may name it by: its field, and its flag with underscores."""
+        return tuple(dict.fromkeys((self.field, self.name.replace("-", "_"))))
+
+
+def ask(kind: Kind, help: str = "", **more: Any) -> Mapping[str, Any]:  # noqa: A002 - the word of click and argparse
+    """The metadata of a field that can be asked for; `more` are the other fields of Option."""
+    return {"option": Option(kind, help, **more)}
+
+
+def given_by(reason: str) -> Mapping[str, Any]:
+    """The metadata of a field that nobody asks for by name: what gives it, or why not."""
+    return {"no_option": reason}
+
+
+def declared(*values: type) -> tuple[Declared, ...]:
+    """The fields of some values that can be asked for, in order."""
+    return tuple(
+        Declared(each.name, str(each.type), each.default, each.metadata["option"])
+        for value in values
+        for each in dataclasses.fields(value)
+        if "option" in each.metadata
+    )
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What decides the static results; the cache's key holds every field."""
+    """What decides the static results; the cache's key holds every field but `exclude`."""
 
-    root: Path
+    root: Path = field(metadata=given_by("the working folder, or `root` of tcready.check"))
     """The working folder: paths are written relative to it."""
-    mode: ModeAsked | None = "infer"
+    mode: ModeAsked | None = field(
+        default="infer",
+        metadata=ask(
+            "choice",
+            "eval() without gradients, train() with loss, backward and optimiser, or both, one after the other.",
+            choices=get_args(ModeAsked),
+            project=True,
+        ),
+    )
     """What `self.training` is taken for: `both` asks for one after the other, None for either at once."""
-    exclude: tuple[str, ...] = ()
-    """Globs of files and folders that are passed by where a folder is read."""
-    search_path: tuple[Path, ...] | None = None
-    """Where installed packages are looked for; None for this interpreter's path."""
-    low: bool = False
-    """Keep findings of low confidence."""
-    plain_call: bool = False
-    """A model that takes its targets is called without them, as any other: by default it gets all it takes."""
-    torch: tuple[int, int] | None = None
+    torch: tuple[int, int] | None = field(
+        default=None,
+        metadata=ask(
+            "version",
+            "The torch whose Dynamo is predicted; by default the installed one, else the newest known.",
+            name="torch-version",
+            metavar="X.Y",
+            project=True,
+        ),
+    )
     """The version whose Dynamo is predicted; None for the newest that is known."""
-    third_party: bool | None = None
-    """Follow calls into other people's packages; None: where a class or function was named, not for files."""
-    lenient: bool = False
+    exclude: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "list", "Files and folders to pass by when a folder is read.", metavar="GLOBS", project=True
+        ),
+    )
+    """Globs of files and folders that are passed by when a folder is read."""
+    low: bool = field(
+        default=False, metadata=ask("flag", "Keep findings of low confidence, as notes.", project=True)
+    )
+    """Keep findings of low confidence."""
+    plain_call: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Read a model that takes its targets (labels) as called without them and other optional inputs.",
+            project=True,
+        ),
+    )
+    """A model that takes its targets is called without them, as any other: by default it gets all it takes."""
+    lenient: bool = field(
+        default=False,
+        metadata=ask("flag", "Leave out named files that cannot be parsed and do not name torch."),
+    )
     """Leave out files that were named, cannot be parsed and do not name torch, as in a folder; else they are skipped."""
+    search_path: tuple[Path, ...] | None = field(
+        default=None, metadata=given_by("for programs that read as another interpreter would import")
+    )
+    """Where installed packages are looked for; None for this interpreter's path."""
+    third_party: bool | None = field(
+        default=None,
+        metadata=given_by("follows from what is named: --third-party says what is shown and fails"),
+    )
+    """Follow calls into other people's packages; None: where a class or function was named, not for files."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
     """What decides a run of one target."""
 
-    inputs: str | None = None
+    inputs: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "What the target is called with: a value, or a callable that gives it.",
+            metavar="PATH::NAME",
+            takes="a string: path.py::name",
+            table=True,
+            worker=True,
+            completes="files",
+        ),
+    )
     """`path.py::name` or `pkg.mod::name`; None: what a convention of the file gives."""
-    mode: Mode = "infer"
-    device: str = "cpu"
+    mode: Mode = field(
+        default="infer",
+        metadata=ask(
+            "choice",
+            "eval() without gradients, or train() with loss, backward and optimiser.",
+            choices=get_args(Mode),
+            flag=False,
+            no_flag="--mode of the sources decides it: with `both` a target is run in one mode after the other",
+            table=True,
+            worker=True,
+        ),
+    )
+    device: str = field(
+        default="cpu",
+        metadata=ask(
+            "text",
+            "Where to run, as torch calls it, or auto.",
+            takes="a string: cpu, cuda, cuda:1, mps or auto",
+            project=True,
+            table=True,
+            worker=True,
+        ),
+    )
     """As torch calls it (`cpu`, `cuda:1`), or `auto`."""
-    dtype: str | None = None
+    dtype: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Cast the model and its floating inputs (float16, bfloat16, ...).",
+            takes="a string: float16",
+            project=True,
+            table=True,
+            worker=True,
+        ),
+    )
     """The model and its floating inputs are cast to it (`float16`); None: they stay as they are."""
-    autocast: str | None = None
+    autocast: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Run under torch.autocast with this dtype (bfloat16).",
+            metavar="DTYPE",
+            takes="a string: bfloat16",
+            project=True,
+            table=True,
+            worker=True,
+        ),
+    )
     """The dtype of `torch.autocast` around every call (`bfloat16`); None: no autocast."""
-    weights: tuple[tuple[str, float], ...] = ()
+    weights: tuple[tuple[str, float], ...] = field(
+        default=(),
+        metadata=ask(
+            "weights",
+            takes="a table of case names to numbers above 0",
+            flag=False,
+            no_flag="belongs to the named cases of one target's inputs: a target's table says it",
+            table=True,
+        ),
+    )
     """Weights of named cases; they win over those that the inputs give."""
-    synthesise: bool = False
-    """Make inputs up where nothing gives them."""
-    fullgraph: bool = False
+    synthesise: bool = field(
+        default=False,
+        metadata=ask(
+            "flag", flag=False, no_flag="--run makes inputs up if nothing gives them, and so does the worker"
+        ),
+    )
+    """Make inputs up if nothing gives them."""
+    fullgraph: bool = field(
+        default=False,
+        metadata=ask(
+            "flag", "Try fullgraph=True though the default run has breaks.", project=True, worker=True
+        ),
+    )
     """Try `fullgraph=True` though the default run has breaks."""
-    shapes: bool = False
+    shapes: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Vary the sizes of the inputs: what recompiles, and what to do.",
+            project=True,
+            worker=True,
+        ),
+    )
     """Vary the sizes of the inputs and record what recompiles, under each setting of `dynamic`."""
-    backend: bool = False
+    backend: bool = field(
+        default=False, metadata=ask("flag", "Compile with Inductor as well.", project=True, worker=True)
+    )
     """Compile with Inductor."""
-    budget: float | None = None
+    budget: float | None = field(
+        default=None,
+        metadata=ask(
+            "number",
+            "For --fullgraph, --shapes and --backend together; what it cuts is told.",
+            metavar="SECONDS",
+            takes="a number of seconds above 0",
+            project=True,
+            worker=True,
+        ),
+    )
     """Seconds for fullgraph, shapes and backend together; None: only the time limit of the run."""
-    python: str | None = None
+    python: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "The interpreter to run the model in.",
+            metavar="EXE",
+            project=True,
+            worker=True,
+            completes="files",
+        ),
+    )
     """The interpreter; None: the one that runs this."""
-    launcher: tuple[str, ...] = ()
+    launcher: tuple[str, ...] = field(
+        default=(),
+        metadata=ask("command", 'What starts the interpreter: "srun -n1".', metavar="COMMAND", worker=True),
+    )
     """What stands before the interpreter on the command line: `srun -n1`."""
-    processes: int | None = None
+    processes: int | None = field(
+        default=None,
+        metadata=ask(
+            "count",
+            "Run N processes under torchrun; a plain module is put into DistributedDataParallel.",
+            name="nproc-per-node",
+            metavar="N",
+            worker=True,
+        ),
+    )
     """Run under `torch.distributed.run` with so many processes; the first of them observes. None: a plain run."""
-    timeout: float = 600.0
+    timeout: float = field(
+        default=600.0,
+        metadata=ask(
+            "number",
+            "For the whole run.",
+            metavar="SECONDS",
+            takes="a number of seconds above 0",
+            project=True,
+            table=True,
+            worker=True,
+        ),
+    )
     """Seconds for the whole dynamic pass of one target."""
-    memory_gb: float | None = None
+    memory_gb: float | None = field(
+        default=None,
+        metadata=ask(
+            "number",
+            "Stop the run above this much resident memory.",
+            name="memory",
+            metavar="GB",
+            takes="a number of GB above 0",
+            project=True,
+            table=True,
+            worker=True,
+        ),
+    )
     """Resident memory of all its processes together, in GB of 10**9 bytes; None: no limit."""
-    allow_downloads: bool = False
+    allow_downloads: bool = field(
+        default=False, metadata=ask("flag", "Let the model fetch files; offline otherwise.", worker=True)
+    )
 
 
 @dataclass(frozen=True)
 class ReportOptions:
     """What is reported of all that was found, and what of it fails."""
 
-    select: tuple[str, ...] = ()
+    select: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "list",
+            "Only these rules; prefixes count (TCR1).",
+            metavar="CODES",
+            project=True,
+            completes="codes",
+        ),
+    )
     """Prefixes of rule codes; empty for all."""
-    ignore: tuple[str, ...] = ()
-    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    ignore: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "list", "Not these rules; prefixes count.", metavar="CODES", project=True, completes="codes"
+        ),
+    )
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = field(
+        default=(),
+        metadata=ask("globs", "Not these rules in files that match.", metavar="GLOB:CODES", project=True),
+    )
     """Globs of files, and the prefixes of rule codes that are not reported there."""
-    baseline: str | None = None
+    baseline: str | None = field(
+        default=None,
+        metadata=ask(
+            "text", "Tell only findings that this file does not hold.", metavar="FILE", project=True
+        ),
+    )
     """A file of known findings: only what it does not hold is reported."""
-    write_baseline: str | None = None
-    diff_base: str | None = None
+    write_baseline: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Write what is found there, to be passed to --baseline later; what is found does not fail then.",
+            metavar="FILE",
+            writes=True,
+        ),
+    )
+    diff_base: str | None = field(
+        default=None,
+        metadata=ask("text", "Tell only findings on lines changed since REV (git).", metavar="REV"),
+    )
     """A git revision: only findings on lines that changed since are reported."""
-    fail_on: Level = "warning"
-    third_party: bool = False
+    fail_on: Level = field(
+        default="warning",
+        metadata=ask(
+            "choice",
+            "Exit 1 at this level and above.",
+            choices=LEVELS[::-1],
+            keyword=False,
+            project=True,
+        ),
+    )
+    third_party: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Show findings in installed packages one by one, and fail on them too.",
+            keyword=False,
+            project=True,
+        ),
+    )
     """Whether findings in installed packages fail, too."""
+
+
+@dataclass(frozen=True)
+class WorkOptions:
+    """Which of the named files are passed by, and how the work is done: what is found in a file depends on none of it."""
+
+    force_exclude: bool = field(
+        default=False,
+        metadata=ask("flag", "Pass by what --exclude matches though it is named.", project=True),
+    )
+    cache: bool = field(
+        default=False,
+        metadata=ask("flag", "Use and write .tcready_cache, or neither.", project=True, at_command=True),
+    )
+    """Keep what the sources say in `.tcready_cache` below the root, and take it from there while it holds."""
+    jobs: int | None = field(
+        default=1,
+        metadata=ask(
+            "count",
+            "Processes that read the sources; by default as many as pay.",
+            metavar="N",
+            none_counts=True,
+            at_command=None,
+        ),
+    )
+    """None for as many as pay; more than one needs a main module that can be imported."""
+    checkout: bool = field(
+        default=True,
+        metadata=ask(
+            "flag", flag=False, keyword=True, no_flag="the command asks git if the output has room for links"
+        ),
+    )
+    """Ask git at which commit the sources stand, for links to their lines."""

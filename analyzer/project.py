@@ -1,6 +1,6 @@
 """What a project says of itself: `[tool.tcready]` of the pyproject.toml in the working folder.
 
-Its targets hold for whoever checks the project; the other keys are options of the command line, and read there.
+The tables of its targets hold for whoever checks the project, the other keys for the command line alone.
 """
 
 from __future__ import annotations
@@ -8,58 +8,43 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from tcready.schema import Mode, TcreadyError
+from tcready.options import Declared, RunOptions, declared
+from tcready.resolve import PROJECT, TargetTable, from_toml, takes, written
+from tcready.schema import TcreadyError
+from tcready.target import Target
 
-FILE = "pyproject.toml"
+FILE = PROJECT
 TABLE = "tool.tcready"
 TARGETS = "targets"
 TABLES = f"{TABLE}.{TARGETS}"
 
 
-@dataclass(frozen=True)
-class Configured:
-    """One table `[tool.tcready.targets.NAME]`. What is None was not said; a flag of the command line wins."""
+def target_tables(root: Path) -> tuple[TargetTable, ...]:
+    """The targets of the project at `root`, in the order of the file; nothing if there is no such table.
 
-    name: str
-    target: str
-    """`path.py::Name` or `pkg.mod::Name`, relative to the working folder."""
-    inputs: str | None = None
-    mode: Mode | None = None
-    device: str | None = None
-    dtype: str | None = None
-    autocast: str | None = None
-    timeout: float | None = None
-    """Seconds."""
-    memory: float | None = None
-    """GB of 10**9 bytes."""
-    weights: tuple[tuple[str, float], ...] = ()
-    """Named case to its share of the calls, in any unit."""
-
-
-def configured(root: Path) -> tuple[Configured, ...]:
-    """The targets of the project at `root`, in the order of the file; nothing where there is no such table.
-
-    Raises TcreadyError where the file is no TOML, or a table says what it cannot say.
+    Raises TcreadyError if the file is no TOML, or a table says what it cannot say.
     """
-    tables = _table(_said(root).get(TARGETS), TABLES)
-    return tuple(_configured(name, value) for name, value in tables.items())
+    tables = _table(_contents(root).get(TARGETS), TABLES)
+    return tuple(_target_table(name, value) for name, value in tables.items())
 
 
-def options(root: Path) -> dict[str, Any]:
-    """The keys of `[tool.tcready]` at `root` but for the targets, as they stand there; nothing where there is none.
+def options(root: Path, *values: type) -> dict[str, Any]:
+    """What `[tool.tcready]` at `root` says, by the names of the fields of `values`; the tables of targets apart.
 
-    Raises TcreadyError where the file is no TOML.
+    Raises TcreadyError if the file is no TOML, for a key that the table does not take, and for a value that its option
+    does not.
     """
-    return {key: value for key, value in _said(root).items() if key != TARGETS}
+    known = {each.name: each for each in declared(*values) if each.option.project}
+    table = {key: value for key, value in _contents(root).items() if key != TARGETS}
+    return _read(table, known, TABLE, (*known, TARGETS))
 
 
 def parsed(data: bytes) -> Mapping[str, Any]:
-    """What a pyproject.toml says. Raises TcreadyError where it is no TOML."""
+    """What a pyproject.toml says. Raises TcreadyError if it is no TOML."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -78,37 +63,36 @@ def unknown_key(key: str, known: Iterable[str], where: str) -> TcreadyError:
     return TcreadyError(f"{FILE}: [{where}] has no key {key}: {hint}")
 
 
-def matching(told: str, tables: tuple[Configured, ...], root: Path) -> tuple[Configured, ...]:
+def matching(target: str, tables: Sequence[TargetTable], root: Path) -> tuple[TargetTable, ...]:
     """The tables that speak of a target named on the command line: a file matches each of its members."""
-    return tuple(table for table in tables if _speaks_of(table.target, told, root))
+    named = Target.parse(target)
+    return tuple(table for table in tables if _speaks_of(Target.parse(table.target), named, root))
 
 
-def inside(folder: str, tables: tuple[Configured, ...], root: Path) -> tuple[Configured, ...]:
+def inside(folder: str, tables: Sequence[TargetTable], root: Path) -> tuple[TargetTable, ...]:
     """The tables whose files lie in `folder`; for `root` itself those of `pkg.mod::Name` as well."""
     base = os.path.realpath(root / folder)
     whole = base == os.path.realpath(root)
 
-    def lies_there(table: Configured) -> bool:
-        path = table.target.partition("::")[0]
-        if not path.endswith(".py"):
+    def lies_there(table: TargetTable) -> bool:
+        target = Target.parse(table.target)
+        if target.kind == "module":
             return whole
-        return Path(os.path.realpath(root / path)).is_relative_to(base)
+        return Path(os.path.realpath(root / target.place)).is_relative_to(base)
 
     return tuple(filter(lies_there, tables))
 
 
-def _speaks_of(target: str, told: str, root: Path) -> bool:
-    head, _, name = target.partition("::")
-    told_head, _, told_name = told.partition("::")
-    if told_name and told_name != name:
+def _speaks_of(target: Target, named: Target, root: Path) -> bool:
+    if named.name and named.name != target.name:
         return False
-    if head.endswith(".py") and told_head.endswith(".py"):
-        return os.path.realpath(root / head) == os.path.realpath(root / told_head)
-    return head == told_head
+    if target.is_file and named.is_file:
+        return os.path.realpath(root / target.place) == os.path.realpath(root / named.place)
+    return target.place == named.place
 
 
-def _said(root: Path) -> Mapping[str, Any]:
-    """The table of the project at `root`; empty where there is none."""
+def _contents(root: Path) -> Mapping[str, Any]:
+    """The table of the project at `root`; empty if there is none."""
     try:
         data = (root / FILE).read_bytes()
     except OSError:
@@ -126,50 +110,33 @@ def _table(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value.strip() else None
-
-
-def _mode(value: Any) -> str | None:
-    return value if value in get_args(Mode) else None
-
-
-def _positive(value: Any) -> float | None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if number and 0 < value < float("inf") else None
-
-
-def _weights(value: Any) -> tuple[tuple[str, float], ...] | None:
-    if not isinstance(value, Mapping) or not value:
-        return None
-    found = tuple((name, _positive(number)) for name, number in value.items())
-    return None if any(number is None for _, number in found) else found  # type: ignore[return-value]
-
-
-KEYS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
-    "target": (_text, "a string: path.py::Name or pkg.mod::Name"),
-    "inputs": (_text, "a string: path.py::name"),
-    "mode": (_mode, f"one of {', '.join(get_args(Mode))}"),
-    "device": (_text, "a string: cpu, cuda, cuda:1, mps or auto"),
-    "dtype": (_text, "a string: float16"),
-    "autocast": (_text, "a string: bfloat16"),
-    "timeout": (_positive, "a number of seconds above 0"),
-    "memory": (_positive, "a number of GB above 0"),
-    "weights": (_weights, "a table of case names to numbers above 0"),
-}
-"""Each key of a table, what reads it (None where it cannot), and what it takes."""
-
-
-def _configured(name: str, value: Any) -> Configured:
+def _target_table(name: str, value: Any) -> TargetTable:
     where = f"{TABLES}.{name}"
-    found: dict[str, Any] = {}
-    for key, given in _table(value, where).items():
-        if key not in KEYS:
-            raise unknown_key(key, KEYS, where)
-        read, takes = KEYS[key]
-        found[key] = read(given)
-        if found[key] is None:
-            raise TcreadyError(f"{FILE}: [{where}] {key} = {given!r}: it takes {takes}")
-    if "::" not in found.get("target", ""):
+    table = dict(_table(value, where))
+    target = table.pop("target", None)
+    known = {each.name: each for each in declared(RunOptions) if each.option.table}
+    found = _read(table, known, where, ("target", *known))
+    if target is not None and not (isinstance(target, str) and target.strip()):
+        raise _refusal(where, "target", target, "a string: path.py::Name or pkg.mod::Name")
+    if target is None or Target.parse(target).name is None:
         raise TcreadyError(f"{FILE}: [{where}] needs a target: path.py::Name or pkg.mod::Name")
-    return Configured(name, **found)
+    return TargetTable(name, target, found)
+
+
+def _read(
+    table: Mapping[str, Any], known: Mapping[str, Declared], where: str, keys: Iterable[str]
+) -> dict[str, Any]:
+    """What a table says, by field. `keys` are all that it takes."""
+    found: dict[str, Any] = {}
+    for key, given in table.items():
+        if key not in known:
+            raise unknown_key(key, keys, where)
+        value = from_toml(known[key].option, given)
+        if value is None:
+            raise _refusal(where, key, given, takes(known[key].option))
+        found[known[key].field] = value
+    return found
+
+
+def _refusal(where: str, key: str, given: Any, expected: str) -> TcreadyError:
+    return TcreadyError(f"{FILE}: [{where}] {key} = {written(given)}: it takes {expected}")

@@ -72,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(name=NAME)
 def _compile_ready(request: pytest.FixtureRequest) -> Callable[..., Observation]:
-    """compile_ready(module, *args, **kwargs): fails where torch.compile breaks your own code; gives what was seen."""
+    """compile_ready(module, *args, **kwargs): fails if torch.compile breaks your own code; gives what was seen."""
     __tracebackhide__ = True
     marked: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers(NAME))):  # the closest comes last
@@ -223,9 +223,9 @@ class _Allowed:
 
 
 def _ids(site: BreakSite | SkippedFrame) -> tuple[str, ...]:
-    held: tuple[str, ...] = getattr(site, "gb_ids", ())
+    several: tuple[str, ...] = getattr(site, "gb_ids", ())
     first: str | None = getattr(site, "gb_id", None)
-    return held or ((first,) if first else ())
+    return several or ((first,) if first else ())
 
 
 def _problems(seen: Observation, options: Options, allowed: _Allowed) -> Iterator[str]:
@@ -236,9 +236,9 @@ def _problems(seen: Observation, options: Options, allowed: _Allowed) -> Iterato
         places.setdefault((site.path, site.line), []).append(site)
     for (path, line), sites in places.items():
         site = sites[0]
-        told = ", ".join([*_ids(site)[:1], f"in {site.symbol}", *(s.case for s in sites if s.case)])
+        about = ", ".join([*_ids(site)[:1], f"in {site.symbol}", *(s.case for s in sites if s.case)])
         whole = "" if site.action == "resume" else "; the rest of the function runs eagerly"
-        yield f"{path}:{line}: {site.reason}{whole} ({told})"
+        yield f"{path}:{line}: {site.reason}{whole} ({about})"
     given_up = dict(_given_up(seen, options, allowed))
     for (path, line, symbol), reason in given_up.items():
         yield f"{path}:{line}: {symbol} runs eagerly as a whole: {reason}"
@@ -316,7 +316,7 @@ def _given_up(
             for fate in site.frames
             if (fate.path, fate.symbol) == (frame.path, frame.symbol) and fate.fate == "whole_frame"
         ]
-        # An own break is judged by itself; where nothing names the function, any own one may be the reason.
+        # An own break is judged by itself; if nothing names the function, any own one may be the reason.
         if any(site in own for site in behind) or (own and not behind) or any(map(allowed, behind)):
             continue
         reason = f"{behind[0].path}:{behind[0].line}: {behind[0].reason}" if behind else frame.reason

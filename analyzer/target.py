@@ -21,7 +21,7 @@ class Target:
     place: str
     """The file or folder as written, or the dotted module."""
     name: str | None = None
-    """The class, object or function, dotted where it is nested; None for all that the file holds."""
+    """The class, object or function, dotted if it is nested; None for all that the file holds."""
 
     @classmethod
     def parse(cls, text: str) -> Target:

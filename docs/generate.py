@@ -1,4 +1,4 @@
-"""Writes what the documentation takes from the code: a page per rule, the command line, the JSON Schemas.
+"""Writes what is taken from the code: a page per rule, the command line, the JSON Schemas, the types of keywords.
 
 `python docs/generate.py` renews the files, `--check` names those that are stale and exits 1.
 """
@@ -17,8 +17,9 @@ import click
 import pydantic
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
-from tcready import api, schema
+from tcready import api, resolve, schema
 from tcready.cli import app
+from tcready.options import Declared, RunOptions
 from tcready.schema.codec import FLAT, json_name, omitted
 from tcready.static.rule import Rule, Sample
 from tcready.static.versions import NEWEST
@@ -46,6 +47,7 @@ def files() -> dict[Path, str]:
         Path("pages/cli.md"): _command_line(),
         **{Path(f"schema/{name}.schema.json"): _dump(value) for name, value in schemas.items()},
         Path("pages/schema_fields.md"): _fields(schemas),
+        Path("../analyzer/keywords.py"): _keywords(),
     }
 
 
@@ -180,6 +182,48 @@ def _command(command: click.Command, name: str, parent: click.Context | None) ->
 def _help(command: click.Command) -> str:
     paragraphs = (command.help or "").replace("\b", "").strip().split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+# what `check` and `observe` take by keyword
+
+KEYWORDS = '''"""The keywords of `tcready.check` and `tcready.observe`, for type checkers and editors.
+
+Written by docs/generate.py: edit analyzer/options.py and run it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from tcready.schema import Mode, ModeAsked
+'''
+PYTHON_TYPES = {
+    "list": "Sequence[str]",
+    "globs": "Mapping[str, Sequence[str]]",
+    "weights": "Mapping[str, float]",
+    "command": "str | Sequence[str]",
+    "version": "str | tuple[int, int]",
+}
+"""What a call may give for an option of a kind, where that is not what the field holds."""
+
+
+def _keywords() -> str:
+    return (
+        KEYWORDS
+        + _typed_keywords("CheckKeywords", resolve.taken(resolve.VALUES))
+        + _typed_keywords("ObserveKeywords", resolve.taken((RunOptions,)))
+    )
+
+
+def _typed_keywords(name: str, taken: Mapping[str, Declared]) -> str:
+    lines = [f"    {keyword}: {_given_type(each)}\n" for keyword, each in taken.items()]
+    return f"\n\nclass {name}(TypedDict, total=False):\n{''.join(lines)}"
+
+
+def _given_type(each: Declared) -> str:
+    kind = PYTHON_TYPES.get(each.option.kind, each.type)
+    return kind if kind.endswith("None") else f"{kind} | None"
 
 
 # the schema

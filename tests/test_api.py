@@ -327,6 +327,10 @@ seen: Observation = tcready.observe("model.py::Net", mode="train", timeout=60.0)
 text: str = tcready.render(check(["model.py"]), "markdown", third_party=True)
 code: int = tcready.exit_code(check("model.py"), fail_on="note")
 check("model.py", run="yes")  # type: ignore[arg-type]
+check("model.py", devise="cuda")  # type: ignore[call-arg]
+check("model.py", timeout="long")  # type: ignore[arg-type]
+check("model.py", device="cuda", torch_version="2.11", ignore=["TCR5"], per_file_ignores={"tests/*": ["TCR"]})
+tcready.observe("model.py::Net", mode="both")  # type: ignore[arg-type]
 """
 
 
@@ -335,7 +339,16 @@ def test_a_program_that_uses_the_package_is_checked_strictly(tmp_path: Path) -> 
     pytest.importorskip("mypy")
     package = tmp_path / "site" / "tcready"
     package.mkdir(parents=True)
-    for name in ("__init__.py", "api.py", "target.py", "project.py", "py.typed"):
+    for name in (
+        "__init__.py",
+        "api.py",
+        "target.py",
+        "project.py",
+        "options.py",
+        "resolve.py",
+        "keywords.py",
+        "py.typed",
+    ):
         (package / name).symlink_to(ROOT / "analyzer" / name)
     (package / "reports").symlink_to(ROOT / "reports")
     (package / "schema").symlink_to(ROOT / "analyzer" / "schema")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tcready import api, cli
 from tcready.cli import main
+from tcready.schema import STAGES
 
 BREAKS = """\
 from torch import nn
@@ -75,6 +79,20 @@ def test_a_file_that_cannot_be_parsed_beats_findings_and_hides_none(
     out = capsys.readouterr().out
     assert "breaks.py:6" in out
     assert "bad.py" in out
+
+
+def test_a_named_file_that_cannot_be_parsed_is_2_unless_the_hook_is_lenient(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "template.py").write_text("{{ name }} = {% if x %}\n")
+    assert run("check", "--no-run", "template.py") == 2
+    assert "template.py" in capsys.readouterr().out
+    assert run("check", "--no-run", "--exclude", "breaks.py", ".") == 0, "of a folder it is left out"
+    assert run("check", "--no-run", "--lenient", "template.py") == 0
+    (project / "template.py").write_text("import torch\n{% if x %}\n")
+    assert run("check", "--no-run", "--lenient", "template.py") == 2
+    hooks = Path(__file__).resolve().parent.parent / ".pre-commit-hooks.yaml"
+    assert "--lenient" in hooks.read_text(), "the hook is given every file of a commit"
 
 
 def test_a_folder_without_python_is_clean(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,6 +250,61 @@ def test_what_is_executed_is_told_first_and_quiet_says_nothing(
     assert "UNKNOWN" in said.out
     assert run("check", "runs.py", "--python", "./no-python", "-q") == 2
     assert capsys.readouterr().err == ""
+
+
+RUNS = """\
+import time
+
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+def get_inputs():
+    time.sleep(1)  # longer than the launcher waits between two looks
+    return [torch.ones(2)]
+"""
+
+
+def test_a_log_that_is_no_terminal_has_a_line_for_each_stage(project: Path) -> None:
+    pytest.importorskip("torch")
+    (project / "runs.py").write_text(RUNS)
+    with start("check", "runs.py", cwd=project) as process:
+        _, err = process.communicate(timeout=300)
+    assert process.returncode == 0
+    first, *lines = err.splitlines()
+    assert first == "running runs.py::Net with get_inputs()"
+    stages = [re.fullmatch(r"\[(\d+) s\] (\w+)", line) for line in lines]
+    assert all(stages), lines
+    names = [found[2] for found in stages if found]
+    assert {"import", "build"} <= set(names) <= set(STAGES)
+    assert names == sorted(set(names), key=STAGES.index), "each once, in order"
+    seconds = [int(found[1]) for found in stages if found]
+    assert seconds == sorted(seconds)
+    with start("check", "-q", "runs.py", cwd=project) as process:
+        _, err = process.communicate(timeout=300)
+    assert err == ""
+
+
+def test_reading_that_takes_long_is_told_in_a_log(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "LONG", 0.0)
+    monkeypatch.setattr("tcready.api.load_rules", slowly(api.load_rules))
+    assert run("check", "--no-run", "--no-cache", "clean.py") == 0
+    assert capsys.readouterr().err == "[0 s] reading the sources\n"
+
+
+def slowly(function: Callable[[], Any]) -> Callable[[], Any]:
+    def wait() -> Any:
+        time.sleep(0.2)
+        return function()
+
+    return wait
 
 
 def start(*arguments: str, cwd: Path, **more: Any) -> subprocess.Popen[str]:

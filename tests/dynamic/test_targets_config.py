@@ -9,11 +9,9 @@ import pytest
 import torch
 from observing import observe_target
 from tcready.api import check
-from tcready.project import configured, inside, matching
+from tcready.project import inside, matching, target_tables
 from tcready.reports.view import cases_sentence
 from tcready.schema import Observation, Report, TcreadyError
-
-pytestmark = pytest.mark.dynamo
 
 MODEL = """\
 import torch
@@ -71,6 +69,7 @@ def test_a_file_is_run_as_the_project_says(tmp_path: Path) -> None:
     assert ran(report) == ["src/model.py::Net"]
     net = report.targets[0]
     assert net.observation.convention == "[tool.tcready.targets.net]"
+    assert net.observation.inputs_from == "project"
     assert net.mode == "train"
     found = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     assert net.environment is not None
@@ -90,6 +89,21 @@ def test_flags_win_over_the_project(tmp_path: Path) -> None:
     assert net.environment is not None
     assert net.environment["dtype"] == "bfloat16"
     assert net.verdict == "ready"
+
+
+def test_weights_of_a_table_are_left_out_with_other_inputs(tmp_path: Path) -> None:
+    project(tmp_path, TABLE + 'inputs = "src/model.py::example"\nweights = { prefill = 5 }\n')
+    report, said = run(tmp_path, "src/model.py::Net", inputs="src/model.py::one")
+    assert said == ["running src/model.py::Net with inputs from src/model.py::one"]
+    (net,) = report.targets
+    assert (net.verdict, [stage.detail for stage in net.stages if stage.state == "fail"]) == ("ready", [])
+    assert net.observation.inputs_from != "project"
+
+
+def test_the_autocast_of_a_table_is_checked(tmp_path: Path) -> None:
+    project(tmp_path, TABLE + 'inputs = "src/model.py::one"\nautocast = "int8"\n')
+    with pytest.raises(TcreadyError, match="autocast int8: expected one of bfloat16"):
+        run(tmp_path, "src/model.py::Net")
 
 
 def test_the_project_s_limits_hold(tmp_path: Path) -> None:
@@ -130,9 +144,9 @@ def test_a_folder_that_is_run_has_the_project_s_targets(tmp_path: Path) -> None:
             TABLE + "colour = 1\n",
             "[tool.tcready.targets.net] has no key colour: it takes target, inputs, mode",
         ),
-        (TABLE + 'mode = "both"\n', "mode = 'both': it takes one of infer, train"),
+        (TABLE + 'mode = "both"\n', 'mode = "both": it takes one of infer, train'),
         (TABLE + "timeout = -1\n", "timeout = -1: it takes a number of seconds above 0"),
-        (TABLE + "timeout = true\n", "timeout = True: it takes a number of seconds"),
+        (TABLE + "timeout = true\n", "timeout = true: it takes a number of seconds"),
         (TABLE + 'weights = {a = "b"}\n', "it takes a table of case names to numbers above 0"),
         ('[tool.tcready.targets.net]\ninputs = "a.py::b"\n', "[tool.tcready.targets.net] needs a target"),
         ('[tool.tcready.targets]\nnet = "a.py::b"\n', "[tool.tcready.targets.net] is no table"),
@@ -151,7 +165,7 @@ def test_tables_match_by_file_and_name(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(
         '[tool.tcready.targets]\na = {target = "m.py::A"}\nb = {target = "m.py::B"}\nc = {target = "pkg.m::A"}\n'
     )
-    tables = configured(tmp_path)
+    tables = target_tables(tmp_path)
 
     def names(told: str) -> list[str]:
         return [table.name for table in matching(told, tables, tmp_path)]
@@ -162,7 +176,7 @@ def test_tables_match_by_file_and_name(tmp_path: Path) -> None:
     assert names("other.py") == []
     assert [table.name for table in inside(".", tables, tmp_path)] == ["a", "b", "c"]
     assert inside("sub", tables, tmp_path) == ()
-    assert configured(tmp_path / "nowhere") == ()
+    assert target_tables(tmp_path / "nowhere") == ()
 
 
 def seen(root: Path, **options: Any) -> Observation:

@@ -1,0 +1,69 @@
+"""The keywords of `tcready.check` and `tcready.observe`, for type checkers and editors.
+
+Written by docs/generate.py: edit analyzer/options.py and run it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from tcready.schema import Mode, ModeAsked
+
+
+class CheckKeywords(TypedDict, total=False):
+    select: Sequence[str] | None
+    ignore: Sequence[str] | None
+    per_file_ignores: Mapping[str, Sequence[str]] | None
+    baseline: str | None
+    write_baseline: str | None
+    diff_base: str | None
+    mode: ModeAsked | None
+    torch: str | tuple[int, int] | None
+    torch_version: str | tuple[int, int] | None
+    exclude: Sequence[str] | None
+    low: bool | None
+    plain_call: bool | None
+    lenient: bool | None
+    force_exclude: bool | None
+    cache: bool | None
+    jobs: int | None
+    checkout: bool | None
+    inputs: str | None
+    device: str | None
+    dtype: str | None
+    autocast: str | None
+    fullgraph: bool | None
+    shapes: bool | None
+    backend: bool | None
+    budget: float | None
+    python: str | None
+    launcher: str | Sequence[str] | None
+    processes: int | None
+    nproc_per_node: int | None
+    timeout: float | None
+    memory_gb: float | None
+    memory: float | None
+    allow_downloads: bool | None
+
+
+class ObserveKeywords(TypedDict, total=False):
+    inputs: str | None
+    mode: Mode | None
+    device: str | None
+    dtype: str | None
+    autocast: str | None
+    weights: Mapping[str, float] | None
+    synthesise: bool | None
+    fullgraph: bool | None
+    shapes: bool | None
+    backend: bool | None
+    budget: float | None
+    python: str | None
+    launcher: str | Sequence[str] | None
+    processes: int | None
+    nproc_per_node: int | None
+    timeout: float | None
+    memory_gb: float | None
+    memory: float | None
+    allow_downloads: bool | None

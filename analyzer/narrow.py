@@ -1,0 +1,95 @@
+"""A report narrowed to what is new: findings that a baseline holds, or that stand on unchanged lines, left out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcready import baseline
+from tcready.baseline import Baseline, Entry, Scope
+from tcready.options import ReportOptions
+from tcready.schema import Report, TcreadyError
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known before anything is read or run."""
+
+    baseline: Baseline | None = None
+    """None: the report is not narrowed by one."""
+    commit: str = ""
+    """From which the lines differ."""
+    changed: Mapping[str, Sequence[tuple[int, int]]] | None = None
+    """By display path, the lines that differ; None: every line counts."""
+
+
+def known(options: ReportOptions, root: Path) -> Known:
+    """Reads the baseline and asks git, before anything runs.
+
+    Raises TcreadyError if the baseline cannot be read, or git tells of no such revision.
+    """
+    file = options.baseline
+    found = _read(file, root, missing_ok=options.write_baseline is not None) if file is not None else None
+    if options.diff_base is None:
+        return Known(found)
+    from tcready import git
+
+    return Known(found, *git.changed_lines(root, options.diff_base))
+
+
+def _read(file: str, root: Path, *, missing_ok: bool) -> Baseline:
+    """What a baseline's file holds; with `missing_ok`, nothing if there is no such file yet."""
+    try:
+        text = (root / file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if missing_ok:
+            return Baseline()
+        raise TcreadyError(f"--baseline {file}: no such file; --write-baseline {file} makes it") from None
+    except OSError as error:
+        raise TcreadyError(f"--baseline {file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise TcreadyError(f"--baseline {file} is no baseline: {error}") from None
+    return baseline.parsed(text, file)
+
+
+def narrowed(
+    report: Report, before: Known, options: ReportOptions, targets: Sequence[str], root: Path
+) -> tuple[Report, tuple[str, ...]]:
+    """The report without what is known, and what to say of a baseline that was written.
+
+    `targets` are what the user named.
+    """
+    notes = []
+    if options.write_baseline is not None or options.baseline is not None:
+        known_before = before.baseline or Baseline()
+        covers = _covers(report, known_before, options, targets, root)
+        if options.write_baseline is not None:
+            from tcready import files
+
+            renewed = baseline.renewed(report, known_before, covers)
+            files.write(str(root / options.write_baseline), baseline.written(renewed))
+            notes.append(f"{options.write_baseline} is written; entries: {len(renewed.entries)}")
+        if options.baseline is not None:
+            report = baseline.without_known(report, known_before.entries, options.baseline, covers)
+    if before.changed is not None and options.diff_base is not None:
+        from tcready import git
+
+        unwatched = git.unwatched(root, {finding.path for finding in report.findings})
+        lines = {**{path: [(1, sys.maxsize)] for path in unwatched}, **before.changed}
+        report = baseline.on_changed_lines(report, lines, options.diff_base, before.commit)
+    return report, tuple(notes)
+
+
+def _covers(
+    report: Report, known: Baseline, options: ReportOptions, targets: Sequence[str], root: Path
+) -> baseline.Covers:
+    from tcready.static.patterns import ignored_in
+
+    def is_covered(entry: Entry) -> bool:
+        ignored = ignored_in(entry.path, options.per_file_ignores, root)
+        return scope.covers(entry, ignored, exists=(root / entry.path).exists())
+
+    scope = Scope.of(report, known, targets, options, str(root))
+    return is_covered

@@ -1,0 +1,256 @@
+"""The runs of a report: those that are made here, those that were made elsewhere, and the sources they point at."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.util
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from tcready import plan, stored
+from tcready.options import RunOptions
+from tcready.plan import MODE_WORDS, PlannedRun
+from tcready.resolve import Settings
+from tcready.schema import Mode, ModeAsked, Observation, Report, SourceText, Stage, TcreadyError, Tool
+from tcready.target import Target
+
+Tell = Callable[[str], None]
+"""Called with one line that says what goes on."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Runs, and what to say of them."""
+
+    runs: tuple[Observation, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+# Runs that are made here
+
+
+def make(
+    planned: Iterable[PlannedRun], settings: Settings, read_mode: ModeAsked, announce: Tell, progress: Tell
+) -> Observed:
+    """Makes the runs that are due, each in every mode that it is asked for.
+
+    Args:
+        planned: The runs that are due.
+        settings: How to run a target for which the project has no table.
+        read_mode: The mode that the sources were read in.
+        announce: Called with what is about to be executed, or why it is not.
+        progress: Called with the stage under way.
+
+    Returns:
+        The runs. One that was not asked for and finds no torch is a warning.
+
+    Raises:
+        TcreadyError: The interpreter is not there.
+    """
+    runs: list[Observation] = []
+    warnings: list[str] = []
+    python = settings.run.python
+    for due in planned:
+        plan.refuse_missing_programs(settings.run)
+        if due.impossible:
+            runs.append(_not_established(due, "train" if read_mode == "train" else "infer"))
+            continue
+        if not due.requested and python is None and importlib.util.find_spec("torch") is None:
+            warnings.append(f"not run: torch is not installed, so {due.target} was read and not executed")
+            announce(warnings[-1])
+            continue
+        each_mode = due.options(settings)
+        for options in each_mode:
+            in_mode = f" in {MODE_WORDS[options.mode]}" if len(each_mode) > 1 else ""
+            announce(f"running {due.target} with {due.inputs_from}{in_mode}")
+            seen = launch(due.target, options, settings.root, progress)
+            if named := due.convention(settings):
+                seen = dataclasses.replace(seen, convention=named, inputs_from="project")
+            if not _lacks_torch(seen):
+                runs.append(seen)
+            elif due.requested:
+                runs.append(_failed_import(seen))
+                break
+            else:
+                warnings.append(
+                    f"not run: torch is not installed in {python}, so {due.target} was not executed"
+                )
+                announce(warnings[-1])
+                break
+    return Observed(tuple(runs), tuple(warnings))
+
+
+def launch(target: str, options: RunOptions, root: Path, progress: Tell) -> Observation:
+    """Runs one target in a process of its own."""
+    from tcready import dynamic
+
+    package = Target.parse(target).package  # its findings are the user's own
+    own = (package,) if package else ()
+    return dynamic.observe(dynamic.RunRequest(target, options, str(root), own), progress)
+
+
+def _not_established(due: PlannedRun, mode: Mode) -> Observation:
+    stages = (Stage("parse", "pass", "read"), Stage("build", "fail", due.impossible))
+    return Observation(target=due.target, convention=None, mode=mode, stages=stages, environment=None)
+
+
+def _lacks_torch(seen: Observation) -> bool:
+    """Whether the interpreter that was to run the target has no torch."""
+    return any(
+        stage.reason == "no_torch"
+        # a worker that gives no reasons yet
+        or (stage.reason is None and stage.stage == "import" and "torch is not installed" in stage.detail)
+        for stage in seen.stages
+    )
+
+
+def _failed_import(seen: Observation) -> Observation:
+    """A run that was asked for and found no torch: not merely not run, it could not be established."""
+    stages = (
+        dataclasses.replace(stage, state="fail") if stage.stage == "import" else stage
+        for stage in seen.stages
+    )
+    return dataclasses.replace(seen, stages=tuple(stages))
+
+
+# Runs that were made elsewhere
+
+
+def load(path: str | os.PathLike[str], named: str) -> Report | Observation:
+    """What a file holds: a JSON report, an HTML page of one, or what the travelling worker wrote.
+
+    Raises TcreadyError, with `named`, if it is none of these, is cut short or is of a newer tcready.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise TcreadyError(f"{named}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise TcreadyError(f"{named} is neither a report of tcready nor what its worker wrote") from None
+    return stored.parsed(text, named)
+
+
+def brought(files: Sequence[str], root: Path, announce: Tell) -> Observed:
+    """The runs in files that the travelling worker wrote, with their sources where they stand here.
+
+    Raises TcreadyError if a file is none, or of a newer tcready.
+    """
+    runs: list[Observation] = []
+    warnings: list[str] = []
+    for file in files:
+        named = f"--observation {file}"
+        seen = load(root / file, named)
+        if not isinstance(seen, Observation):
+            raise TcreadyError(f"{named} is a report: `tcready report` puts reports together")
+        placed, differing = _placed(seen, file, root)
+        announce(f"{file}: {placed.target} was run {_where(placed)}")
+        runs.append(placed)
+        warnings += differing
+    return Observed(tuple(runs), tuple(warnings))
+
+
+def _placed(
+    seen: Observation, file: str, root: Path, known: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Observation, list[str]]:
+    """An observation with its sources where they stand here, and what to say of those that are not what was run.
+    `known` are the digests of files whose text is there already.
+    """
+    from tcready.static import locate
+
+    search = locate.default_search_path(root)
+    here = {
+        shown: path
+        for shown, _ in seen.sources
+        if (path := next((p / shown for p in search if (p / shown).is_file()), None)) is not None
+    }
+    digests = {
+        shown: hashlib.sha256(path.read_bytes()).hexdigest()
+        for shown, path in here.items()
+        if shown not in known
+    }
+    digests |= known
+    differing = [
+        f"{shown} is not what was run in {file}: its lines may have moved"
+        for shown, digest in seen.digests
+        if digests.get(shown, digest) != digest
+    ]
+    return dataclasses.replace(seen, sources=tuple((k, str(v)) for k, v in here.items())), differing
+
+
+def _where(seen: Observation) -> str:
+    """On what an observation was made, in a few words."""
+    about = seen.environment or {}
+    words = [f"under torch {about['torch']}"] if "torch" in about else ["without torch"]
+    device = about.get("gpu") or about.get("device")
+    return " ".join([*words, f"on {device}"] if device else words)
+
+
+def combined(files: Sequence[str], root: Path, tool: Tool) -> Report:
+    """One report of several files, of reports and runs. Raises TcreadyError for a file that cannot be read."""
+    from tcready.merge import combined as merge
+
+    loaded = [(file, load(root / file, file)) for file in files]
+    reports = [(file, report) for file, report in loaded if isinstance(report, Report)]
+    known = {source.path: source.sha256 for _, report in reports for source in report.sources}
+    runs: list[Observation] = []
+    warnings: list[str] = []
+    for file, seen in loaded:
+        if isinstance(seen, Observation):
+            placed, differing = _placed(seen, file, root, known)
+            runs.append(placed)
+            warnings += differing
+    if runs:
+        texts = tuple(sources_of(runs, [source for _, report in reports for source in report.sources]))
+        more = Report(tool, (), (), (), texts, (), tuple(warnings), {})
+        reports.append(("", more))
+    return merge(reports, runs)
+
+
+# What is said of runs, and their sources
+
+
+def of_another_torch(runs: Iterable[Observation], predicted: tuple[int, int]) -> tuple[str, ...]:
+    """What to say of runs under another torch than the one whose Dynamo is predicted: they refute nothing there."""
+    version = ".".join(map(str, predicted))
+    ran = (str((seen.environment or {}).get("torch") or "") for seen in runs)
+    return tuple(
+        dict.fromkeys(
+            f"predicted is what torch {version} does, and the run used torch {torch}: it cannot show that"
+            for torch in ran
+            if torch and torch.split(".")[:2] != version.split(".")
+        )
+    )
+
+
+def sources_of(runs: Iterable[Observation], known: Iterable[SourceText]) -> Iterator[SourceText]:
+    """The sources, if readable here, of files that a run points at and that are not `known` already."""
+    from tcready.static import source
+
+    there = {text.path for text in known}
+    for seen in runs:
+        files: Mapping[str, str] = dict(seen.sources)
+        for shown in _pointed_at(seen):
+            if shown in there or shown not in files:
+                continue
+            there.add(shown)
+            try:
+                read = source.read(Path(files[shown]))
+            except source.UnreadableError:
+                continue
+            yield SourceText(shown, read.sha256, read.text)
+
+
+def _pointed_at(seen: Observation) -> Iterator[str]:
+    """Display paths of the places that a report on this run shows."""
+    for site in seen.break_sites:
+        yield site.path
+    for frame in seen.skipped_frames:
+        if not frame.benign:
+            yield frame.path
+    for recompile in seen.recompiles:
+        yield recompile.path
+        yield from (frame.path for frame in recompile.lines)

@@ -1,0 +1,218 @@
+"""Which targets a check runs, and with what: from what was named, the project's tables, and what the files give.
+
+Nothing is executed. The README says when a file is run without being asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcready import project
+from tcready.options import RunOptions
+from tcready.resolve import PROJECT, Settings, TargetTable
+from tcready.schema import Mode, ModeAsked, StaticResult, TcreadyError
+from tcready.target import Target
+
+MODE_WORDS: Mapping[Mode, str] = {"infer": "inference mode", "train": "training mode"}
+AUTOCAST = ("bfloat16", "float16", "half", "float32", "float64")
+"""What torch.autocast takes: of any other dtype it only warns, and runs without."""
+MADE_UP = "made-up inputs"
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run that is due."""
+
+    target: str
+    inputs_from: str
+    """What gives its inputs, in words."""
+    requested: bool
+    """Whether the user asked for the run, or the file merely gives its inputs."""
+    table: TargetTable | None = None
+    """What the project says of the target."""
+    synthesise: bool = False
+    """Whether its inputs are to be made up."""
+    impossible: str = ""
+    """Why there is nothing to run, though the run was asked for."""
+
+    def options(self, settings: Settings) -> tuple[RunOptions, ...]:
+        """How to run it, once for each mode. Raises TcreadyError for a dtype that torch.autocast does not take."""
+        chosen = settings.with_table(self.table)
+        refuse_autocast(chosen.run.autocast)
+        return tuple(
+            dataclasses.replace(chosen.run, mode=mode, synthesise=self.synthesise) for mode in chosen.modes
+        )
+
+    def convention(self, settings: Settings) -> str | None:
+        """The table whose inputs are used, if one's are."""
+        if self.table is None or settings.with_table(self.table).sources["inputs"] != self.table.source:
+            return None
+        return self.table.source
+
+
+def refuse_contradictions(
+    targets: Sequence[str], settings: Settings, run: bool | None, observations: Sequence[str]
+) -> None:
+    """Raises TcreadyError if options contradict each other, or name a program that is not there."""
+    inputs, options = settings.run.inputs, settings.run
+    if observations and (run or inputs is not None):
+        raise TcreadyError("--observation stands for a run: leave --inputs and --run out")
+    if inputs is not None and run is False:
+        raise TcreadyError("--inputs asks for a run and --no-run forbids it: leave one of them out")
+    if inputs is not None and (len(targets) != 1 or Path(targets[0]).is_dir()):
+        raise TcreadyError("--inputs goes with one target: a file, path.py::Name or pkg.mod::Name")
+    if settings.sources["python"] == PROJECT:  # a matter of the run, if there is one
+        options = dataclasses.replace(options, python=None)
+    refuse_missing_programs(options)
+    refuse_autocast(options.autocast)
+
+
+def refuse_missing_programs(options: RunOptions) -> None:
+    """Raises TcreadyError if the interpreter, or the program that a launcher starts with, is not there."""
+    if options.python is not None and shutil.which(options.python) is None:
+        raise TcreadyError(f"--python {options.python}: no such program")
+    if options.launcher and shutil.which(options.launcher[0]) is None:
+        raise TcreadyError(f"--launcher {options.launcher[0]}: no such program")
+
+
+def refuse_autocast(dtype: str | None) -> None:
+    """Raises TcreadyError for a dtype that torch.autocast does not take."""
+    if dtype is not None and dtype.removeprefix("torch.") not in AUTOCAST:
+        raise TcreadyError(f"--autocast {dtype}: expected one of {', '.join(AUTOCAST)}")
+
+
+def reading_mode(targets: Sequence[str], settings: Settings, tables: Sequence[TargetTable]) -> ModeAsked:
+    """The mode to read the sources in: that of the targets' tables, both if they differ."""
+    modes: set[ModeAsked] = {
+        settings.with_table(table).values["mode"]
+        for target in targets
+        for table in project.matching(target, tables, settings.root)
+    }
+    usual: ModeAsked = settings.values["mode"]
+    return "both" if len(modes) > 1 else modes.pop() if modes else usual
+
+
+def due(
+    targets: Sequence[str],
+    run: bool | None,
+    settings: Settings,
+    tables: tuple[TargetTable, ...],
+    static: StaticResult,
+) -> Iterator[PlannedRun]:
+    """The runs that are due.
+
+    Args:
+        targets: What the user named.
+        run: True, every target; False, none; None, a single one whose inputs are given.
+        settings: What was asked for.
+        tables: What the project says of its targets.
+        static: What the sources say: which models a file holds.
+
+    Raises:
+        TcreadyError: `--inputs` was given for a file with several models.
+    """
+    if run is False:
+        return
+    root, inputs = settings.root, settings.run.inputs
+    requested = run is True or inputs is not None
+    if not requested and (len(targets) != 1 or (root / targets[0]).is_dir()):
+        return
+    for target in targets:
+        if (root / target).is_dir():
+            yield from _due_in_folder(target, root, static, tables)
+            continue
+        found = project.matching(target, tables, root)
+        if inputs is not None:
+            named = _only_one(target, static)
+            table = next((table for table in found if table.target == named), None)
+            yield PlannedRun(named, f"inputs from {inputs}", requested, table)
+        elif with_inputs := [table for table in found if table.inputs]:
+            yield from (_of_table(table, root, requested=requested) for table in with_inputs)
+        else:
+            table = found[0] if len(found) == 1 else None
+            planned = _by_convention(table.target if table else target, root, requested=requested)
+            if planned is not None:
+                yield dataclasses.replace(planned, table=table)
+            elif requested:
+                named = table.target if table else _root_of(target, root)
+                yield PlannedRun(named, MADE_UP, requested, table, synthesise=True)
+
+
+def _only_one(target: str, static: StaticResult) -> str:
+    """The target itself, or the one model of the file it names. Raises TcreadyError if there are several."""
+    if Target.parse(target).name:
+        return target
+    found = [t.target for t in static.targets if Target.parse(t.target).place == target]
+    if len(found) == 1 or static.skipped:
+        return found[0] if found else target
+    names = (
+        f": name one of {', '.join(found)}"
+        if found
+        else ", and no model is seen in it: name one as FILE::Name"
+    )
+    raise TcreadyError(f"{target}: --inputs goes with one model{names}")
+
+
+def _root_of(text: str, root: Path) -> str:
+    """The target itself, or for a file the model that it is about, if one can be told."""
+    from tcready.dynamic import find_target
+
+    target = Target.parse(text)
+    if target.name or not target.is_file:
+        return text
+    return str(dataclasses.replace(target, name=find_target(root / target.place)))
+
+
+def _due_in_folder(
+    folder: str, root: Path, static: StaticResult, tables: tuple[TargetTable, ...]
+) -> Iterator[PlannedRun]:
+    """Each target in the folder that the project has a table for, and each other file whose model gives its inputs."""
+    base = root / folder
+    inside = project.inside(folder, tables, root)
+    yield from (_of_table(table, root, requested=True) for table in inside)
+    files = dict.fromkeys(Target.parse(target.target).place for target in static.targets)
+    covered = {os.path.realpath(root / Target.parse(table.target).place) for table in inside}
+    rest = [
+        name
+        for name in files
+        if (root / name).is_relative_to(base) and os.path.realpath(root / name) not in covered
+    ]
+    found = [run for name in rest if (run := _by_convention(name, root, requested=True)) is not None]
+    if not found and not inside:
+        why = (
+            "no file here gives its inputs: define get_inputs() beside the model, or name target and inputs in "
+            f"[{project.TABLES}.NAME] of {project.FILE} or with --inputs"
+        )
+        yield PlannedRun(folder, "", requested=True, impossible=why)
+    yield from found
+
+
+def _of_table(table: TargetTable, root: Path, *, requested: bool) -> PlannedRun:
+    """The run of a target that the project has a table for, with the inputs that it, or else its file, gives."""
+    if table.inputs:
+        return PlannedRun(table.target, f"inputs from {table.inputs}", requested, table)
+    planned = _by_convention(table.target, root, requested=requested)
+    if planned is not None:
+        return dataclasses.replace(planned, table=table)
+    return PlannedRun(table.target, MADE_UP, requested, table, synthesise=True)
+
+
+def _by_convention(text: str, root: Path, *, requested: bool) -> PlannedRun | None:
+    """The run of a target whose file itself says what to build and gives the inputs."""
+    from tcready.dynamic import find_convention
+    from tcready.static import locate
+
+    target = Target.parse(text)
+    path: Path | None = root / target.place
+    if not target.is_file:
+        path = locate.find_module(target.place, locate.default_search_path(root))
+    convention = find_convention(path, target.name) if path is not None else None
+    if convention is None:
+        return None
+    named = str(dataclasses.replace(target, name=target.name or convention.target))
+    return PlannedRun(named, convention.label.partition(" with ")[0], requested)
