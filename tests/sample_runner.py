@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import dynamo_runs
-from dynamo_runs import Program, Run
 from tcready.static.rule import PRELUDE, Sample
+
+if TYPE_CHECKING:  # `dynamo_runs` loads torch, and what is read of a sample needs none
+    from dynamo_runs import Program, Run
 
 
 def source_of(sample: Sample) -> str:
@@ -33,15 +34,21 @@ def _marked(sample: Sample, word: str) -> set[int | None]:
 
 def program_of(sample: Sample) -> Program:
     """The sample as a program to run."""
+    from dynamo_runs import Program
+
     return Program(source_of(sample), sample.inputs, sample.again)
 
 
 def run(sample: Sample, path: Path, calls: int | None = None, **settings: Any) -> Run:
     """Three calls of the compiled model with the same arguments, then one with `again` where there is one; or
     the first `calls` of these. Raises what the compiled model raises."""
+    import dynamo_runs
+
     return dynamo_runs.run(program_of(sample), path, calls, **settings)
 
 
 def eager(sample: Sample, path: Path) -> tuple[Any, ...]:
     """The outputs of the same calls without torch.compile."""
+    import dynamo_runs
+
     return dynamo_runs.eager(program_of(sample), path)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from construct_samples import Construct, elsewhere, rows, samples, untold
@@ -12,15 +12,8 @@ from reading import read
 from tcready.options import ReadOptions
 from tcready.schema import Finding
 
-try:
-    import torch
-except ImportError:  # on CI torch must be there, or the proof of the table would silently be missing
-    if os.environ.get("CI"):
-        raise
-    pytest.skip("torch is not installed", allow_module_level=True)
-
-import dynamo_runs
-from dynamo_runs import Run
+if TYPE_CHECKING:
+    from dynamo_runs import Run
 
 RULES = {rule.code: rule for rule in EVERY_RULE}
 ROWS = {(row["section"], row["row"]): row for row in rows()}
@@ -74,6 +67,7 @@ def test_every_hazard_is_told_or_listed() -> None:
 # the samples
 
 
+@pytest.mark.dynamo
 @pytest.mark.parametrize("sample", cases(told=True))
 def test_what_is_told_is_what_dynamo_does(sample: Construct, path: Path) -> None:
     seen = shown(sample, path)
@@ -115,6 +109,9 @@ def assert_compilations(sample: Construct, found: list[Finding], seen: Run) -> N
 
 def same(sample: Construct, seen: Run, path: Path) -> bool:
     """Whether the compiled results are eager's."""
+    import dynamo_runs
+    import torch
+
     try:
         torch.testing.assert_close(seen.outputs, dynamo_runs.eager(sample.program, path))
     except AssertionError:
@@ -122,6 +119,7 @@ def same(sample: Construct, seen: Run, path: Path) -> bool:
     return True
 
 
+@pytest.mark.dynamo
 @pytest.mark.parametrize("sample", cases(told=False))
 def test_what_is_listed_as_untold_is_still_told_wrongly(sample: Construct, path: Path) -> None:
     """The list stays honest: a row that comes out right leaves it."""
@@ -139,6 +137,8 @@ def test_what_is_listed_as_untold_is_still_told_wrongly(sample: Construct, path:
 
 def shown(sample: Construct, path: Path) -> Run | None:
     """What Dynamo does with a sample, which must be what the table says of its row; None where the call raises."""
+    import dynamo_runs
+
     row = ROWS[sample.key]
     program = sample.program
     dynamic = True if program.again and sample.key not in UNTOLD else None

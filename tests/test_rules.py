@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from reading import RULES, read
+from sample_runner import bad_lines, eager, following_lines, run, source_of
 from tcready.options import ReadOptions
 from tcready.schema import Finding, Level
 from tcready.static.rule import Rule, Sample
 from tcready.static.versions import CHANGES, KNOWN, NEWEST
 
-try:
-    import torch
-except ImportError:  # on CI torch must be there, or the proof of the rules would silently be missing
-    if os.environ.get("CI"):
-        raise
-    pytest.skip("torch is not installed", allow_module_level=True)
-
-from sample_runner import Run, bad_lines, eager, following_lines, run, source_of
+if TYPE_CHECKING:
+    from dynamo_runs import Run
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "constructs"
 PROVED = [rule for rule in RULES if rule.unproved is None]
@@ -83,6 +78,7 @@ def test_names_are_unique_and_files_are_named_after_them() -> None:
     assert files == {rule.name.replace("-", "_") for rule in RULES}
 
 
+@pytest.mark.dynamo
 def test_gb_ids_exist() -> None:
     """Every predicted id is one that this torch, or the page's own versions, can show."""
     from torch._dynamo.exc import _load_gb_type_to_gb_id_map
@@ -96,6 +92,7 @@ def test_gb_ids_exist() -> None:
 # the claim, under Dynamo
 
 
+@pytest.mark.dynamo
 @pytest.mark.parametrize(("rule", "sample"), cases("bad"))
 def test_bad_sample_shows_the_claim(rule: Rule, sample: Sample, path: Path) -> None:
     """What lint says of the sample (a claim may differ from its rule's default) is what Dynamo does."""
@@ -159,6 +156,8 @@ def show_recompile(level: Level, sample: Sample, seen: Run) -> None:
 
 def show_error(sample: Sample, path: Path) -> None:
     """Dynamo's own error, and the one that the sample tells, comes out of the compiled model."""
+    import torch
+
     assert sample.raises, "the sample does not say which error"
     with pytest.raises(torch._dynamo.exc.TorchDynamoException, match=sample.raises):
         run(sample, path)
@@ -166,6 +165,8 @@ def show_error(sample: Sample, path: Path) -> None:
 
 def show_wrong_result(sample: Sample, path: Path) -> None:
     """Captured whole, and what comes out is not what eager gives: other values, or an error that eager handles."""
+    import torch
+
     expected = eager(sample, path)
     if sample.raises:
         show_error(sample, path)
@@ -176,8 +177,11 @@ def show_wrong_result(sample: Sample, path: Path) -> None:
         torch.testing.assert_close(seen.outputs, expected)
 
 
+@pytest.mark.dynamo
 @pytest.mark.parametrize(("rule", "sample"), cases("good"))
 def test_good_sample_is_harmless(rule: Rule, sample: Sample, path: Path) -> None:
+    import torch
+
     expected = eager(sample, path)
     seen = run(sample, path, dynamic=True if sample.again else None)
     assert not seen.breaks, [b.text[:400] for b in seen.breaks]
