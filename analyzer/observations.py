@@ -100,12 +100,7 @@ def _not_established(due: PlannedRun, mode: Mode) -> Observation:
 
 def _lacks_torch(seen: Observation) -> bool:
     """Whether the interpreter that was to run the target has no torch."""
-    return any(
-        stage.reason == "no_torch"
-        # a worker that gives no reasons yet
-        or (stage.reason is None and stage.stage == "import" and "torch is not installed" in stage.detail)
-        for stage in seen.stages
-    )
+    return any(stage.reason == "no_torch" for stage in seen.stages)
 
 
 def _failed_import(seen: Observation) -> Observation:

@@ -149,6 +149,10 @@ def test_a_frame_that_a_break_had_skipped_belongs_to_the_break() -> None:
     assert [item.skipped for item in found.breaks] == [(FORWARD,)]
     assert found.frames == ()
     assert found.words() == ["1 break site (skipping 1 frame)"]
+    assert found.summary() == "1 break site (skipping 1 frame)"
+    assert troubles().summary() == "0 break sites, 0 skipped frames"
+    apart = troubles(break_sites=(site(13),), skipped_frames=(FORWARD, HELPER))
+    assert apart.summary() == "1 break site (skipping 1 frame), 1 other skipped frame"
 
 
 def test_a_break_met_in_two_loops_had_both_functions_skipped() -> None:

@@ -64,14 +64,10 @@ class Troubles:
         return len({(frame.path, frame.line) for item in self.breaks for frame in item.skipped})
 
     def words(self) -> list[str]:
-        """Each kind with its number: `2 break sites (skipping 1 frame)`, `1 other skipped frame`."""
-        found = []
-        caused = self.skipped_by_breaks
-        if self.breaks:
-            with_them = f" (skipping {_number(caused, 'frame')})" if caused else ""
-            found.append(_number(len(self.breaks), "break site") + with_them)
+        """Each kind there is with its number: `2 break sites (skipping 1 frame)`, `1 other skipped frame`."""
+        found = [self._breaks()] if self.breaks else []
         if self.frames:
-            found.append(_number(len(self.frames), "other skipped frame" if caused else "skipped frame"))
+            found.append(self._frames())
         if self.recompiling:
             one = len(self.recompiling) == 1
             found.append(
@@ -79,6 +75,20 @@ class Troubles:
                 + f" that {'compiles' if one else 'compile'} again on every call"
             )
         return found
+
+    def summary(self) -> str:
+        """Break sites and skipped frames, be there any or not."""
+        none_left = self.skipped_by_breaks and not self.frames
+        return self._breaks() if none_left else f"{self._breaks()}, {self._frames()}"
+
+    def _breaks(self) -> str:
+        caused = self.skipped_by_breaks
+        return _number(len(self.breaks), "break site") + (
+            f" (skipping {_number(caused, 'frame')})" if caused else ""
+        )
+
+    def _frames(self) -> str:
+        return _number(len(self.frames), "other skipped frame" if self.skipped_by_breaks else "skipped frame")
 
 
 def logged_sites(seen: Observation) -> tuple[BreakSite, ...]:

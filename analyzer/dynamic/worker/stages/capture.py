@@ -18,7 +18,7 @@ from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.step import Step, failing
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.recording import Record, recording
-from tcready.schema import Explain
+from tcready.schema import Explain, Troubles
 
 NOTE = "capture under torch._dynamo.explain"
 QUICK = 1.0
@@ -108,13 +108,7 @@ def _explained(found: Any) -> Explain:
 
 def _summary(context: Context) -> str:
     seen = context.journal.observation
-    skipped = sum(not frame.benign for frame in seen.skipped_frames)
-    parts = [
-        counted(len(seen.graphs), "graph"),
-        counted(len({(site.path, site.line) for site in seen.break_sites}), "break site"),
-        counted(skipped, "skipped frame"),
-    ]
-    return ", ".join(parts)
+    return f"{counted(len(seen.graphs), 'graph')}, {Troubles.of(seen).summary()}"
 
 
 STEP = Step("capture", run, requires=("eager",))
