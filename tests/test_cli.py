@@ -270,8 +270,8 @@ def get_inputs():
 """
 
 
+@pytest.mark.dynamo
 def test_a_log_that_is_no_terminal_has_a_line_for_each_stage(project: Path) -> None:
-    pytest.importorskip("torch")
     (project / "runs.py").write_text(RUNS)
     with start("check", "runs.py", cwd=project) as process:
         _, err = process.communicate(timeout=300)
