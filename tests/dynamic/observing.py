@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tcready.dynamic import RunRequest, observe
 from tcready.merge import merge
 from tcready.options import RunOptions
 from tcready.schema import Observation, Report, StaticResult, Tool
+
+TORCH = tuple(int(part) for part in re.findall(r"\d+", importlib.metadata.version("torch"))[:2])
+
+
+def torch_between(first: tuple[int, int], last: tuple[int, int], otherwise: str) -> pytest.MarkDecorator:
+    """For what torch was measured to do from version `first` to `last` alone; `otherwise` is what others do."""
+    return pytest.mark.skipif(not first <= TORCH <= last, reason=otherwise)
 
 
 def observe_target(

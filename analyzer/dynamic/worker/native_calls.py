@@ -31,6 +31,7 @@ OPAQUE_BREAKS = (
     "Failed to trace builtin operator",
     "Unsupported function call",
     "Unsupported method call",
+    "call to a callable object with no traceable __call__",  # torch 2.14, of a function of ctypes
     "unimplemented builtin op on tensor arguments",
 )
 """Kinds of break, by their names in torch's registry, under which Dynamo meets a call that it cannot look into."""
