@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcready import project
+from tcready.installed import load_rules as load_rules  # as is the command line
+from tcready.installed import rule_set, tool
+from tcready.installed import version as version
 from tcready.reports import FORMATS as FORMATS  # the command line offers them
 from tcready.resolve import Settings, keywords, resolve
 from tcready.schema import (
@@ -24,16 +26,11 @@ from tcready.schema import (
     Report,
     StaticResult,
     TcreadyError,
-    Tool,
 )
 
 if TYPE_CHECKING:
     from tcready.keywords import CheckKeywords, ObserveKeywords
     from tcready.options import RunOptions
-    from tcready.schema import Edit
-    from tcready.static.concrete import Located
-    from tcready.static.driver import RuleSet
-    from tcready.static.rule import Rule
     from typing_extensions import Unpack  # for type checkers alone: it came to typing with 3.11
 
 Tell = Callable[[str], None]
@@ -99,7 +96,7 @@ def check(
     version = chosen.read.torch or _installed_torch(base)
     mode = plan.reading_mode(names, chosen, tables)
     reading = dataclasses.replace(chosen.read, mode=mode, torch=version)
-    read = driver.read(names, reading, _rule_set(), shown, cache=work.cache, jobs=work.jobs)
+    read = driver.read(names, reading, rule_set(), shown, cache=work.cache, jobs=work.jobs)
     empty = _without_files(names, read.result)
     for warning in empty:
         announce(warning)
@@ -206,7 +203,7 @@ def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None)
     """
     from tcready import observations
 
-    return observations.combined(files, Path(root or Path.cwd()).resolve(), _tool())
+    return observations.combined(files, Path(root or Path.cwd()).resolve(), tool())
 
 
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
@@ -260,39 +257,3 @@ def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool =
     from tcready import merge
 
     return merge.exit_code(report, fail_on=fail_on, third_party=third_party)
-
-
-def load_rules() -> tuple[Rule, ...]:
-    """Every rule, by code."""
-    from tcready import rules
-
-    return rules.load()
-
-
-def version() -> str:
-    """The version of tcready that is installed."""
-    # `importlib.metadata` takes longer to load than a warm check
-    for folder in filter(os.path.isdir, sys.path):
-        for name in os.listdir(folder):
-            if name.startswith("tcready-") and name.endswith(".dist-info"):
-                return name.removeprefix("tcready-").removesuffix(".dist-info")
-    from importlib.metadata import version as installed
-
-    return installed("tcready")
-
-
-def _tool() -> Tool:
-    return Tool("tcready", version())
-
-
-def _suggest(path: str, rule: Rule, place: Located) -> tuple[Edit, ...]:
-    from tcready.refactor.suggest import suggest
-
-    return suggest(path, rule, place)
-
-
-def _rule_set() -> RuleSet:
-    from tcready.static.driver import RuleSet
-
-    packages = ("tcready", "tcready.schema", "tcready.static", "tcready.rules", "tcready.refactor")
-    return RuleSet(load_rules, _tool, _suggest, packages)

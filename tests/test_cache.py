@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tcready import api, schema
+from tcready import api, installed, schema
 from tcready.options import ReadOptions
 from tcready.refactor import suggest
 from tcready.rules import print_call
@@ -251,13 +251,13 @@ def test_every_option_is_in_the_key(name: str) -> None:
 
 def test_every_room_that_decides_a_result_is_in_the_key() -> None:
     options = ReadOptions(root=Path("/"))
-    key = cache.cache_key(options, api._rule_set().packages)
+    key = cache.cache_key(options, installed.rule_set().packages)
     for module in (schema, interp, suggest, print_call):
         file = Path(module.__file__ or "")
         before = file.stat()
         try:
             os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-            assert cache.cache_key(options, api._rule_set().packages) != key
+            assert cache.cache_key(options, installed.rule_set().packages) != key
         finally:
             os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 

@@ -294,7 +294,7 @@ def test_reading_that_takes_long_is_told_in_a_log(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cli, "LONG", 0.0)
-    monkeypatch.setattr("tcready.api.load_rules", slowly(api.load_rules))
+    monkeypatch.setattr("tcready.installed.load_rules", slowly(api.load_rules))
     assert run("check", "--no-run", "--no-cache", "clean.py") == 0
     assert capsys.readouterr().err == "[0 s] reading the sources\n"
 
