@@ -195,7 +195,10 @@ def test_loop_that_prints_is_told_where_explain_says_nothing(watch: Watch) -> No
     assert seen.coverage.ops_total > 3
     assert seen.graphs == ()
     assert stage(seen, "fullgraph") == Stage(
-        "fullgraph", "not_run", "the default run has breaks (--fullgraph tries all the same)"
+        "fullgraph",
+        "not_run",
+        "the default run has breaks (--fullgraph tries all the same)",
+        reason="not_asked",
     )
     assert stage(seen, "parity").state == "pass"
 
@@ -204,7 +207,7 @@ def test_clean_model_passes_every_stage_that_runs(watch: Watch) -> None:
     seen = watch("Clean")
     assert [item.stage for item in seen.stages] == list(STAGES)
     assert {item.stage for item in seen.stages if item.state == "pass"} == set(STAGES) - {"backend", "speed"}
-    assert stage(seen, "backend") == Stage("backend", "not_run", "not asked for")
+    assert stage(seen, "backend") == Stage("backend", "not_run", "not asked for", reason="not_asked")
     assert (seen.break_sites, seen.recompiles, seen.warnings) == ((), (), ())
     assert seen.coverage is not None
     assert (seen.coverage.share, seen.coverage.ops_total) == (1.0, seen.coverage.ops_captured)
@@ -292,7 +295,9 @@ def test_compiled_code_that_raises_where_eager_does_not_fails_capture(watch: Wat
     assert capture.state == "fail"
     assert f"model.py:{line_of('raises')}" in capture.detail
     assert "\n" not in capture.detail
-    assert stage(seen, "parity") == Stage("parity", "not_run", "an earlier stage failed")
+    assert stage(seen, "parity") == Stage(
+        "parity", "not_run", "an earlier stage failed", reason="earlier_stage"
+    )
 
 
 def test_mode_decides_which_lines_run_and_are_traced(watch: Watch) -> None:
