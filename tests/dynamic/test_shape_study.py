@@ -271,7 +271,7 @@ def test_a_branch_on_a_size_is_told_at_its_line(watch: Watch) -> None:
     prediction = _predicted(line_of("branches"))
     (finding,) = report(seen, findings=(prediction,)).findings
     assert (finding.status, finding.level) == ("confirmed", "warning")
-    assert any("batch 6, marked dynamic" in line for line in finding.evidence)
+    assert any("batch 6, marked dynamic" in line.text for line in finding.evidence)
     # The line that first uses the tensor is named by the guards of the other settings, and is to blame for nothing.
     (finding,) = report(seen, findings=(_predicted(line_of("branches") - 1),)).findings
     assert finding.status == "predicted"
