@@ -223,3 +223,16 @@ def test_the_schema_refuses_what_is_wrong(place: tuple[str | int, ...], value: o
     else:
         owner[place[-1]] = value
     assert list(validator("report").iter_errors(data))
+
+
+def test_the_versions_of_torch_that_are_named_are_those_that_were_run() -> None:
+    rows = json.loads((ROOT / "docs" / "torch_versions.json").read_text("utf-8"))
+    run = [row["torch"].partition("+")[0] for row in rows]
+    assert [row["failed"] for row in rows] == [[]] * len(rows)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    (requirement,) = [line for line in project["optional-dependencies"]["torch"] if line.startswith("torch")]
+    assert requirement == f"torch>={run[0].rpartition('.')[0]}"
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert set(re.findall(r"\b2\.\d+\.\d+\b", readme)) <= {*run}
+    minors = [version.rpartition(".")[0] for version in run]
+    assert f"under torch {', '.join(minors[:-1])} and {minors[-1]}" in readme

@@ -54,7 +54,7 @@ def environment(work: Work) -> dict[str, Any]:
         "dynamo": dynamo.flags(),
         "packages": {name: _version(name) for name in LIBRARIES if name in sys.modules},
     }
-    if work.options.device.startswith("cuda") and torch.cuda.is_available():
+    if work.options.device.startswith("cuda") and missing_device(work.options.device) is None:
         found["cuda"] = torch.version.cuda
         found["gpu"] = torch.cuda.get_device_name(torch.device(work.options.device))
         found["driver"] = driver_version()
