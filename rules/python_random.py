@@ -175,6 +175,25 @@ import random
         Sample(
             """
 class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rate = random.uniform(0.6, 0.9)
+        self.sign = "up" if SHIFT > 0.5 else "down"
+
+    def forward(self, x):
+        if self.rate > 0.5 or self.sign == "up":
+            x = x + 1
+        return x * 2 if SHIFT > 0.5 else x
+""",
+            setup="""
+import random
+
+SHIFT = random.uniform(0.6, 0.9)
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
     def forward(self, x):
         y = x * 2
         keep = torch.rand(())

@@ -84,3 +84,30 @@ def test_a_break_in_a_loop_or_a_try_is_one_error(
     page = render(report, "html")
     assert "<div><dt>break sites</dt><dd>1</dd></div>" in page
     assert "that Dynamo gave up on</caption>" not in page
+
+
+CALLER_BREAKS_TOO = """\
+def deeper(x):
+    for _ in range(2):
+        if x.sum() > 0:  # behind it
+            x = x + 1
+    return x
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        for _ in range(2):
+            x = x * 2
+            print("here")
+        return deeper(x)
+"""
+
+
+def test_a_frame_belongs_to_the_break_whose_record_says_so(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(HEAD + CALLER_BREAKS_TOO + TAIL)
+    (target,) = check("net.py", root=tmp_path, cache=False).targets
+    owners = {
+        item.first.symbol: {frame.symbol for frame in item.skipped}
+        for item in Troubles.of(target.observation).breaks
+    }
+    assert owners == {"deeper": {"deeper"}, "Net.forward": {"Net.forward"}}

@@ -49,7 +49,9 @@ class Troubles:
                     first=alike[0],
                     hits=sum(site.hits for site in alike),
                     cases=tuple(dict.fromkeys(site.case for site in alike if site.case)),
-                    skipped=tuple(frame for frame in skipped if any(explains(site, frame) for site in alike)),
+                    skipped=tuple(
+                        frame for frame in skipped if any(_causes(site, frame, sites) for site in alike)
+                    ),
                 )
                 for alike in lines.values()
             ),
@@ -107,11 +109,21 @@ def at_recompile_limit(frame: SkippedFrame) -> bool:
     return _LIMIT.search(frame.reason) is not None
 
 
+def _causes(site: BreakSite, frame: SkippedFrame, sites: Iterable[BreakSite]) -> bool:
+    """Whether a frame is told beside this break: one whose own record says that it was given up there comes first."""
+    recorded = [other for other in sites if _gave_up(other, frame)]
+    return explains(site, frame) and (not recorded or site in recorded)
+
+
+def _gave_up(site: BreakSite, frame: SkippedFrame) -> bool:
+    return any((f.path, f.line, f.fate) == (frame.path, frame.line, "whole_frame") for f in site.frames)
+
+
 def explains(site: BreakSite, frame: SkippedFrame) -> bool:
     """Whether a frame was skipped on account of a break: it was met in that frame, or in what the frame calls."""
     if at_recompile_limit(frame):
         return False
-    if any((f.path, f.line, f.fate) == (frame.path, frame.line, "whole_frame") for f in site.frames):
+    if _gave_up(site, frame):
         return True
     return any(_inside(frame, place) for place in (*site.stack, Frame(site.path, site.line, site.symbol)))
 

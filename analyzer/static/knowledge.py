@@ -258,6 +258,11 @@ def computed(origin: Origin) -> Origin:
     return "random" if origin == "drawn" else origin
 
 
+def drawn_before(value: Value) -> Value:
+    """What a call gives that runs before the compiled call: no draw of it is captured."""
+    return Plain(value.kind, "random") if isinstance(value, Plain) and value.origin == "drawn" else value
+
+
 def binary(op: str, left: Value, right: Value) -> Value:
     """`left op right` for values of which at least one may be a tensor or number; op is ast's class name."""
     lt, rt = tensor_of(left), tensor_of(right)
