@@ -84,6 +84,8 @@ def check(
     from tcready.static.units import is_wanted
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"check() takes targets as text: {targets!r}")
     base = Path(root or (settings.root if settings else Path.cwd())).resolve()
     chosen = dataclasses.replace(settings or resolve({}, root=base), root=base).with_keywords(options)
     work, shown = chosen.work, chosen.report
@@ -219,22 +221,6 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
     return comparing.compare(before, after, names)
 
 
-def render_comparison(comparison: Comparison, format: str = "text") -> str:  # noqa: A002 - the flag's own name
-    """A comparison as `text`, `json` or `markdown`."""
-    from tcready import reports
-
-    return reports.render_comparison(comparison, format)
-
-
-def comparison_exit_code(
-    comparison: Comparison, *, fail_on: Level = "warning", third_party: bool = False
-) -> int:
-    """1 if a finding at or above `fail_on` is new or a target fails to compile that did not before, else 0."""
-    from tcready import comparison as comparing
-
-    return comparing.exit_code(comparison, fail_on=fail_on, third_party=third_party)
-
-
 def write_worker(path: str | os.PathLike[str]) -> None:
     """Writes the travelling worker, one file for any Python that has torch. Raises TcreadyError if it cannot."""
     from tcready.dynamic import build_bundle
@@ -245,15 +231,25 @@ def write_worker(path: str | os.PathLike[str]) -> None:
         raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
 
 
-def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
-    """`report` as text in one of the formats of `tcready.reports`; `options` are that format's own."""
+def render(report: Report | Comparison, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
+    """`report` as text in one of the formats of `tcready.reports`; `options` are that format's own.
+
+    A comparison has the formats `text`, `json` and `markdown`, and no options.
+    """
     from tcready import reports
 
+    if isinstance(report, Comparison):
+        return reports.render_comparison(report, format)
     return reports.render(report, format, **options)
 
 
-def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool = False) -> int:
-    """0 clean, 1 findings at or above `fail_on`, 2 something due could not be established."""
-    from tcready import merge
+def exit_code(report: Report | Comparison, *, fail_on: Level = "warning", third_party: bool = False) -> int:
+    """0 clean, 1 findings at or above `fail_on`, 2 something due could not be established.
 
+    Of a comparison 1 if a finding at or above `fail_on` is new or a target fails to compile that did not before, else 0.
+    """
+    from tcready import comparison, merge
+
+    if isinstance(report, Comparison):
+        return comparison.exit_code(report, fail_on=fail_on, third_party=third_party)
     return merge.exit_code(report, fail_on=fail_on, third_party=third_party)

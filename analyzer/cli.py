@@ -354,6 +354,8 @@ def check(
             progress=progress,
             checkout=command.html is not None or command.output_format in ("html", "json"),
         )
+    for item in report.skipped:  # what exit 2 is about, whatever the format
+        click.echo(f"tcready: error: {item.path} cannot be judged: {item.reason}", err=True)
     counts = _statistics(report) if command.statistics and command.output_format == "text" else None
     _show(
         report,
@@ -457,10 +459,10 @@ def report(
         raise TcreadyError("--compare takes two files, BEFORE and AFTER, and gives no HTML page")
     before, after = (api.combine([file]) for file in files)
     compared = api.compare(before, after, (files[0], files[1]))
-    _put(output, api.render_comparison(compared, output_format))
+    _put(output, api.render(compared, output_format))
     if api.exit_code(after) == 2:
         return 2
-    return api.comparison_exit_code(compared, fail_on=fail_on or "warning", third_party=third_party)
+    return api.exit_code(compared, fail_on=fail_on or "warning", third_party=third_party)
 
 
 def _refuse_one_file_twice(written: Mapping[str, str | None]) -> None:
@@ -572,6 +574,7 @@ def _statistics(report: Report) -> str:
     counted = Counter((finding.rule or "-", finding.name) for finding in report.findings)
     rows = sorted(counted.items(), key=lambda row: (-row[1], row[0]))
     table = "".join(f"{count:>5}  {code:<6}  {name}\n" for (code, name), count in rows)
+    table += "".join(f"skipped {item.path}: {item.reason}\n" for item in report.skipped)
     seen = report.statistics
     if "calls" not in seen:
         return table

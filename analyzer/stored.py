@@ -27,7 +27,7 @@ def parsed(text: str, named: str) -> Report | Observation:
     try:
         data = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
-        raise TcreadyError(f"{named} is no whole JSON: {error}") from None
+        raise TcreadyError(f"{named} is not valid JSON: {error}") from None
     return value_of(data, named)
 
 

@@ -28,10 +28,10 @@ class Target:
         """Reads `path`, `path.py::Name` or `pkg.mod::Name`. Nothing is looked up on disk.
 
         A place without a name, with a slash or backslash, or that ends in `.py`, is a path. Raises TcreadyError for
-        text that names no place.
+        text that names no place, and for one with nothing behind the `::`.
         """
         place, name = cls.place_in(text), text.partition("::")[2]
-        if not place:
+        if not place or text == f"{place}::":
             raise TcreadyError(
                 f"{text!r} is no target: name a file, a folder, path.py::Name or pkg.mod::Name"
             )

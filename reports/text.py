@@ -545,9 +545,10 @@ class _Printer:
     def verdicts(self) -> None:
         targets = self.given.targets
         if not targets:
-            self.line(("VERDICT", "bold"), " unknown: no target")
+            why = "nothing could be read" if self.given.skipped else "no model in what was read"
+            self.line(("VERDICT", "bold"), f" UNKNOWN: {why}")
         elif not self.ran and len(targets) > MANY_STATIC_TARGETS:
-            self.line(("VERDICT", "bold"), f" unknown for {len(targets)} targets: nothing was run")
+            self.line(("VERDICT", "bold"), f" UNKNOWN for {len(targets)} targets: nothing was run")
         else:
             for target in targets:
                 self.verdict(target)

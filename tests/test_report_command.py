@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from fixture_markers import ROOT
 from tcready import api
-from tcready.api import check, combine, compare, comparison_exit_code, load, render
+from tcready.api import check, combine, compare, exit_code, load, render
 from tcready.cli import main
 from tcready.schema import (
     SCHEMA_VERSION,
@@ -125,9 +125,9 @@ def test_a_page_is_a_report_too(project: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no whole JSON"),
-        ("{", "no whole JSON"),
-        ("[" * 100_000, "no whole JSON"),
+        ("", "not valid JSON"),
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
         ("[]", "neither a report"),
         ('{"tcready_baseline": 1, "findings": []}', "neither a report"),
         ("<!doctype html><html></html>", "without a whole tcready report"),
@@ -370,11 +370,11 @@ def test_a_new_break_is_put_down_to_what_differs(project: Path) -> None:
     assert (target.coverage_before, target.coverage_after) == (0.8, 0.6)
     assert [(s.kind, s.site.line, s.because) for s in target.sites] == [("new", 16, facts)]
     assert {d.name for d in target.differences} == {"torch", "packages.transformers", "cpu"}
-    assert comparison_exit_code(compared) == 1
+    assert exit_code(compared) == 1
     back = compare(after, before)
     assert kinds(back)["fixed"] == [16]
     assert [(s.kind, s.site.line) for s in back.targets[0].sites] == [("fixed", 16)]
-    assert comparison_exit_code(back) == 0
+    assert exit_code(back) == 0
 
 
 def test_a_dependency_whose_code_changed_is_named(project: Path) -> None:

@@ -44,9 +44,12 @@ def is_whole(run: Run) -> bool:
 
 def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
     """The verdict and its reason in one sentence, which names the stages that did not run."""
+    failed = [stage for stage in run.stages.values() if _failed_to_compile(stage)]
+    causes = [f"{stage.stage} failed: {first_line(stage.detail)}" for stage in failed]
     for stage in run.stages.values():
         if stage.state == "fail" and stage.reason not in OF_THE_MODEL:
-            return "unknown", f"{stage.stage} failed, which says nothing of compiling"
+            words = f"{stage.stage} failed, which says nothing of compiling"
+            return "unknown", "; ".join([words, *causes])
     if run.state("capture") == "not_run":
         return "unknown", f"nothing was compiled: {first_line(run.detail('capture'))}"
     if run.nothing_compiled:
@@ -54,8 +57,6 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
             "unknown",
             "no operation ran in a graph and nothing says why: does the code switch compilation off?",
         )
-    failed = [stage for stage in run.stages.values() if _failed_to_compile(stage)]
-    causes = [f"{stage.stage} failed: {first_line(stage.detail)}" for stage in failed]
     troubles = ", ".join([*causes, *run.troubles.words()])
     missing = _missing(run)
     if not troubles:

@@ -258,7 +258,7 @@ def computed(origin: Origin) -> Origin:
     return "random" if origin == "drawn" else origin
 
 
-def drawn_before(value: Value) -> Value:
+def drawn_before(value: Value | None) -> Value | None:
     """What a call gives that runs before the compiled call: no draw of it is captured."""
     return Plain(value.kind, "random") if isinstance(value, Plain) and value.origin == "drawn" else value
 

@@ -139,7 +139,7 @@ REPORT = json.dumps(as_json(Report(Tool("tcready", "0"), (), (), (), (), (), (),
     ("content", "message"),
     [
         (None, "--observation seen.json: No such file or directory"),
-        ("{", "--observation seen.json is no whole JSON: "),
+        ("{", "--observation seen.json is not valid JSON: "),
         ('{"target": "a", "stages": []}', "--observation seen.json: Observation.convention is missing"),
         ("[]", "--observation seen.json is neither "),
         (REPORT, "--observation seen.json is a report: "),

@@ -215,7 +215,7 @@ def test_a_hook_over_many_modules_stays_short() -> None:
         "static only: nothing was run",
         "",
         "No findings in your code.",
-        "VERDICT unknown for 40 targets: nothing was run",
+        "VERDICT UNKNOWN for 40 targets: nothing was run",
     ]
 
 

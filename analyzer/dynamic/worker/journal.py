@@ -20,6 +20,7 @@ from tcready.schema import (
 )
 
 NOT_ASKED = "not asked for"
+NOT_MEASURED = "this version does not measure it"
 BUDGET_SPENT = "the budget was spent"
 
 

@@ -44,7 +44,7 @@ def main() -> int:
     if climb(context, (parse.STEP,)) is None:
         journal.begin("import", "import of torch")
         if not _torch_found(work):
-            missing = f"torch is not installed in {os.path.basename(sys.executable)}"
+            missing = f"torch is not installed in {sys.executable}"
             journal.end("not_run", missing, "no_torch")
             journal.rest = (missing, "no_torch")
             journal.close()

@@ -17,7 +17,6 @@ from tcready.dynamic.worker.stages import (
     parity,
     parse,
     shapes,
-    speed,
     training,
 )
 from tcready.dynamic.worker.step import Step, climb
@@ -33,7 +32,7 @@ ORDER: tuple[Step, ...] = (
     fullgraph.STEP,
     parity.STEP,
     training.STEP,
-    speed.STEP,
+    Step("speed", None, requires=("capture", "in_turn")),
     # What runs generated or foreign code comes late, since it may end the process; the shape study last, since an
     # index out of range may lose the device.
     backend.STEP,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tcready.dynamic.worker.case import RunError
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.journal import NOT_ASKED, RunEndedError, StageFailedError, one_line
+from tcready.dynamic.worker.journal import NOT_ASKED, NOT_MEASURED, RunEndedError, StageFailedError, one_line
 from tcready.schema import STAGES, StageName, StageReason
 
 
@@ -24,8 +24,9 @@ class Step:
     name: str
     """As the schema calls it; a step of another name is no stage of a report: it adds to the observation, and what
     goes wrong in it fails nothing."""
-    run: Callable[[Context], None]
-    """Does it, and leaves the outcome in the journal. Raises StageFailedError where what requires it cannot run."""
+    run: Callable[[Context], None] | None
+    """Does it, and leaves the outcome in the journal. Raises StageFailedError if what requires it cannot run.
+    None: no run of this version does it."""
     requires: tuple[str, ...] = ()
     """Steps that must not have failed; one that was not asked for has not."""
     asked: Callable[[Context], bool] = always
@@ -44,9 +45,9 @@ def climb(context: Context, steps: Sequence[Step]) -> StageFailedError | None:
             context.blocked.add(step.name)
             continue
         stage = stage_name(step.name)
-        if not step.asked(context):
+        if step.run is None or not step.asked(context):
             if stage is not None:
-                context.journal.skip(stage, NOT_ASKED, "not_asked")
+                context.journal.skip(stage, NOT_ASKED if step.run else NOT_MEASURED, "not_asked")
             continue
         try:
             step.run(context)
