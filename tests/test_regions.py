@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -265,6 +266,18 @@ class Fake:
     def compile(self) -> None:
         self.compiled.append(self.at)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "forward":
+            self.compiled.append(self.at)
+        else:
+            object.__setattr__(self, name, value)
+
+    @property
+    def forward(self) -> None:
+        return None
+
+
+TORCH = SimpleNamespace(compile=lambda forward: forward)
 
 ODD = (
     share("", "Net", 100, 10),
@@ -294,7 +307,7 @@ def test_the_code_of_every_region_compiles_just_its_instances(broken: set[int]) 
     compiled = []
     for region in found:
         model = Fake({module.name: module.type for module in ODD})
-        exec(compile(ast.parse(region.code), "<region>", "exec"), {"model": model})
+        exec(compile(ast.parse(region.code), "<region>", "exec"), {"model": model, "torch": TORCH})
         assert len(model.compiled) == region.instances
         assert all(covers(region.name, name) for name in model.compiled)
         compiled += model.compiled

@@ -302,11 +302,12 @@ def _is_bare_leaf(tree: _Tree, name: str) -> bool:
 
 def _shapes(tree: _Tree) -> dict[str, int]:
     """For each module the number of its shape: equal for one class over equal children, all the way down."""
-    numbers: dict[tuple[str, tuple[tuple[str, int], ...]], int] = {}
+    numbers: dict[tuple[str, bool, tuple[tuple[str, int], ...]], int] = {}
     shapes: dict[str, int] = {}
     for name in reversed(list(_subtree(tree, ""))):
         children = tuple((child.rpartition(".")[2], shapes[child]) for child in tree.children[name])
-        shapes[name] = numbers.setdefault((tree.modules[name].type, children), len(numbers))
+        module = tree.modules[name]
+        shapes[name] = numbers.setdefault((module.type, module.code is not None, children), len(numbers))
     return shapes
 
 
@@ -373,15 +374,27 @@ def _reason(tree: _Tree, names: Sequence[str], *, captured: int | None, ops: int
 def _code(tree: _Tree, name: str, names: Sequence[str]) -> str:
     """Python that compiles the region, over a variable `model`."""
     types = {node: tree.modules[node].type for node in tree}
+    own = tree.modules[names[0]].code is not None
     if "*" not in name and len(names) == 1:
-        return f"{accessor(name, types)}.compile()"
+        return _compiling(accessor(name, types), own=own)
     if "{" in name or name != _pattern(tree, names[0]):
         listing = ", ".join(_quoted(each) for each in names)
-        return f"for name in ({listing}):\n    model.get_submodule(name).compile()"
-    return _loops(name.split("."), names[0], types)
+        if own:
+            return f"for name in ({listing}):\n    model.get_submodule(name).compile()"
+        return (
+            f"for name in ({listing}):\n    {_LOOP_NAMES[0]} = model.get_submodule(name)\n"
+            f"    {_compiling(_LOOP_NAMES[0], own=False)}"
+        )
+    return _loops(name.split("."), names[0], types, own=own)
 
 
-def _loops(segments: Sequence[str], example: str, types: Mapping[str, str]) -> str:
+def _compiling(module: str, *, own: bool) -> str:
+    """The line that compiles a module. `module.compile()` compiles nothing if its forward is torch's own code: Dynamo
+    leaves the frames of `nn.Module`'s call and of torch's forwards alone, unless the forward itself is handed to it."""
+    return f"{module}.compile()" if own else f"{module}.forward = torch.compile({module}.forward)"
+
+
+def _loops(segments: Sequence[str], example: str, types: Mapping[str, str], *, own: bool) -> str:
     """Nested loops, one for each `*`; `example` is a real name that the pattern stands for."""
     lines: list[str] = []
     pending: list[str] = []
@@ -400,7 +413,7 @@ def _loops(segments: Sequence[str], example: str, types: Mapping[str, str]) -> s
             pending = [*pending, actual]
         base = f"{base}.{actual}" if base else actual
     target = accessor(".".join(pending), _below(types, base, pending), variable)
-    return "\n".join([*lines, "    " * len(lines) + f"{target}.compile()"])
+    return "\n".join([*lines, "    " * len(lines) + _compiling(target, own=own)])
 
 
 def _below(types: Mapping[str, str], base: str, pending: Sequence[str]) -> dict[str, str]:
