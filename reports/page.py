@@ -26,6 +26,7 @@ from tcready.schema import (
     Stage,
     TargetReport,
     Troubles,
+    covers,
 )
 
 MANY_MODULES = 300
@@ -607,10 +608,7 @@ def _region_code(target: TargetReport) -> list[tuple[Region, ModuleShare]]:
     """Each region with the first of its modules, if the code of its forward is known."""
     found = []
     for region in target.regions:
-        pattern = re.compile(re.escape(region.name).replace(r"\*", r"[^.]+"))
-        module = next(
-            (module for module in target.observation.modules if pattern.fullmatch(module.name)), None
-        )
+        module = next((m for m in target.observation.modules if covers(region.name, m.name)), None)
         if module is not None and module.path is not None and module.line is not None:
             found.append((region, module))
     return found
