@@ -220,6 +220,15 @@ class Page:
         return tuple(target for target in self.targets if target.stopped is not None)
 
     @property
+    def refused(self) -> bool:
+        """Whether compiling a target failed, so that no part of it is offered."""
+        return any(
+            stage.state == "fail" and stage.reason in OF_THE_MODEL and stage.stage != "fullgraph"
+            for target in self.targets
+            for stage in target.ladder
+        )
+
+    @property
     def advises_regions(self) -> bool:
         return any(target.report.regions for target in (*self.targets, *self.brief))
 

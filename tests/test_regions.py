@@ -173,6 +173,16 @@ def test_small_regions_and_bare_modules_of_torch_are_left_out_where_there_is_mor
     assert named(predicted(bare, (), (), sites=(ROOT_BREAK,))) == [("act", 1), ("fc", 1)]
 
 
+def test_few_operations_that_hold_much_of_the_time_are_a_region() -> None:
+    modules = (
+        share("", "Net", 1000, 10, seconds=1.0),
+        share("many", "Many", 400, 20, seconds=0.1),
+        share("heavy", "Heavy", 4, 30, seconds=0.65),
+        share("tiny", "Tiny", 4, 40, seconds=0.001),
+    )
+    assert named(predicted(modules, (), (), sites=(ROOT_BREAK,))) == [("heavy", 1), ("many", 1)]
+
+
 def test_shares_are_measured_over_all_instances() -> None:
     modules = (
         ModuleShare("", "Net", 100, 40, seconds=2.0, path="m.py", line=10),

@@ -30,7 +30,7 @@ _LISTS = frozenset({"ModuleList", "Sequential"})
 _HOLDERS = frozenset({"ModuleList", "ModuleDict"})
 """They have no forward, so there is nothing to compile: only what they hold is a region."""
 _MIN_SHARE = 0.01
-"""Regions below this share of a forward's operations are left out if a run measured them."""
+"""Regions below this share of a forward's operations, and of their time, are left out if a run measured them."""
 _LOOP_NAMES = ("module", "part", "piece")
 _ENTRY, _BREAK = ("", "entry"), ("", "break")
 """Where all ways of a graph of calls begin and end."""
@@ -278,8 +278,13 @@ def _regions(tree: _Tree, broken: Collection[str], *, measured: bool) -> tuple[R
         alike[_pattern(tree, name)].append(name)
     regions = [_region(tree, names, pattern, alike[pattern]) for (pattern, _), names in groups.items()]
     if measured and _ops(tree, ""):
-        regions = [region for region in regions if (region.ops_share or 0.0) >= _MIN_SHARE]
-    return tuple(sorted(regions, key=lambda region: -(region.ops_share or 0.0)))
+        regions = [region for region in regions if _weight(region) >= _MIN_SHARE]
+    return tuple(sorted(regions, key=_weight, reverse=True))
+
+
+def _weight(region: Region) -> float:
+    """Few operations may hold most of the time."""
+    return max(region.ops_share or 0.0, region.time_share or 0.0)
 
 
 def _maximal(tree: _Tree, name: str, unclean: Collection[str]) -> Iterator[str]:
