@@ -26,6 +26,7 @@ from tcready.schema import (
     Stage,
     TargetReport,
     Troubles,
+    covers,
 )
 
 MANY_MODULES = 300
@@ -217,6 +218,15 @@ class Page:
     def stopped(self) -> tuple[TargetView, ...]:
         """Targets whose run ended before it could show whether they compile."""
         return tuple(target for target in self.targets if target.stopped is not None)
+
+    @property
+    def refused(self) -> bool:
+        """Whether compiling a target failed, so that no part of it is offered."""
+        return any(
+            stage.state == "fail" and stage.reason in OF_THE_MODEL and stage.stage != "fullgraph"
+            for target in self.targets
+            for stage in target.ladder
+        )
 
     @property
     def advises_regions(self) -> bool:
@@ -607,10 +617,7 @@ def _region_code(target: TargetReport) -> list[tuple[Region, ModuleShare]]:
     """Each region with the first of its modules, if the code of its forward is known."""
     found = []
     for region in target.regions:
-        pattern = re.compile(re.escape(region.name).replace(r"\*", r"[^.]+"))
-        module = next(
-            (module for module in target.observation.modules if pattern.fullmatch(module.name)), None
-        )
+        module = next((m for m in target.observation.modules if covers(region.name, m.name)), None)
         if module is not None and module.path is not None and module.line is not None:
             found.append((region, module))
     return found

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len, chop_cells, set_cell_size
 from tcready.reports.view import (
     EFFECT_WORD,
+    HOW_TO_PROVE,
     STAGE_SIGN,
     STAGE_WORD,
     VERDICT_WORD,
@@ -40,6 +41,7 @@ from tcready.reports.view import (
     offers_change,
     percent,
     reflowed,
+    region_word,
     rules_by_code,
     run_evidence,
     shape_rows,
@@ -194,6 +196,7 @@ class _Printer:
         self.lines: dict[str, list[str]] = {}
         """Of the files that were shown so far."""
         self.ran = any(target.was_run for target in report.targets)
+        self.told_how_to_prove = False
 
     def report(self) -> None:
         report = self.given
@@ -479,12 +482,17 @@ class _Printer:
         self.wrapped("  compile regions ", about, style="dim", lead_style="bold")
         shown = target.regions[:MANY_ROWS]
         wide = min(max(cell_len(visible(region.name or "(whole)")) for region in shown), 32)
+        state_wide = max(len(region_word(region, target)) for region in shown)
         for region in shown:
-            self.region(region, wide)
+            self.region(region, wide, f"{region_word(region, target):<{state_wide}}")
         self.more(len(target.regions))
+        predicted = any(region_word(region, target).startswith("predicted") for region in target.regions)
+        if predicted and not self.told_how_to_prove:
+            self.told_how_to_prove = True
+            self.wrapped("    ", HOW_TO_PROVE, style="dim")
         self.line()
 
-    def region(self, region: Region, wide: int) -> None:
+    def region(self, region: Region, wide: int, state: str) -> None:
         style = {"proved": "green", "refuted": "red", "predicted": ""}[region.state]
         facts = [number(region.instances, "instance")]
         if region.ops_share is not None:
@@ -492,12 +500,12 @@ class _Printer:
         if region.time_share is not None:
             facts.append(f"{percent(region.time_share)} of time")
         if region.ops_captured_share is not None:
-            facts.append(f"measured: {percent(region.ops_captured_share)} in graphs")
+            facts.append(f"{percent(region.ops_captured_share)} in graphs as it is")
         name = visible(region.name or "(whole)")
         if cell_len(name) > wide:
             self.wrapped("    ", name)
             name = ""
-        lead = f"    {set_cell_size(name, wide)}  {region.state:<9}  "
+        lead = f"    {set_cell_size(name, wide)}  {state}  "
         self.wrapped(lead, ", ".join(facts), lead_style=style)
         if region.reason:
             self.wrapped("      ", region.reason, style="dim")

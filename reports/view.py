@@ -27,6 +27,8 @@ from tcready.schema import (
     Fix,
     FrameFate,
     Recompile,
+    Region,
+    RegionState,
     Report,
     RuleText,
     ShapeAdvice,
@@ -93,10 +95,20 @@ _TRAINING_ROWS: tuple[tuple[TrainingPhase, ...], ...] = (
     ("step",),
 )
 _MANY_NAMES = 4
+_REGION_WORD: dict[RegionState, str] = {
+    "predicted": "predicted, not run",
+    "proved": "proved",
+    "refuted": "refuted",
+}
+HOW_TO_PROVE = (
+    "A region that is predicted was not compiled by itself. To prove it, run "
+    "`tcready check FILE::PART --inputs FILE::EXAMPLE`, where PART is a function that returns that module and "
+    "EXAMPLE what it is called with: if it is READY, it compiles whole."
+)
 _FALLBACK: dict[Verdict, str] = {
     "ready": "captured whole",
-    "ready_by_region": "it breaks, but regions with at least half of its operations do not",
-    "not_ready": "it breaks, and no regions with half of its operations are free of breaks",
+    "ready_by_region": "it breaks, but regions with at least half of its operations or of their time do not",
+    "not_ready": "it breaks, and no regions with half of its operations or of their time are free of breaks",
     "unknown": "nothing ran",
 }
 
@@ -207,6 +219,12 @@ def ladder(target: TargetReport) -> tuple[Stage, ...]:
     """Every stage once, in the order of climbing; one the report does not speak of did not run."""
     known = {stage.stage: stage for stage in target.stages}
     return tuple(known.get(name, Stage(name, "not_run", "")) for name in STAGES)
+
+
+def region_word(region: Region, target: TargetReport) -> str:
+    """How much is known of a region; the whole of a model that a run captured is no prediction."""
+    whole = region.name == "" and region.state == "predicted" and target.verdict == "ready"
+    return "captured whole" if whole else _REGION_WORD[region.state]
 
 
 def verdict_sentence(target: TargetReport) -> str:

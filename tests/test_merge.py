@@ -543,6 +543,42 @@ def test_a_break_with_half_of_the_operations_in_free_regions_is_ready_by_region(
     assert "40%" in reason
 
 
+@pytest.mark.parametrize(
+    ("ops", "seconds", "expected"),
+    [
+        (5, None, "ready_by_region"),
+        (4, None, "not_ready"),
+        (5, 2.5, "ready_by_region"),
+        (3, 9.9, "ready_by_region"),
+        (5, 2.0, "not_ready"),
+        (2, 9.9, "not_ready"),
+        (4, 4.0, "not_ready"),
+    ],
+)
+def test_regions_need_half_of_the_operations_or_of_the_time_and_a_quarter_of_the_other(
+    ops: int, seconds: float | None, expected: str
+) -> None:
+    timed = (
+        dataclasses.replace(LAYERS[0], seconds=10.0 if seconds is not None else None),
+        dataclasses.replace(LAYERS[1], ops=ops, seconds=seconds),
+    )
+    found, reason = verdict(modules=timed, break_sites=(site(),))
+    assert found == expected
+    assert f"hold {ops * 10}% of the operations" in reason
+    assert ("of their time; fullgraph" in reason) == (seconds is not None)
+
+
+def test_what_the_model_captures_as_it_is_is_told_beside_every_other_verdict() -> None:
+    seen = {"modules": LAYERS[:1], "break_sites": (site(),)}
+    _, reason = verdict(coverage=Coverage(1000, 997, 0.997, 0.5), **seen)
+    assert reason.startswith(
+        "1 break site; as it is, 99.7% of the operations and 50% of their time run in graphs; regions"
+    )
+    _, reason = verdict(coverage=Coverage(4, 1, 0.25), **seen)
+    assert "as it is, 25% of the operations run in graphs" in reason
+    assert "as it is, 75% of the operations" in verdict(coverage=Coverage(4, 3, 0.75))[1]
+
+
 def test_single_modules_of_torch_do_not_make_a_model_ready_by_region() -> None:
     bare = (LAYERS[0], ModuleShare("fc", "Linear", 9, 9))
     assert verdict(modules=bare, break_sites=(site(),))[0] == "not_ready"
@@ -587,11 +623,17 @@ def test_a_failure_to_compile_is_a_verdict_and_any_other_is_none(
         ({"import": "fail/error:No module named 'x'", "capture": "not_run"}, False),
         ({"capture": "fail/timeout:no answer within 600 s"}, False),
         ({"capture": "not_run/device_missing:no CUDA device"}, False),
-        ({"capture": "fail/compile_error:InternalTorchDynamoError: x"}, True),
+        ({"capture": "fail/compile_error:InternalTorchDynamoError: x"}, False),
+        ({"parity": "fail/mismatch:differs by 3"}, False),
+        ({"backend": "fail/compile_error:InductorError: x"}, False),
+        ({"fullgraph": "fail/compile_error:Unsupported: x"}, True),
+        ({"parity": "fail/timeout:no answer within 600 s"}, True),
         ({}, True),
     ],
 )
-def test_nothing_is_advised_to_be_compiled_if_nothing_was(states: dict[str, str], advised: bool) -> None:
+def test_nothing_is_advised_to_be_compiled_if_nothing_was_or_what_was_is_wrong(
+    states: dict[str, str], advised: bool
+) -> None:
     target = StaticTarget("model.py::Net", (StaticModule("", "Net", PATH, FORWARD, ()),))
     shown = merged(static(targets=(target,)), observation(stages=stages(**states))).targets[0]
     assert [region.code for region in shown.regions] == (["model.compile()"] if advised else [])

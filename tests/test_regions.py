@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tcready.merge.regions import accessor, covers, dominator, predicted
-from tcready.schema import BreakSite, Frame, ModuleShare, Recompile, Region, SkippedFrame, StaticModule
+from tcready.merge.regions import accessor, dominator, predicted
+from tcready.schema import (
+    BreakSite,
+    Frame,
+    ModuleShare,
+    Recompile,
+    Region,
+    SkippedFrame,
+    StaticModule,
+    covers,
+)
 
 
 def share(name: str, kind: str, ops: int | None = 10, line: int | None = None, **more: Any) -> ModuleShare:
@@ -162,6 +173,16 @@ def test_small_regions_and_bare_modules_of_torch_are_left_out_where_there_is_mor
     assert named(predicted(bare, (), (), sites=(ROOT_BREAK,))) == [("act", 1), ("fc", 1)]
 
 
+def test_few_operations_that_hold_much_of_the_time_are_a_region() -> None:
+    modules = (
+        share("", "Net", 1000, 10, seconds=1.0),
+        share("many", "Many", 400, 20, seconds=0.1),
+        share("heavy", "Heavy", 4, 30, seconds=0.65),
+        share("tiny", "Tiny", 4, 40, seconds=0.001),
+    )
+    assert named(predicted(modules, (), (), sites=(ROOT_BREAK,))) == [("heavy", 1), ("many", 1)]
+
+
 def test_shares_are_measured_over_all_instances() -> None:
     modules = (
         ModuleShare("", "Net", 100, 40, seconds=2.0, path="m.py", line=10),
@@ -265,6 +286,18 @@ class Fake:
     def compile(self) -> None:
         self.compiled.append(self.at)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "forward":
+            self.compiled.append(self.at)
+        else:
+            object.__setattr__(self, name, value)
+
+    @property
+    def forward(self) -> None:
+        return None
+
+
+TORCH = SimpleNamespace(compile=lambda forward: forward)
 
 ODD = (
     share("", "Net", 100, 10),
@@ -286,6 +319,99 @@ ODD = (
 )
 
 
+def compiled_by(region: Region, modules: Sequence[ModuleShare]) -> list[str]:
+    """What a region's code compiles in a stand-in tree."""
+    model = Fake({module.name: module.type for module in modules})
+    exec(compile(ast.parse(region.code), "<region>", "exec"), {"model": model, "torch": TORCH})
+    return model.compiled
+
+
+MIXED = (
+    share("", "Net", 100, 10),
+    share("stages", "ModuleList", None),
+    *(
+        module
+        for stage, kinds in enumerate(("GBG", "GGB"))
+        for module in (
+            share(f"stages.{stage}", "Stage", 40, 20),
+            share(f"stages.{stage}.blocks", "ModuleList", None),
+            *(
+                share(f"stages.{stage}.blocks.{at}", *(("Good", 10, 30) if kind == "G" else ("Bad", 10, 40)))
+                for at, kind in enumerate(kinds)
+            ),
+        )
+    ),
+)
+
+
+def test_in_a_list_of_several_classes_only_those_that_do_not_break_are_compiled() -> None:
+    lost = tuple(SkippedFrame("m.py", line, "x.forward", "r", benign=False) for line in (10, 20, 40))
+    (found,) = predicted(MIXED, (), (), skipped=lost)
+    good = [module.name for module in MIXED if module.type == "Good"]
+    assert compiled_by(found, MIXED) == good
+    assert [module.name for module in MIXED if covers(found.name, module.name)] == good
+    assert found.instances == 4
+    assert "4 of the 6 modules at stages.*.blocks.*, those of class Good" in found.reason
+
+
+def test_several_classes_of_one_list_are_regions_of_their_own() -> None:
+    lost = tuple(SkippedFrame("m.py", line, "x.forward", "r", benign=False) for line in (10, 20))
+    found = predicted(MIXED, (), (), skipped=lost)
+    assert [(region.instances, compiled_by(region, MIXED)) for region in found] == [
+        (len(names), names)
+        for kind in ("Good", "Bad")
+        if (names := [module.name for module in MIXED if module.type == kind])
+    ]
+    assert not any(covers(found[0].name, name) for name in compiled_by(found[1], MIXED))
+
+
+def test_equal_places_in_equal_stages_are_named_by_their_positions() -> None:
+    modules = tuple(m for m in MIXED if m.name not in ("stages.0.blocks.2", "stages.1.blocks.2"))
+    even = tuple(
+        dataclasses.replace(m, type="Bad", line=40) if m.name.endswith(".1") and m.type != "Stage" else m
+        for m in modules
+    )
+    lost = tuple(SkippedFrame("m.py", line, "x.forward", "r", benign=False) for line in (10, 20, 40))
+    (found,) = predicted(even, (), (), skipped=lost)
+    assert (found.name, found.instances) == ("stages.*.blocks.0", 2)
+    assert compiled_by(found, even) == ["stages.0.blocks.0", "stages.1.blocks.0"]
+
+
+def test_a_loop_is_not_written_over_members_that_lack_the_part() -> None:
+    modules = (
+        share("", "Net", 100, 10),
+        share("layers", "ModuleList", None),
+        *(share(f"layers.{at}", "Layer", 20, 20) for at in range(3)),
+        *(share(f"layers.{at}.mlp", "MLP", 15, 30) for at in (0, 2)),
+    )
+    lost = tuple(SkippedFrame("m.py", line, "x.forward", "r", benign=False) for line in (10, 20))
+    (found,) = predicted(modules, (), (), skipped=lost)
+    assert compiled_by(found, modules) == ["layers.0.mlp", "layers.2.mlp"]
+
+
+def test_classes_of_one_name_whose_code_differs_are_told_apart() -> None:
+    modules = (
+        share("", "Net", 100, 10),
+        share("layers", "ModuleList", None),
+        *(share(f"layers.{at}", "Layer", 20, line) for at, line in enumerate((20, 30, 20))),
+    )
+    found = predicted(modules, (), (), sites=(ROOT_BREAK,))
+    assert named(found) == [("layers.{0,2}", 2), ("layers.1", 1)]
+
+
+def test_from_the_source_a_place_in_every_member_of_a_list_is_reached_by_a_loop() -> None:
+    modules = (
+        static("", "Net", "f1"),
+        static("stages", "ModuleList", line=None),
+        static("stages.*", "Stage", "f1"),
+        static("stages.*.blocks", "ModuleList", line=None),
+        static("stages.*.blocks.0", "Good"),
+        static("stages.*.blocks.1", "Bad", "f1"),
+    )
+    (found,) = predicted((), modules, {"f1"})
+    assert found.code == "for module in model.stages:\n    module.blocks[0].compile()"
+
+
 @pytest.mark.parametrize("broken", [{10}, {10, 20}, {10, 50}, {10, 20, 30}, {10, 20, 40, 50}, {10, 30}])
 def test_the_code_of_every_region_compiles_just_its_instances(broken: set[int]) -> None:
     """The region's code is executed on a stand-in tree: names that are digits, keywords or no identifiers."""
@@ -293,11 +419,10 @@ def test_the_code_of_every_region_compiles_just_its_instances(broken: set[int]) 
     found = predicted(ODD, (), (), skipped=lost)
     compiled = []
     for region in found:
-        model = Fake({module.name: module.type for module in ODD})
-        exec(compile(ast.parse(region.code), "<region>", "exec"), {"model": model})
-        assert len(model.compiled) == region.instances
-        assert all(covers(region.name, name) for name in model.compiled)
-        compiled += model.compiled
+        pasted = compiled_by(region, ODD)
+        assert len(pasted) == region.instances
+        assert all(covers(region.name, name) for name in pasted)
+        compiled += pasted
     assert len(set(compiled)) == len(compiled)
     lines = {module.name: module.line for module in ODD}
     assert not {name for name in compiled if lines[name] in broken}

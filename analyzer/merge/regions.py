@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import itertools
 import keyword
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tcready.schema import BreakSite, Frame, ModuleShare, Recompile, Region, SkippedFrame, StaticModule
+from tcready.schema import (
+    BreakSite,
+    Frame,
+    ModuleShare,
+    Recompile,
+    Region,
+    SkippedFrame,
+    StaticModule,
+    covers,
+)
 
 Place = tuple[str, int]
 """A file as the report names it, and the first line of a function's code there."""
@@ -21,7 +30,7 @@ _LISTS = frozenset({"ModuleList", "Sequential"})
 _HOLDERS = frozenset({"ModuleList", "ModuleDict"})
 """They have no forward, so there is nothing to compile: only what they hold is a region."""
 _MIN_SHARE = 0.01
-"""Regions below this share of a forward's operations are left out if a run measured them."""
+"""Regions below this share of a forward's operations, and of their time, are left out if a run measured them."""
 _LOOP_NAMES = ("module", "part", "piece")
 _ENTRY, _BREAK = ("", "entry"), ("", "break")
 """Where all ways of a graph of calls begin and end."""
@@ -99,18 +108,6 @@ def dominator(sites: Sequence[BreakSite]) -> Frame | None:
     above = nx.immediate_dominators(calls, _ENTRY)
     found = above[_BREAK]
     return frames[found] if found != _ENTRY and above[found] != _ENTRY else None
-
-
-def covers(region: str, name: str) -> bool:
-    """Whether module `name` is an instance of a region: `layers.*` and `layers.{0,2}` cover `layers.0`."""
-    wanted, given = region.split("."), name.split(".")
-    return len(wanted) == len(given) and all(map(_segment_covers, wanted, given))
-
-
-def _segment_covers(wanted: str, given: str) -> bool:
-    if wanted.startswith("{"):
-        return given in wanted[1:-1].split(",")
-    return wanted in ("*", given)
 
 
 def worth_compiling(region: Region, modules: Sequence[ModuleShare]) -> bool:
@@ -276,14 +273,18 @@ def _regions(tree: _Tree, broken: Collection[str], *, measured: bool) -> tuple[R
     groups: dict[tuple[str, int], list[str]] = defaultdict(list)
     for name in worthy or tops:
         groups[_pattern(tree, name), shapes[name]].append(name)
-    population = Counter(_pattern(tree, name) for name in tree)
-    regions = [
-        _region(tree, names, pattern, whole=len(names) == population[pattern])
-        for (pattern, _), names in groups.items()
-    ]
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name in tree:
+        alike[_pattern(tree, name)].append(name)
+    regions = [_region(tree, names, pattern, alike[pattern]) for (pattern, _), names in groups.items()]
     if measured and _ops(tree, ""):
-        regions = [region for region in regions if (region.ops_share or 0.0) >= _MIN_SHARE]
-    return tuple(sorted(regions, key=lambda region: -(region.ops_share or 0.0)))
+        regions = [region for region in regions if _weight(region) >= _MIN_SHARE]
+    return tuple(sorted(regions, key=_weight, reverse=True))
+
+
+def _weight(region: Region) -> float:
+    """Few operations may hold most of the time."""
+    return max(region.ops_share or 0.0, region.time_share or 0.0)
 
 
 def _maximal(tree: _Tree, name: str, unclean: Collection[str]) -> Iterator[str]:
@@ -301,12 +302,13 @@ def _is_bare_leaf(tree: _Tree, name: str) -> bool:
 
 
 def _shapes(tree: _Tree) -> dict[str, int]:
-    """For each module the number of its shape: equal for one class over equal children, all the way down."""
-    numbers: dict[tuple[str, tuple[tuple[str, int], ...]], int] = {}
+    """For each module the number of its shape: equal for one class and code over equal children, all the way down."""
+    numbers: dict[tuple[str, Place | None, tuple[tuple[str, int], ...]], int] = {}
     shapes: dict[str, int] = {}
     for name in reversed(list(_subtree(tree, ""))):
         children = tuple((child.rpartition(".")[2], shapes[child]) for child in tree.children[name])
-        shapes[name] = numbers.setdefault((tree.modules[name].type, children), len(numbers))
+        module = tree.modules[name]
+        shapes[name] = numbers.setdefault((module.type, module.code, children), len(numbers))
     return shapes
 
 
@@ -326,19 +328,20 @@ def _ops(tree: _Tree, name: str) -> int:
     return own if own else sum(_ops(tree, child) for child in tree.children[name])
 
 
-def _region(tree: _Tree, names: Sequence[str], pattern: str, *, whole: bool) -> Region:
+def _region(tree: _Tree, names: Sequence[str], pattern: str, alike: Sequence[str]) -> Region:
+    """The region of `names`, which are among the modules `alike` that `pattern` stands for."""
     modules = [tree.modules[name] for name in names]
     total, ops = _ops(tree, ""), sum(_ops(tree, name) for name in names)
     seconds = [module.seconds for module in modules if module.seconds is not None]
     total_seconds = tree.modules[""].seconds
     captured = [module.captured for module in modules if module.captured is not None]
-    alone = whole and not (len(names) == 1 and "*" in pattern and "*" not in names[0])
-    name = pattern if alone else names[0] if len(names) == 1 else _listed(pattern, names)
+    name = _named(tree, names, alike)
+    reason = _reason(tree, names, captured=sum(captured) if captured else None, ops=ops)
     return Region(
         name=name,
         instances=len(names),
         state="predicted",
-        reason=_reason(tree, names, captured=sum(captured) if captured else None, ops=ops),
+        reason=_among(tree, names, pattern, alike) + reason,
         code=_code(tree, name, names),
         ops_share=ops / total if total else None,
         time_share=sum(seconds) / total_seconds if seconds and total_seconds else None,
@@ -346,14 +349,35 @@ def _region(tree: _Tree, names: Sequence[str], pattern: str, *, whole: bool) -> 
     )
 
 
-def _listed(pattern: str, names: Sequence[str]) -> str:
-    """`layers.{0,2}` if only some members of one list are meant; with more lists, the pattern stands."""
-    segments = pattern.split(".")
-    stars = [index for index, segment in enumerate(segments) if segment == "*"]
-    if len(stars) != 1:
-        return pattern
-    segments[stars[0]] = "{" + ",".join(name.split(".")[stars[0]] for name in names) + "}"
-    return ".".join(segments)
+def _named(tree: _Tree, names: Sequence[str], alike: Sequence[str]) -> str:
+    """One name for all: `layers.*`, `layers.{0,2}` if only some members are meant, else a list of the names.
+
+    It covers these modules and no other.
+    """
+    if len(names) == 1:
+        return names[0]
+    segments = []
+    for ours, all_ in zip(_positions(names), _positions(alike), strict=True):
+        some = next(iter(ours)) if len(ours) == 1 else "{" + ",".join(ours) + "}"
+        segments.append("*" if len(ours) > 1 and set(ours) == set(all_) else some)
+    short = ".".join(segments)
+    covered = {name for name in tree if covers(short, name)}
+    return short if covered == set(names) else "{" + ",".join(names) + "}"
+
+
+def _positions(names: Iterable[str]) -> list[list[str]]:
+    """What stands in each segment of names of one length, each once, in order."""
+    return [[*dict.fromkeys(column)] for column in zip(*(name.split(".") for name in names), strict=True)]
+
+
+def _among(tree: _Tree, names: Sequence[str], pattern: str, alike: Sequence[str]) -> str:
+    """Which of the members of a list these are, if they are some of them."""
+    if not 1 < len(names) < len(alike):
+        return ""
+    kind = tree.modules[names[0]].type
+    whole = sum(tree.modules[name].type == kind for name in alike) == len(names)
+    those = "those" if whole else "some of those"
+    return f"{len(names)} of the {len(alike)} modules at {pattern}, {those} of class {kind}: "
 
 
 def _reason(tree: _Tree, names: Sequence[str], *, captured: int | None, ops: int) -> str:
@@ -373,15 +397,47 @@ def _reason(tree: _Tree, names: Sequence[str], *, captured: int | None, ops: int
 def _code(tree: _Tree, name: str, names: Sequence[str]) -> str:
     """Python that compiles the region, over a variable `model`."""
     types = {node: tree.modules[node].type for node in tree}
-    if "*" not in name and len(names) == 1:
-        return f"{accessor(name, types)}.compile()"
-    if "{" in name or name != _pattern(tree, names[0]):
-        listing = ", ".join(_quoted(each) for each in names)
-        return f"for name in ({listing}):\n    model.get_submodule(name).compile()"
-    return _loops(name.split("."), names[0], types)
+    own = tree.modules[names[0]].code is not None
+    if len(names) == 1 and "*" not in name:
+        return _compiling(accessor(name, types), own=own)
+    if len(names) == 1 or _is_what_a_loop_meets(tree, name, names):
+        return _loops(name.split("."), names[0], types, own=own)
+    if any("*" in each.split(".") for each in names):
+        return "\n".join(_code(tree, each, (each,)) for each in names)
+    listing = ", ".join(_quoted(each) for each in names)
+    variable = _LOOP_NAMES[0]
+    head = f"for name in ({listing}):\n"
+    if own:
+        return head + "    model.get_submodule(name).compile()"
+    return head + f"    {variable} = model.get_submodule(name)\n    {_compiling(variable, own=own)}"
 
 
-def _loops(segments: Sequence[str], example: str, types: Mapping[str, str]) -> str:
+def _is_what_a_loop_meets(tree: _Tree, name: str, names: Sequence[str]) -> bool:
+    """Whether loops over all members at each `*` of `name` reach just these modules, in one way of indexing."""
+    met = [""]
+    for segment in name.split("."):
+        if segment == "*":
+            met = [child for each in met for child in tree.children[each]]
+        else:
+            met = [f"{each}.{segment}" if each else segment for each in met]
+            if not all(each in tree.modules for each in met):
+                return False
+    return set(met) == set(names) and len({_indexing(tree, each) for each in names}) == 1
+
+
+def _indexing(tree: _Tree, name: str) -> tuple[str, ...]:
+    """What decides how the parts of a name are reached."""
+    kinds = (tree.modules[above].type for above in _ancestry(name.rpartition(".")[0]))
+    return tuple(kind if kind in _LISTS | _HOLDERS else "" for kind in kinds)
+
+
+def _compiling(module: str, *, own: bool) -> str:
+    """The line that compiles a module. `module.compile()` compiles nothing if its forward is torch's own code: Dynamo
+    leaves the frames of `nn.Module`'s call and of torch's forwards alone, unless the forward itself is handed to it."""
+    return f"{module}.compile()" if own else f"{module}.forward = torch.compile({module}.forward)"
+
+
+def _loops(segments: Sequence[str], example: str, types: Mapping[str, str], *, own: bool) -> str:
     """Nested loops, one for each `*`; `example` is a real name that the pattern stands for."""
     lines: list[str] = []
     pending: list[str] = []
@@ -400,7 +456,7 @@ def _loops(segments: Sequence[str], example: str, types: Mapping[str, str]) -> s
             pending = [*pending, actual]
         base = f"{base}.{actual}" if base else actual
     target = accessor(".".join(pending), _below(types, base, pending), variable)
-    return "\n".join([*lines, "    " * len(lines) + f"{target}.compile()"])
+    return "\n".join([*lines, "    " * len(lines) + _compiling(target, own=own)])
 
 
 def _below(types: Mapping[str, str], base: str, pending: Sequence[str]) -> dict[str, str]:

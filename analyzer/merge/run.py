@@ -6,7 +6,6 @@ import dataclasses
 
 from tcready.merge.code import Code, Lines
 from tcready.schema import (
-    OF_THE_MODEL,
     BreakSite,
     Mode,
     Observation,
@@ -52,13 +51,6 @@ class Run:
         return (
             seen.coverage is not None and not seen.graphs and seen.coverage.ops_captured == 0 and not skipped
         )
-
-    @property
-    def tells_of_compiling(self) -> bool:
-        """Whether the model was compiled, or failed to compile: what is predicted of its parts stands beside that."""
-        capture = self.stages.get("capture")
-        failed = capture is not None and capture.state == "fail" and capture.reason in OF_THE_MODEL
-        return self.captured or failed
 
     def by_a_break(self, frame: SkippedFrame) -> bool:
         """Whether a frame was skipped on account of a break."""

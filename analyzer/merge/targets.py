@@ -10,7 +10,7 @@ from tcready.merge import regions
 from tcready.merge.code import Code
 from tcready.merge.findings import predicted_in
 from tcready.merge.run import Run
-from tcready.merge.verdict import is_whole, verdict_of
+from tcready.merge.verdict import failed_to_compile, is_whole, verdict_of
 from tcready.schema import (
     STAGES,
     Finding,
@@ -75,7 +75,8 @@ def _observed_target(
     breaks_by_code: Mapping[regions.Place, Iterable[str]],
     code: Code,
 ) -> TargetReport:
-    found = _regions(run, static, findings, breaks_by_code, code) if run.tells_of_compiling else ()
+    tells = run.captured and not failed_to_compile(run)
+    found = _regions(run, static, findings, breaks_by_code, code) if tells else ()
     verdict, reason = verdict_of(run, found)
     if run.observation.inputs_from == "made_up" and run.state("eager") == "pass":
         reason += "; the inputs were made up"

@@ -12,8 +12,9 @@ from tcready.schema import LEVELS, OF_THE_MODEL, Level, Region, Report, Stage, S
 _FAILING: frozenset[StageName] = frozenset({"capture", "backend", "parity"})
 """`fullgraph` asks for more than compiling does: a model with breaks fails it."""
 _LATER_STAGES: tuple[StageName, ...] = ("fullgraph", "backend", "parity", "speed")
-_HALF = 0.5
-"""Share of the operations that break-free regions must hold for `ready_by_region`."""
+_HALF, _QUARTER = 0.5, 0.25
+"""What break-free regions must hold for `ready_by_region`: half of the operations or of the time, a quarter of the
+other."""
 
 
 def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool = False) -> int:
@@ -35,6 +36,11 @@ def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool =
 
 def _failed_to_compile(stage: Stage) -> bool:
     return stage.stage in _FAILING and stage.state == "fail" and stage.reason in OF_THE_MODEL
+
+
+def failed_to_compile(run: Run) -> bool:
+    """Whether compiling raised, or what was compiled differs from eager: what to compile is then not known."""
+    return any(map(_failed_to_compile, run.stages.values()))
 
 
 def is_whole(run: Run) -> bool:
@@ -60,15 +66,51 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
     troubles = ", ".join([*causes, *run.troubles.words()])
     missing = _missing(run)
     if not troubles:
-        return "ready", f"captured whole{missing}"
-    share = sum(region.ops_share or 0.0 for region in found if regions.worth_compiling(region, run.modules))
+        share = run.observation.coverage.share if run.observation.coverage else 1.0
+        return "ready", f"captured whole{_captured(run) if share < 1 else ''}{missing}"
+    captured = _captured(run)
+    if failed:
+        return "not_ready", f"{troubles}{captured}; no regions are offered{missing}"
+    worthy = [region for region in found if regions.worth_compiling(region, run.modules)]
+    ops = sum(region.ops_share or 0.0 for region in worthy)
+    times = [region.time_share for region in worthy if region.time_share is not None]
+    time = sum(times) if times else None
     free = (
-        f"regions free of breaks (single modules of torch aside) hold {share:.0%} of the operations"
+        f"regions free of breaks (single modules of torch aside) hold {_shares(ops, time)}"
         if run.modules
         else "no module tree was seen"
     )
-    verdict: Verdict = "ready_by_region" if share >= _HALF and not failed else "not_ready"
-    return verdict, f"{troubles}; {free}{missing}"
+    return (
+        "ready_by_region" if _enough(ops, time) else "not_ready",
+        f"{troubles}{captured}; {free}{missing}",
+    )
+
+
+def _enough(ops: float, time: float | None) -> bool:
+    """Half of the one and a quarter of the other; of the operations alone if no time was measured."""
+    if time is None:
+        return ops >= _HALF
+    return max(ops, time) >= _HALF and min(ops, time) >= _QUARTER
+
+
+def _captured(run: Run) -> str:
+    """`; as it is, 97% of the operations run in graphs`: what compiling the whole model without a change brings."""
+    coverage = run.observation.coverage
+    if coverage is None or run.state("capture") != "pass":
+        return ""
+    return f"; as it is, {_shares(coverage.share, coverage.time_share)} run in graphs"
+
+
+def _shares(ops: float, time: float | None) -> str:
+    return f"{_percent(ops)} of the operations" + (
+        "" if time is None else f" and {_percent(time)} of their time"
+    )
+
+
+def _percent(share: float) -> str:
+    """`61%`; what is not the whole never reads 100%, nor what is something 0%."""
+    value = share * 100
+    return f"{min(max(value, 0.1), 99.9):.1f}%" if 99 < value < 100 or 0 < value < 1 else f"{value:.0f}%"
 
 
 def _missing(run: Run) -> str:

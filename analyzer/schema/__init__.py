@@ -9,7 +9,16 @@ from tcready.schema.codec import as_json, from_json
 from tcready.schema.comparison import Comparison, Difference, FindingChange, SiteChange, TargetChange
 from tcready.schema.edit import Edit
 from tcready.schema.paths import display_path, is_installed, origin_of
-from tcready.schema.report import Checkout, Narrowed, Reading, Region, Report, TargetReport, Tool
+from tcready.schema.report import (
+    Checkout,
+    Narrowed,
+    Reading,
+    Region,
+    Report,
+    TargetReport,
+    Tool,
+    covers,
+)
 from tcready.schema.run import (
     SYNTHESISED,
     Backend,
@@ -182,6 +191,7 @@ __all__ = [
     "Verdict",
     "as_json",
     "at_recompile_limit",
+    "covers",
     "display_path",
     "from_json",
     "is_installed",

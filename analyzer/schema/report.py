@@ -15,7 +15,7 @@ from tcready.schema.words import SCHEMA_VERSION, Mode, ModeAsked, RegionState, V
 @dataclass(frozen=True)
 class Region:
     name: str
-    """Dotted; `*` and `{0,2}` stand for list positions, the whole model is ""."""
+    """Dotted; `*` and `{0,2}` stand for list positions, `{a.0,b.1}` for those modules; the whole model is ""."""
     instances: int
     """Modules alike, which one line of code compiles."""
     state: RegionState
@@ -29,6 +29,23 @@ class Region:
     """Of their time."""
     ops_captured_share: float | None = None
     """Measured: share of the region's own ops that ran inside graphs."""
+
+
+def covers(region: str, name: str) -> bool:
+    """Whether module `name` is an instance of a region.
+
+    `layers.*` and `layers.{0,2}` cover `layers.0`, as does `{layers.0,head.1}`.
+    """
+    if region.startswith("{") and region.find("}") == len(region) - 1:
+        return name in region[1:-1].split(",")
+    wanted, given = region.split("."), name.split(".")
+    return len(wanted) == len(given) and all(map(_segment_covers, wanted, given))
+
+
+def _segment_covers(wanted: str, given: str) -> bool:
+    if wanted.startswith("{"):
+        return given in wanted[1:-1].split(",")
+    return wanted in ("*", given)
 
 
 @dataclass(frozen=True)
