@@ -146,7 +146,7 @@ def test_interpreter_without_torch(tmp_path: Path) -> None:
     seen = run(tmp_path, forward("return x"), python=str(tmp_path / "bare" / "bin" / "python"))
     assert seen.stages[0].state == "pass"
     assert {stage.state for stage in seen.stages[1:]} == {"not_run"}
-    assert seen.stages[1].detail == "torch is not installed in python"
+    assert seen.stages[1].detail == f"torch is not installed in {tmp_path / 'bare' / 'bin' / 'python'}"
     assert seen.environment is None
     assert seen.convention == "get_inputs() with Model"
 
