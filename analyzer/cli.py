@@ -354,7 +354,10 @@ def check(
             progress=progress,
             checkout=command.html is not None or command.output_format in ("html", "json"),
         )
-    for item in report.skipped:  # what exit 2 is about, whatever the format
+    on_screen = command.output_format == "text" and not command.output
+    for item in (
+        () if on_screen else report.skipped
+    ):  # what exit 2 is about, if the terminal does not show it already
         click.echo(f"tcready: error: {item.path} cannot be judged: {item.reason}", err=True)
     counts = _statistics(report) if command.statistics and command.output_format == "text" else None
     _show(

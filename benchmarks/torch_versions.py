@@ -55,10 +55,14 @@ def run(python: Path, workers: str, more: list[str]) -> dict[str, Any]:
         for case in suite.iter("testcase")
         if case.find("failure") is not None or case.find("error") is not None
     ]
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
     counts = {name: int(suite.get(name, 0)) for name in ("tests", "skipped")}
     return {
         "torch": torch,
         "python": version,
+        "commit": commit or None,
         "platform": f"{platform.system()} {platform.machine()}",
         "passed": counts["tests"] - counts["skipped"] - len(failed),
         "skipped": counts["skipped"],
