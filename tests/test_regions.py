@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tcready.merge.regions import accessor, dominator, predicted
+from tcready.merge.regions import dominator, predicted
+from tcready.placing import accessor
 from tcready.schema import (
     BreakSite,
     Frame,

@@ -32,6 +32,7 @@ def bundle_files() -> dict[str, bytes]:
         *(dynamic / name for name in LAUNCHER),
         *(PACKAGE / "schema").glob("*.py"),
         PACKAGE / "options.py",
+        PACKAGE / "placing.py",
         PACKAGE / "target.py",
     ]
     files = {f"tcready/{path.relative_to(PACKAGE).as_posix()}": path.read_bytes() for path in paths}

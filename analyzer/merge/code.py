@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tcready.identity import spelled, statement_at
-from tcready.merge import regions
+from tcready.placing import Place
 from tcready.schema import LineSet
 
 
@@ -49,14 +49,14 @@ class Code:
                 self._trees[path] = ast.Module([], [])
         return self._trees[path]
 
-    def place(self, path: str | None, line: int | None) -> regions.Place | None:
+    def place(self, path: str | None, line: int | None) -> Place | None:
         """Where a function's code begins, as Python counts it: at its first decorator."""
         if path is None or line is None:
             return None
         function = self.function(path, line)
         return path, function.first if function else line
 
-    def ends(self, places: Iterable[regions.Place]) -> dict[regions.Place, int]:
+    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
         """The last lines of the functions that begin at `places`, if the source is there."""
         return {place: found.last for place in places if (found := self.function(*place)) is not None}
 

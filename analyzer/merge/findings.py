@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tcready.identity import fingerprint
-from tcready.merge import regions
 from tcready.merge.code import Code
 from tcready.merge.match import Event, Key, Proof, key_of
 from tcready.merge.run import Run, skips
+from tcready.placing import Place
 from tcready.schema import (
     BREAKING,
     FATES,
@@ -153,7 +153,7 @@ def _with_seen(effect: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffe
     """The prediction with what the runs showed beside it: a function that was ever given up counts as that."""
     if effect is None:
         return None
-    frames: dict[regions.Place, FrameFate] = {}
+    frames: dict[Place, FrameFate] = {}
     for frame in (frame for proof in proofs for frame in proof.frames):
         known = frames.get((frame.path, frame.line), frame)
         frames[frame.path, frame.line] = max(known, frame, key=lambda f: FATES.index(f.fate))

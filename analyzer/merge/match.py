@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tcready.merge import regions
 from tcready.merge.code import Code
 from tcready.merge.run import Run, ids_of_site, in_frame, skips
 from tcready.merge.words import dynamo, first_line, recompile_evidence, site_evidence, skip_evidence, slug
+from tcready.placing import Place
 from tcready.schema import (
     BREAKING,
     INTENDED,
@@ -202,7 +202,7 @@ def unclaimed(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Eve
     for site in run.sites:
         if not _claimants(site, findings):
             yield _site_event(site, run)
-    placed: set[regions.Place] = set()
+    placed: set[Place] = set()
     for frame in run.skipped:
         if run.by_a_break(frame) or _skip_claimants(frame, run, findings):
             continue

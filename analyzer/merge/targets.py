@@ -11,6 +11,7 @@ from tcready.merge.code import Code
 from tcready.merge.findings import predicted_in
 from tcready.merge.run import Run
 from tcready.merge.verdict import failed_to_compile, is_whole, verdict_of
+from tcready.placing import Place
 from tcready.schema import (
     STAGES,
     Finding,
@@ -29,7 +30,7 @@ from tcready.target import Target
 def reports_of(
     static: Sequence[StaticTarget], runs: Sequence[Run], findings: Sequence[Finding], code: Code
 ) -> tuple[TargetReport, ...]:
-    by_code: dict[regions.Place, set[str]] = defaultdict(set)
+    by_code: dict[Place, set[str]] = defaultdict(set)
     for target in static if runs else ():  # finding where code begins means parsing it
         for module in target.modules:
             place = code.place(module.path, module.line)
@@ -51,7 +52,7 @@ def reports_of(
     return (*reports, *alone)
 
 
-def _root(target: StaticTarget, code: Code) -> regions.Place | None:
+def _root(target: StaticTarget, code: Code) -> Place | None:
     """Where the forward of the target's root stands."""
     root = next((module for module in target.modules if module.name == ""), None)
     return code.place(root.path, root.line) if root else None
@@ -72,7 +73,7 @@ def _observed_target(
     run: Run,
     static: StaticTarget | None,
     findings: Sequence[Finding],
-    breaks_by_code: Mapping[regions.Place, Iterable[str]],
+    breaks_by_code: Mapping[Place, Iterable[str]],
     code: Code,
 ) -> TargetReport:
     tells = run.captured and not failed_to_compile(run)
@@ -93,7 +94,7 @@ def _regions(
     run: Run,
     static: StaticTarget | None,
     findings: Sequence[Finding],
-    breaks_by_code: Mapping[regions.Place, Iterable[str]],
+    breaks_by_code: Mapping[Place, Iterable[str]],
     code: Code,
 ) -> tuple[Region, ...]:
     """Parts of what ran that no break stands in, seen or predicted; what a clean run showed outweighs predictions."""
