@@ -35,6 +35,7 @@ class CheckKeywords(TypedDict, total=False):
     autocast: str | None
     fullgraph: bool | None
     shapes: bool | None
+    plan: bool | None
     backend: bool | None
     budget: float | None
     python: str | None
@@ -57,6 +58,7 @@ class ObserveKeywords(TypedDict, total=False):
     synthesise: bool | None
     fullgraph: bool | None
     shapes: bool | None
+    plan: bool | None
     backend: bool | None
     budget: float | None
     python: str | None

@@ -266,6 +266,16 @@ class RunOptions:
         ),
     )
     """Vary the sizes of the inputs and record what recompiles, under each setting of `dynamic`."""
+    plan: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Find out which parts to compile: every placement is executed and measured.",
+            project=True,
+            worker=True,
+        ),
+    )
+    """Prove regions and measure placements of `torch.compile`."""
     backend: bool = field(
         default=False, metadata=ask("flag", "Compile with Inductor as well.", project=True, worker=True)
     )
@@ -274,14 +284,14 @@ class RunOptions:
         default=None,
         metadata=ask(
             "number",
-            "For --fullgraph, --shapes and --backend together; what it cuts is told.",
+            "For --fullgraph, --shapes, --plan and --backend together; what it cuts is told.",
             metavar="SECONDS",
             takes="a number of seconds above 0",
             project=True,
             worker=True,
         ),
     )
-    """Seconds for fullgraph, shapes and backend together; None: only the time limit of the run."""
+    """Seconds for fullgraph, shapes, plan and backend together; None: only the time limit of the run."""
     python: str | None = field(
         default=None,
         metadata=ask(

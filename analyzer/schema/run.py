@@ -13,6 +13,9 @@ from tcready.schema.words import (
     InputsSource,
     Mode,
     Origin,
+    PlacementName,
+    PlanChoice,
+    RegionState,
     ShapeCure,
     ShapeSetting,
     StageName,
@@ -454,6 +457,100 @@ class Training:
     """Breaks of a whole step compiled as one function, those of the model itself left out."""
 
 
+@dataclass(frozen=True)
+class Placement:
+    """One way to put `torch.compile` on a model, and what was measured when just that code was executed.
+
+    In a fresh copy of the model, over all cases, with the same inputs and seeds as every other call.
+    """
+
+    name: PlacementName
+    code: str
+    """Can be executed with `model` and `torch` bound; what is called then is `model`."""
+    share: float | None
+    """Operations inside graphs over all, of a warm call; None where it raised."""
+    graphs: int | None
+    """Compiled for the first call of each case."""
+    recompiles: int | None
+    """Functions compiled again in the first call: other instances of a class, other sizes."""
+    parity: bool | None
+    """Whether outputs (in training gradients and buffers too) are those of eager; None if nothing could be compared."""
+    reason: str
+    """Why it is out, or what is to be known of it; empty where nothing is."""
+    sound: bool = True
+    """Whether it neither raised nor differed nor recompiled on an identical call."""
+    time_share: float | None = None
+    """The same share by the time of the operations, the median of several calls."""
+    break_sites: int | None = None
+    compile_seconds: float | None = None
+    """The first call beyond a later one, with `backend`."""
+    steady_seconds: float | None = None
+    """A warm call with `backend`, the median of several."""
+    backend: str | None = None
+    """With which the seconds were measured: `eager`, or `inductor` if it was asked for."""
+    state_dict_changes: tuple[str, ...] = ()
+    """Keys of `state_dict()` that are others once the code was executed, as `old -> new`."""
+
+
+@dataclass(frozen=True)
+class RegionTrial:
+    """A part of the model, compiled alone on the inputs it got in a real forward, with the very code that is printed."""
+
+    name: str
+    """As a Region's; of a function `Class.method` or its own name."""
+    modules: tuple[str, ...]
+    """Dotted names of the instances; empty for a function."""
+    state: RegionState
+    reason: str
+    """`proved`: how; `refuted`: what Dynamo said; `predicted`: why it was not tried."""
+    code: str
+    kind: Literal["modules", "function"] = "modules"
+    ops_share: float | None = None
+    """Of the operations of the whole call: those that were in graphs with this code alone."""
+    time_share: float | None = None
+    parameter_share: float | None = None
+    """Of the model's parameters, by their number."""
+    compilations: int | None = None
+    """For all instances together; one serves all where nothing differs."""
+    guards: tuple[str, ...] = ()
+    """The guards that made instances compile again."""
+    cure: str = ""
+    """A line that was tried and makes one compilation serve more instances."""
+    site: BreakSite | None = None
+    """The break that refuted it."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which parts to compile: what was pasted, run and measured on this target."""
+
+    recommended: PlanChoice
+    code: str
+    """Of the recommended placement; empty where nothing helped."""
+    share: float | None
+    reason: str
+    """Why this one."""
+    alternatives: tuple[Placement, ...]
+    """Every placement that was tried, the recommended one among them."""
+    rollback: str = ""
+    """Lines that put eager back, tried."""
+    production: str = ""
+    """Lines that log breaks, recompilations and compile times, and refuse to compile again once warm; tried."""
+    time_share: float | None = None
+    graphs: int | None = None
+    recompiles: int | None = None
+    compile_seconds: float | None = None
+    parity: bool | None = None
+    state_dict_changes: tuple[str, ...] = ()
+    smallest: Placement | None = None
+    """With the fewest operations that hold 80 % of the time."""
+    quickest: Placement | None = None
+    """The quickest to compile within 0.05 of the best share of time."""
+    regions: tuple[RegionTrial, ...] = ()
+    cut: tuple[str, ...] = ()
+    """What was left out, and why."""
+
+
 SYNTHESISED = "synthesised: "
 """How an Observation's `convention` begins if nobody gave the inputs; what they are follows."""
 
@@ -492,6 +589,8 @@ class Observation:
     """None in inference mode, and if the run ended before."""
     shapes: ShapeStudy | None = None
     """None if it was not asked for, or nothing was compiled."""
+    plan: Plan | None = None
+    """None if it was not asked for, or the model was not captured."""
     backend: tuple[Backend, ...] = ()
     custom_ops: tuple[CustomOp, ...] = ()
     inputs_from: InputsSource | None = None

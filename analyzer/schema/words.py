@@ -22,7 +22,19 @@ Confidence = Literal["high", "medium", "low"]
 Origin = Literal["own", "third_party"]
 Status = Literal["confirmed", "not_observed", "not_traced", "not_reached", "runtime_only", "predicted"]
 Verdict = Literal["ready", "ready_by_region", "not_ready", "unknown"]
-StageName = Literal["parse", "import", "build", "eager", "capture", "fullgraph", "backend", "parity", "speed"]
+StageName = Literal[
+    "parse",
+    "import",
+    "build",
+    "eager",
+    "capture",
+    "fullgraph",
+    "shapes",
+    "plan",
+    "backend",
+    "parity",
+    "speed",
+]
 StageState = Literal["pass", "fail", "not_run"]
 StageReason = Literal[
     "timeout",
@@ -54,6 +66,12 @@ ModeAsked = Literal["infer", "train", "both"]
 Fate = Literal["split", "whole_frame", "not_compiled"]
 Action = Literal["resume", "skip_frame", "skip_rest", "skip_frame_unlogged"]
 RegionState = Literal["predicted", "proved", "refuted"]
+PlacementName = Literal["whole", "regions", "repeated_blocks", "nested", "disable"]
+"""Where `torch.compile` is put: on the whole model; on the parts proved to compile whole; on repeated blocks alone;
+on the whole model with its repeated blocks compiled once (`nested_compile_region`), or with the functions that break
+kept out (`torch.compiler.disable`)."""
+PlanChoice = Literal["whole", "regions", "repeated_blocks", "nested", "disable", "eager", "none"]
+"""`eager`: all that was tried raised, differed, recompiled or captured nothing; `none`: nothing could be tried."""
 FindingKind = Literal["new", "moved", "unchanged", "fixed", "not_compared"]
 """`not_compared`: the later report cannot tell: it did not read that file or run that target, read it otherwise, or
 hides the finding."""
@@ -70,6 +88,8 @@ STAGES: tuple[StageName, ...] = (
     "eager",
     "capture",
     "fullgraph",
+    "shapes",
+    "plan",
     "backend",
     "parity",
     "speed",

@@ -109,12 +109,13 @@ class Study:
 
     def close(self) -> None:
         self.context.journal.add(shapes=self.found)
-        self.context.journal.write("")
+        self.context.journal.end("pass")
 
 
 def run(context: Context) -> None:
     """Run the study and leave it in the journal; whatever the model raises becomes part of it."""
     study = Study(context)
+    context.journal.begin("shapes", "shapes")
     try:
         study.note("the signature")
         study.names = parameter_names(context.build())

@@ -45,7 +45,7 @@ OPTIMIZER_STEPS = 3
 STEP_FILE = "(the training step)"
 """How the file of `train_step` is named: it is tcready's own and lies in no file of the user's."""
 CUT = f"cut: {BUDGET_SPENT}"
-AFTER: tuple[StageName, ...] = ("backend", "speed")
+AFTER: tuple[StageName, ...] = ("plan", "backend", "shapes", "speed")
 """The stages that are still open when a training step is taken apart: it is no stage, and fails none."""
 
 
