@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tcready.schema import covers
+from tcready.schema import ModuleShare, covers
 
 Place = tuple[str, int]
 """A file as the report names it, and the first line of a function's code there."""
@@ -65,6 +65,12 @@ class Tree:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.modules)
+
+
+def node_of(module: ModuleShare) -> Node:
+    """A module that a run saw."""
+    place = (module.path, module.line) if module.path is not None and module.line is not None else None
+    return Node(module.name, module.type, place, module.ops, module.ops_captured, module.seconds)
 
 
 def tree_of(nodes: Iterable[Node]) -> Tree:
@@ -132,7 +138,7 @@ def pattern_of(tree: Tree, name: str) -> str:
 
 
 def groups_of(tree: Tree, names: Iterable[str]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Modules alike: their pattern, those of `names` that share a class, children and code, all that the pattern covers."""
+    """Modules alike, by class, code and children: their pattern, those among `names`, all that the pattern covers."""
     shapes = shapes_of(tree)
     groups: dict[tuple[str, int], list[str]] = defaultdict(list)
     for name in names:
@@ -176,7 +182,7 @@ def code_of(tree: Tree, name: str, names: Sequence[str]) -> str:
     types = {node: tree.modules[node].type for node in tree}
     own = tree.modules[names[0]].code is not None
     if len(names) == 1 and "*" not in name:
-        return _compiling(accessor(name, types), own=own)
+        return compiling(accessor(name, types), own=own)
     if len(names) == 1 or _is_what_a_loop_meets(tree, name, names):
         return _loops(name.split("."), names[0], types, own=own)
     if any("*" in each.split(".") for each in names):
@@ -186,7 +192,7 @@ def code_of(tree: Tree, name: str, names: Sequence[str]) -> str:
     head = f"for name in ({listing}):\n"
     if own:
         return head + "    model.get_submodule(name).compile()"
-    return head + f"    {variable} = model.get_submodule(name)\n    {_compiling(variable, own=own)}"
+    return head + f"    {variable} = model.get_submodule(name)\n    {compiling(variable, own=own)}"
 
 
 def _is_what_a_loop_meets(tree: Tree, name: str, names: Sequence[str]) -> bool:
@@ -208,7 +214,7 @@ def _indexing(tree: Tree, name: str) -> tuple[str, ...]:
     return tuple(kind if kind in _LISTS | HOLDERS else "" for kind in kinds)
 
 
-def _compiling(module: str, *, own: bool) -> str:
+def compiling(module: str, *, own: bool) -> str:
     """The line that compiles a module. `module.compile()` compiles nothing if its forward is torch's own code: Dynamo
     leaves the frames of `nn.Module`'s call and of torch's forwards alone, unless the forward itself is handed to it."""
     return f"{module}.compile()" if own else f"{module}.forward = torch.compile({module}.forward)"
@@ -233,7 +239,7 @@ def _loops(segments: Sequence[str], example: str, types: Mapping[str, str], *, o
             pending = [*pending, actual]
         base = f"{base}.{actual}" if base else actual
     target = accessor(".".join(pending), _below(types, base, pending), variable)
-    return "\n".join([*lines, "    " * len(lines) + _compiling(target, own=own)])
+    return "\n".join([*lines, "    " * len(lines) + compiling(target, own=own)])
 
 
 def _below(types: Mapping[str, str], base: str, pending: Sequence[str]) -> dict[str, str]:

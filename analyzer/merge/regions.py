@@ -21,6 +21,7 @@ from tcready.placing import (
     is_bare_leaf,
     maximal,
     name_of,
+    node_of,
     operations,
     subtree,
     tree_of,
@@ -65,9 +66,7 @@ def predicted(
     many instances. Bare modules of torch are left out unless there is nothing else.
     """
     if modules:
-        nodes = [
-            Node(m.name, m.type, _place(m.path, m.line), m.ops, m.ops_captured, m.seconds) for m in modules
-        ]
+        nodes = [node_of(module) for module in modules]
         tree = tree_of(nodes)
         broken = _statically_broken(tree, static_modules, breaking, breaks_by_code or {})
         broken |= _owners(tree, sites, skipped, recompiles, code_ends or {})

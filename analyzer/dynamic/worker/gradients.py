@@ -228,10 +228,17 @@ def _any_grad(case: Case) -> bool:
     return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves)
 
 
+def steady_differences(
+    context: Context, case: Case, expected: Trained, found: Agreement
+) -> list[tuple[str, str]]:
+    """Those in which two eager steps agree."""
+    unsteady = {name for name, _ in agreement(expected, eager_step(context, case)).differences}
+    return [(name, why) for name, why in found.differences if name not in unsteady]
+
+
 def judged(context: Context, case: Case, expected: Trained, found: Agreement) -> tuple[StageState, str]:
     """A difference counts unless two eager steps differ there as well."""
-    unsteady = {name for name, _ in agreement(expected, eager_step(context, case)).differences}
-    steady = [(name, why) for name, why in found.differences if name not in unsteady]
+    steady = steady_differences(context, case, expected, found)
     where = f" (case {case.name})" if case.name else ""
     if not steady:
         return "not_run", f"eager differs from eager under the same seeds{where}: {found.differences[0][0]}"

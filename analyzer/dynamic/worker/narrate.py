@@ -71,6 +71,11 @@ def break_sites(record: Record, names: Names, case: str | None) -> tuple[BreakSi
     return tuple(sites.values())
 
 
+def refusal(error: BaseException, names: Names) -> BreakSite | None:
+    """The break that compiled code raised where breaks are refused; None where the error names no place."""
+    return _logged(BreakEvent(str(error), None, False, False), names, None)
+
+
 def join_sites(first: BreakSite, second: BreakSite) -> BreakSite:
     """Two events of one place: what the first says stands, the second adds its ids, hints and hits."""
     action = max(first.action, second.action, key=WEIGHT.index)

@@ -16,6 +16,7 @@ from tcready.dynamic.worker.stages import (
     in_turn,
     parity,
     parse,
+    plan,
     shapes,
     training,
 )
@@ -35,7 +36,7 @@ ORDER: tuple[Step, ...] = (
     Step("speed", None, requires=("capture", "in_turn")),
     # What runs generated or foreign code comes late, since it may end the process; the shape study last, since an
     # index out of range may lose the device.
-    Step("plan", None, requires=("capture", "in_turn", "parity")),
+    plan.STEP,
     backend.STEP,
     custom_ops.STEP,
     shapes.STEP,

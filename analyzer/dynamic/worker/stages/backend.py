@@ -23,13 +23,14 @@ from tcready.dynamic.worker.calling import call, compile_error
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import is_user_file
-from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
+from tcready.dynamic.worker.journal import BUDGET_SPENT, counted
 from tcready.dynamic.worker.loading import dtype_of
 from tcready.dynamic.worker.loss import NotTrainedError, loss_of
 from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.outcome import Outcome, difference
 from tcready.dynamic.worker.parity import flatten
 from tcready.dynamic.worker.step import Step
+from tcready.dynamic.worker.toolchain import PREFIX, missing_toolchain
 from tcready.dynamic.worker.torch_internals import dynamo, inductor
 from tcready.schema import Backend, CudaGraphSkip, Fallback
 
@@ -41,8 +42,6 @@ LOW_PRECISION = 2e-2
 """For every other floating dtype: Inductor keeps float32 between fused operations where eager code rounds."""
 CUDA_GRAPHS = "reduce-overhead"
 """The mode of torch.compile that replays CUDA graphs."""
-PREFIX = "torchinductor_tcready_"
-"""Of the cache folder: by it `frames.is_user_file` knows generated code."""
 
 
 class _MismatchError(Exception):
@@ -76,31 +75,6 @@ def run(context: Context) -> None:
         journal.end("fail", compile_error(error, context), "compile_error")
     finally:
         dynamo.reset()
-
-
-def missing_toolchain(device: str, context: Context) -> str | None:
-    """Why Inductor cannot compile anything for the device here, or None.
-
-    Proved by compiling one addition: headers, drivers and old GPUs fail in many ways, each of which would be blamed
-    on the model otherwise. What a machine needs once (the choice of vector instructions) is done by it.
-    """
-    kind = torch.device(device).type
-    if kind == "cpu" and inductor.cpp_compiler() is None:
-        named = os.environ.get("CXX")
-        setting = f"CXX={named}" if named else "CXX is not set, and there is no default one"
-        return f"Inductor needs a C++ compiler for the CPU and none was found ({setting})"
-    if kind in ("cuda", "xpu") and not inductor.has_triton_package():
-        return f"Inductor needs Triton for {kind}, and it is not installed"
-    context.journal.write("backend: the toolchain")
-    try:
-        compile_callable(_add_one, backend="inductor")(torch.ones(8, device=device))
-    except Exception as error:
-        return f"Inductor cannot compile one addition for {device} here: {one_line(error, context.work.root)}"
-    return None
-
-
-def _add_one(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor + 1
 
 
 def _put(context: Context, found: Backend) -> None:

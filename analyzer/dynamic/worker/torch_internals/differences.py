@@ -20,6 +20,8 @@ Name = Literal[
     "header_folder",
     "header_locks",
     "header_cache",
+    "error_on_graph_break",
+    "nested_compile_region",
 ]
 
 
@@ -71,6 +73,20 @@ DIFFERENCES = (
     ),
     Difference(
         "header_cache", "torch._inductor.codecache", "_precompile_header", "", "no header is precompiled"
+    ),
+    Difference(
+        "error_on_graph_break",
+        "torch._dynamo",
+        "error_on_graph_break",
+        "",
+        "a region's breaks are read from the record",
+    ),
+    Difference(
+        "nested_compile_region",
+        "torch.compiler",
+        "nested_compile_region",
+        "",
+        "the placement `nested` is not tried",
     ),
 )
 _BY_NAME = {row.name: row for row in DIFFERENCES}

@@ -6,6 +6,7 @@ from torch.utils._pytree import (
     tree_flatten,
     tree_flatten_with_path,
     tree_leaves,
+    tree_map,
     tree_map_only,
     tree_unflatten,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "tree_flatten",
     "tree_flatten_with_path",
     "tree_leaves",
+    "tree_map",
     "tree_map_only",
     "tree_unflatten",
 ]

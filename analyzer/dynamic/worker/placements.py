@@ -1,0 +1,183 @@
+"""One placement of `torch.compile`, executed in a fresh copy of the model and measured."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from tcready.dynamic.worker import gradients, narrate
+from tcready.dynamic.worker.calling import call, compile_error
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.coverage import coverage, weighted
+from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
+from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.placement import executed, restored
+from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.schema import Coverage, ModuleShare
+from torch import nn
+
+WARM_CALLS = 3
+"""Calls over which a warm call's time is the median, if they are quick."""
+QUICK = 1.0
+"""Seconds above which one warm call must do."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What eager code gives, by case."""
+
+    outputs: Sequence[Any] | None
+    """None where nothing can be compared: eager differs from itself, or gives no tensor."""
+    steps: Sequence[gradients.Trained] = ()
+    """In training, where there is something to train."""
+
+
+@dataclass
+class Measured:
+    """What executing one placement came to, over all cases."""
+
+    error: str | None = None
+    """What the lines, or a call after them, raised."""
+    difference: str | None = None
+    """How an output differs from eager."""
+    compared: bool = False
+    graphs: int = 0
+    recompiles: int = 0
+    identical: int = 0
+    """Functions compiled again in the third of three calls with the same inputs."""
+    sites: set[tuple[str, int]] = field(default_factory=set)
+    compile_seconds: float = 0.0
+    steady_seconds: float = 0.0
+    coverage: Coverage | None = None
+    modules: tuple[ModuleShare, ...] = ()
+    """The module tree with what was captured where."""
+    keys: tuple[str, ...] = ()
+    """Keys of the state_dict that changed."""
+
+
+def measure(context: Context, code: str, expected: Expected) -> Measured:
+    """Execute `code` over a fresh model and call it three times with the inputs of each case.
+
+    The backend is the counting one: graphs run as eager code does. What is raised is part of the answer.
+    """
+    found = Measured()
+    counts = Counts()
+    by_case: list[tuple[Case, Counts]] = []
+    model: Any = None
+    try:
+        for index, case in enumerate(context.cases):
+            with fresh(context) as model:
+                backend = CountingBackend(model, context.work.options.device)
+                keys = keys_of(model)
+                placed = executed(code, model, backend)
+                found.keys = changed_keys(keys, placed)
+                with backend.adopting():
+                    _case(context, case, placed, backend, found, expected, index)
+            counts.add(backend.counts)
+            by_case.append((case, backend.counts))
+            if expected.steps and found.difference is None:
+                _step(context, code, case, expected.steps[index], found)
+    except Exception as error:
+        found.error = compile_error(error, context)
+        return found
+    finally:
+        dynamo.reset()
+    found.coverage = weighted(coverage(counts, context.work.options.device), by_case)
+    found.modules = module_tree(model, counts, context.names, True)
+    return found
+
+
+@contextlib.contextmanager
+def fresh(context: Context) -> Iterator[Any]:
+    """A model just built, with nothing compiled; what lines of a plan change beside it is put back."""
+    dynamo.reset()
+    model = context.build()
+    classes = [type(module) for module in model.modules()] if isinstance(model, nn.Module) else []
+    with restored(classes):
+        yield model
+
+
+def _case(
+    context: Context,
+    case: Case,
+    placed: Any,
+    backend: CountingBackend,
+    found: Measured,
+    expected: Expected,
+    index: int,
+) -> None:
+    cold, second, warm = Record(), Record(), Record()
+    started = time.perf_counter()
+    output = call(context, placed, case, recording(cold))
+    cold_seconds = time.perf_counter() - started
+    call(context, placed, case, recording(second))
+    call(context, placed, case, recording(warm), backend.count())
+    steady = steady_seconds(context, placed, case)
+    with contextlib.suppress(
+        Exception
+    ):  # the first call under a dispatch mode pays for more than its operations
+        if steady < QUICK:
+            call(context, placed, case, backend.time_again())
+    found.graphs += sum(1 for frame in cold.compiled if frame.ops)
+    found.recompiles += sum(1 for record in (cold, second, warm) for event in record.recompiles if event.kept)
+    found.identical += sum(1 for event in warm.recompiles if event.kept)
+    found.sites |= {(site.path, site.line) for site in narrate.break_sites(cold, context.names, case.name)}
+    found.compile_seconds += max(0.0, cold_seconds - steady)
+    found.steady_seconds += steady
+    if expected.outputs is not None and found.difference is None:
+        compared = compare(expected.outputs[index], output, context.tolerance)
+        found.compared = found.compared or compared.tensors > 0
+        if compared.difference:
+            found.difference = compared.difference + case.label
+
+
+def steady_seconds(context: Context, function: Any, case: Case) -> float:
+    """Of a warm call, the median of several if they are quick."""
+    spent: list[float] = []
+    while len(spent) < WARM_CALLS and sum(spent) < QUICK:
+        _wait(context)
+        started = time.perf_counter()
+        call(context, function, case)
+        _wait(context)
+        spent.append(time.perf_counter() - started)
+    return statistics.median(spent)
+
+
+def _wait(context: Context) -> None:
+    if context.work.options.device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def _step(context: Context, code: str, case: Case, expected: gradients.Trained, found: Measured) -> None:
+    """Gradients and buffers of one training step, beside those of eager."""
+    with fresh(context) as model:
+        placed = executed(code, model, "eager")
+        actual = gradients.train(context, model, placed, case, expected.loss)
+    agreement = gradients.agreement(expected, actual)
+    found.compared = found.compared or agreement.gradients > 0
+    if agreement.differences:
+        steady = gradients.steady_differences(context, case, expected, agreement)
+        found.difference = f"{steady[0][0]}: {steady[0][1]}{case.label}" if steady else None
+
+
+def changed_keys(before: Mapping[str, int], placed: Any) -> tuple[str, ...]:
+    """Keys under which eager code would no longer find its parameters, as `old -> new`."""
+    after = keys_of(placed)
+    named = {tensor: key for key, tensor in before.items()}
+    renamed = {key: named[tensor] for key, tensor in after.items() if key not in before and tensor in named}
+    gone = set(before) - set(after) - set(renamed.values())
+    return (*(f"{old} -> {new}" for new, old in renamed.items()), *(f"{key} is gone" for key in sorted(gone)))
+
+
+def keys_of(model: Any) -> dict[str, int]:
+    """Each key of the state_dict with the identity of its tensor."""
+    if not isinstance(model, nn.Module):
+        return {}
+    return {key: id(value) for key, value in model.state_dict(keep_vars=True).items()}

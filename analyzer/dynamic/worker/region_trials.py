@@ -1,0 +1,356 @@
+"""Regions proved: each is compiled alone, with the lines that are printed, on the calls it got in a real forward."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from tcready.dynamic.worker import narrate
+from tcready.dynamic.worker.budget import spent
+from tcready.dynamic.worker.calling import compile_error
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.journal import BUDGET_SPENT, counted
+from tcready.dynamic.worker.kept_calls import KeptCall, kept_calls
+from tcready.dynamic.worker.ops import CountingBackend
+from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.placements import fresh
+from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.placement import (
+    executed,
+    refusing_breaks,
+    takes_recompile_limit,
+)
+from tcready.dynamic.worker.torch_internals.recording import RECOMPILE_LIMIT, Record, recording
+from tcready.placing import HOLDERS, Tree, code_of, groups_of, is_bare_leaf, name_of, operations
+from tcready.schema import RegionTrial
+from torch import nn
+
+MIN_SHARE = 0.01
+"""Of the operations, and of the time: what is below both is not tried."""
+ALIKE = 2
+"""So many members of a group that fail with the same words speak for all of it."""
+UNSPECIALISED = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
+"""Dynamo takes integers on modules as symbols then, as it does those of arguments."""
+COMPILE_ID = re.compile(r"^\d+/\d+: ")
+INTEGER_ON_SELF = re.compile(r"^\w+\.[\w.]+ == -?\d+$")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Modules alike: of one class and code, over children alike, at the same positions of lists."""
+
+    pattern: str
+    names: tuple[str, ...]
+    alike: tuple[str, ...]
+    """All modules at that pattern."""
+
+
+@dataclass
+class _Alone:
+    """What compiling a group alone came to."""
+
+    error: str | None = None
+    site: Any = None
+    guards: dict[str, None] = field(default_factory=dict)
+    compilations: int = 0
+    limit: bool = False
+    identical: bool = False
+    difference: str | None = None
+    ops: int = 0
+    captured: int = 0
+    failed: list[str] = field(default_factory=list)
+    """Instances that Dynamo refused."""
+
+    @property
+    def against(self) -> str | None:
+        """Why the region is no region; None if it is one."""
+        if self.error is not None:
+            return self.error
+        if self.difference is not None:
+            return f"what it gives differs from eager: {self.difference}"
+        if self.identical:
+            return "a call with the same inputs compiles again: " + "; ".join(self.guards)
+        if not self.ops:
+            return "no operation runs in it"
+        if self.captured < self.ops:
+            return f"{self.ops - self.captured} of its {self.ops} operations stay outside of graphs"
+        return None
+
+
+def repeated(tree: Tree) -> list[Group]:
+    """The outermost modules that have others alike, weightiest first: one compilation may serve them all."""
+    found: list[Group] = []
+    for group in _groups(tree, (name for name in tree if _runs(tree, name))):
+        if len(group.names) < 2 or _too_small(tree, group.names):
+            continue
+        if all(is_bare_leaf(tree, name) for name in group.names):
+            continue
+        inside = any(
+            name.startswith(f"{other}.") for name in group.names for known in found for other in known.names
+        )
+        if not inside:
+            found.append(group)
+    return found
+
+
+def proved_regions(context: Context, tree: Tree, tops: Sequence[str]) -> Iterator[RegionTrial]:
+    """Try the modules `tops`, and where they are refuted what is in them, down to the leaves; each as it is done."""
+    waiting = [*_running(tree, tops)]
+    while waiting:
+        kept = _kept(context, waiting)
+        refused: list[str] = []
+        with fresh(context) as model:
+            for group in _groups(tree, waiting):
+                if _too_small(tree, group.names):
+                    continue
+                for trial, below in _tried(context, tree, model, group, kept):
+                    yield trial
+                    refused += below
+        waiting = [*_running(tree, (child for name in refused for child in tree.children[name]))]
+
+
+def proved_groups(context: Context, tree: Tree, groups: Sequence[Group]) -> Iterator[RegionTrial]:
+    """Try groups whole, and nothing below them."""
+    kept = _kept(context, [name for group in groups for name in group.names])
+    with fresh(context) as model:
+        for group in groups:
+            for trial, _ in _tried(context, tree, model, group, kept):
+                yield trial
+
+
+def _groups(tree: Tree, names: Iterable[str]) -> Iterator[Group]:
+    for pattern, members, alike in groups_of(tree, names):
+        yield Group(pattern, tuple(members), tuple(alike))
+
+
+def _runs(tree: Tree, name: str) -> bool:
+    return bool(name) and tree.modules[name].type not in HOLDERS
+
+
+def _running(tree: Tree, names: Iterable[str]) -> Iterator[str]:
+    """`names`, and in place of those that have no forward what they hold."""
+    for name in names:
+        if tree.modules[name].type in HOLDERS:
+            yield from _running(tree, tree.children[name])
+        else:
+            yield name
+
+
+def _too_small(tree: Tree, names: Sequence[str]) -> bool:
+    ops, seconds = _shares(tree, names)
+    return max(ops, seconds or 0.0) < MIN_SHARE
+
+
+def _shares(tree: Tree, names: Sequence[str]) -> tuple[float, float | None]:
+    """Of the operations of the whole call, and of their time."""
+    total, whole = operations(tree, ""), tree.modules[""].seconds
+    ops = sum(operations(tree, name) for name in names)
+    seconds = sum(tree.modules[name].seconds or 0.0 for name in names)
+    return ops / total if total else 0.0, seconds / whole if whole else None
+
+
+def _kept(context: Context, names: Sequence[str]) -> Mapping[str, list[KeptCall]]:
+    """Of every case."""
+    found: dict[str, list[KeptCall]] = {}
+    for case in context.cases:
+        for name, calls in kept_calls(context, case, set(names)).items():
+            found.setdefault(name, []).extend(calls)
+    return found
+
+
+def _tried(
+    context: Context, tree: Tree, model: Any, group: Group, kept: Mapping[str, list[KeptCall]]
+) -> Iterator[tuple[RegionTrial, list[str]]]:
+    """What a group comes to, in parts where its members differ: each with the modules to be looked into."""
+    called = tuple(name for name in group.names if kept.get(name))
+    idle = tuple(name for name in group.names if name not in called)
+    if spent(context):
+        yield _trial(tree, group, group.names, "predicted", f"not run: {BUDGET_SPENT}"), []
+        return
+    if idle:
+        # A module of which only methods are called, or a parameter is read: what is in it may be called.
+        yield _trial(tree, group, idle, "predicted", "not called as a module in this run"), list(idle)
+    if not called:
+        return
+    context.journal.write(f"plan, {group.pattern or 'the model'} alone")
+    alone = _alone(context, model, _code(tree, group, called), {name: kept[name] for name in called})
+    if alone.against is None or len(called) == 1:
+        yield _outcome(context, tree, model, group, called, kept, alone)
+        return
+    refused: dict[str, _Alone] = {}
+    members: list[str] = []
+    for name in called:
+        if not members and len(refused) >= ALIKE and len({one.error for one in refused.values()}) == 1:
+            refused[name] = next(iter(refused.values()))
+            continue
+        one = _alone(context, model, _code(tree, group, (name,)), {name: kept[name]})
+        if one.against is None:
+            members.append(name)
+        else:
+            refused[name] = one
+    first = next(iter(refused.values()), alone)
+    if not refused:  # each by itself, and not all together
+        refused, members = dict.fromkeys(called, alone), []
+    trial = _trial(tree, group, tuple(refused), "refuted", first.against or "")
+    yield replace(trial, site=first.site), list(refused)
+    if members:
+        code = _code(tree, group, members)
+        alone = _alone(context, model, code, {name: kept[name] for name in members})
+        yield _outcome(context, tree, model, group, tuple(members), kept, alone)
+
+
+def _outcome(
+    context: Context,
+    tree: Tree,
+    model: Any,
+    group: Group,
+    names: tuple[str, ...],
+    kept: Mapping[str, list[KeptCall]],
+    alone: _Alone,
+) -> tuple[RegionTrial, list[str]]:
+    """What all of `names` under the one code that is printed came to; where they compile again, with a cure."""
+    code = _code(tree, group, names)
+    cure = ""
+    if alone.against is None and alone.compilations > 1:
+        for line, cured in _cures(code, alone, len(names)):
+            better = _alone(context, model, cured, {name: kept[name] for name in names})
+            if (
+                better.against is None
+                and not better.limit
+                and (alone.limit or better.compilations < alone.compilations)
+            ):
+                cure = line
+                if alone.limit:
+                    code, alone = cured, replace(better, guards=alone.guards)
+                break
+    why = alone.against
+    if why is None and alone.limit:
+        why = (
+            f"{counted(len(names), 'instance')} compile {alone.compilations} times and reach the recompile limit: those"
+            f" beyond it run eagerly ({'; '.join([*alone.guards][:2])})"
+        )
+    trial = replace(
+        _trial(tree, group, names, "refuted" if why else "proved", why or _how(alone, len(names))),
+        code=code,
+        compilations=alone.compilations,
+        guards=tuple(alone.guards),
+        cure=cure,
+        site=alone.site,
+    )
+    return trial, list(names) if why else []
+
+
+def _how(alone: _Alone, instances: int) -> str:
+    """In one line, how it was proved."""
+    each = f"; {alone.compilations} compilations" if alone.compilations > 1 else ""
+    because = f" ({'; '.join([*alone.guards][:2])})" if alone.guards else ""
+    of = f" in each of {instances} instances" if instances > 1 else ""
+    return f"compiled alone{of}: all operations in graphs, the outputs of eager{each}{because}"
+
+
+def _cures(code: str, alone: _Alone, instances: int) -> Iterator[tuple[str, str]]:
+    """Lines that may make fewer compilations serve, each with the code that has it."""
+    if alone.guards and all(INTEGER_ON_SELF.match(guard) for guard in alone.guards):
+        yield UNSPECIALISED, f"{UNSPECIALISED}\n{code}"
+    if alone.limit and takes_recompile_limit():
+        limit = f"recompile_limit={max(instances, 2)}"
+        raised = code.replace(".compile()", f".compile({limit})")
+        yield limit, re.sub(r"torch\.compile\(([^()]+)\)", rf"torch.compile(\1, {limit})", raised)
+
+
+def _code(tree: Tree, group: Group, names: Sequence[str]) -> str:
+    return code_of(tree, name_of(tree, names, group.alike), names)
+
+
+def _trial(tree: Tree, group: Group, names: Sequence[str], state: Any, reason: str) -> RegionTrial:
+    ops, seconds = _shares(tree, names)
+    return RegionTrial(
+        name_of(tree, names, group.alike),
+        tuple(names),
+        state,
+        reason,
+        _code(tree, group, names),
+        ops_share=ops,
+        time_share=seconds,
+    )
+
+
+def _alone(context: Context, model: Any, code: str, calls: Mapping[str, list[KeptCall]]) -> _Alone:
+    """Compile what `code` names, and nothing else of `model`, on kept calls: all of them once, then once more."""
+    found = _Alone()
+    dynamo.reset()
+    modules = {name: model.get_submodule(name) for name in calls}
+    backend = CountingBackend(model, context.work.options.device)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_put_back(modules.values()))
+        cold, warm = Record(), Record()
+        try:
+            executed(code, model, backend)
+            stack.enter_context(refusing_breaks())
+            stack.enter_context(backend.adopting())
+            for name, kept in calls.items():
+                for call in kept:
+                    output = call.call(modules[name], recording(cold, every_guard=True))
+                    if found.difference is None:
+                        found.difference = compare(call.output, output, context.tolerance).difference
+            for name, kept in calls.items():
+                kept[0].call(modules[name], recording(warm, every_guard=True), backend.count())
+        except Exception as error:
+            found.error = compile_error(error, context)
+            found.site = narrate.refusal(error, context.names)
+            return found
+    again = [event for event in cold.recompiles if event.kept]
+    found.compilations = sum(1 for frame in cold.compiled if frame.ops)
+    for event in [*again, *warm.recompiles]:
+        found.guards.update(dict.fromkeys(_guard(reason) for reason in event.reasons))
+    found.limit = any(event.gb_type == RECOMPILE_LIMIT for event in (*cold.skips, *warm.skips))
+    found.identical = any(event.kept for event in warm.recompiles)
+    found.ops, found.captured = backend.counts.total.ops.total(), backend.counts.captured.ops.total()
+    if found.limit:  # the instances beyond it run eagerly, which is another matter
+        found.captured = found.ops
+    return found
+
+
+def _guard(reason: str) -> str:
+    """What failed, without the compilation that it is of and the source line behind it."""
+    return COMPILE_ID.sub("", reason.partition("  #")[0].strip())
+
+
+@contextlib.contextmanager
+def _put_back(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Modules are as before afterwards, what the lines put on them and what their calls left: the same model is tried
+    again."""
+    every = {id(part): part for module in modules for part in module.modules()}
+    attributes = {key: dict(vars(part)) for key, part in every.items()}
+    insides = {
+        key: {name: copy.copy(value) for name, value in kept.items() if isinstance(value, (list, dict, set))}
+        for key, kept in attributes.items()
+    }
+    buffers = {
+        key: [(buffer, buffer.clone()) for buffer in part.buffers(recurse=False)]
+        for key, part in every.items()
+    }
+    try:
+        yield
+    finally:
+        for key, part in every.items():
+            vars(part).clear()
+            vars(part).update(attributes[key])
+            for name, inside in insides[key].items():
+                _refill(vars(part)[name], inside)
+            with torch.no_grad():
+                for buffer, value in buffers[key]:
+                    buffer.copy_(value)
+
+
+def _refill(container: Any, inside: Any) -> None:
+    container.clear()
+    if isinstance(container, list):
+        container.extend(inside)
+    else:
+        container.update(inside)

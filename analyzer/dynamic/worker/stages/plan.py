@@ -1,0 +1,380 @@
+"""Which parts to compile: regions proved alone, placements executed as they are printed, and the one that serves best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tcready.dynamic.worker import gradients
+from tcready.dynamic.worker.budget import spent
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.disabled import disabling_code
+from tcready.dynamic.worker.inductor_seconds import InductorClock
+from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
+from tcready.dynamic.worker.loss import NotTrainedError
+from tcready.dynamic.worker.placements import Expected, Measured, measure
+from tcready.dynamic.worker.plan_choice import NEAR, chosen, quickest, smallest_of
+from tcready.dynamic.worker.region_trials import proved_groups, proved_regions, repeated
+from tcready.dynamic.worker.step import Step
+from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.placement import has_nested_regions
+from tcready.dynamic.worker.way_back import PRODUCTION, ROLLBACK, production_fails, rollback_fails
+from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, operations, tree_of
+from tcready.schema import Placement, PlacementName, Plan, RegionTrial
+from torch import nn
+
+
+@dataclass
+class _Study:
+    """What the stage adds up to. After each step the plan of what is known so far is in the journal."""
+
+    context: Context
+    expected: Expected
+    tree: Tree
+    placements: list[Placement] = field(default_factory=list)
+    measured: dict[str, Measured] = field(default_factory=dict)
+    """By the code that was executed."""
+    regions: list[RegionTrial] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
+    clock: InductorClock | None = None
+
+    def note(self, doing: str) -> bool:
+        """Say what comes next; False, and it is told as cut, if the budget is spent."""
+        if spent(self.context):
+            self.cut.append(f"{BUDGET_SPENT} before {doing}")
+            return False
+        journal = self.context.journal
+        journal.add(plan=self.plan((*self.cut, f"the run ended during {doing}")))
+        journal.write(f"plan, {doing}")
+        return True
+
+    def run(self, code: str) -> Measured:
+        if code not in self.measured:
+            self.measured[code] = measure(self.context, code, self.expected)
+        return self.measured[code]
+
+    def place(self, name: PlacementName, code: str, reason: str = "") -> Placement | None:
+        """Execute and measure a placement; None if the budget is spent."""
+        if not self.note(f"{name.replace('_', ' ')}"):
+            return None
+        found = _placement(name, code, self.run(code), reason)
+        if self.clock is not None and found.sound:
+            found = self.clock.timed(self.context, found)
+        self.placements.append(found)
+        return found
+
+    def plan(self, cut: Sequence[str], **more: Any) -> Plan:
+        best = chosen(self.placements)
+        regions = tuple(self.regions)
+        if best is None:
+            tried = bool(self.placements)
+            why = (
+                "every placement that was tried raised, differed from eager, compiled again on identical calls or put "
+                "nothing in graphs"
+                if tried
+                else "nothing could be tried"
+            )
+            return Plan(
+                "eager" if tried else "none",
+                "",
+                None,
+                why,
+                tuple(self.placements),
+                regions=regions,
+                cut=tuple(cut),
+            )
+        placement, reason = best
+        return Plan(
+            placement.name,
+            placement.code,
+            placement.share,
+            reason,
+            tuple(self.placements),
+            time_share=placement.time_share,
+            graphs=placement.graphs,
+            recompiles=placement.recompiles,
+            compile_seconds=placement.compile_seconds,
+            parity=placement.parity,
+            state_dict_changes=placement.state_dict_changes,
+            regions=regions,
+            cut=tuple(cut),
+            **more,
+        )
+
+
+def run(context: Context) -> None:
+    """Whatever happens ends the stage and not the run."""
+    journal = context.journal
+    journal.begin("plan", "plan")
+    if spent(context):
+        journal.end("not_run", f"{BUDGET_SPENT} before it began", "budget")
+        return
+    try:
+        tree = tree_of(node_of(module) for module in journal.observation.modules)
+        study = _Study(context, _expected(context), tree)
+        if context.work.options.backend:
+            study.clock = InductorClock.of(context)
+            if study.clock is None:
+                study.cut.append("seconds with Inductor: its toolchain is not here")
+        _tried(study)
+        journal.add(plan=_ended(study))
+    except Exception as error:
+        journal.end("fail", one_line(error, context.work.root), "error")
+        return
+    finally:
+        dynamo.reset()
+    journal.end("pass", _summary(journal.observation.plan))
+
+
+def _expected(context: Context) -> Expected:
+    """What eager gives; nothing where `parity` found that nothing can be compared."""
+    parity = context.journal.done.get("parity")
+    comparable = parity is None or parity.reason != "not_comparable"
+    steps: list[gradients.Trained] = []
+    if context.work.options.mode == "train":
+        try:
+            steps = [gradients.eager_step(context, case) for case in context.cases]
+        except (NotTrainedError, RuntimeError):
+            steps = []
+    return Expected(context.eager_outputs if comparable else None, steps)
+
+
+def _tried(study: _Study) -> None:
+    """Every placement, each on what the ones before it showed."""
+    whole = _whole(study)
+    clean = whole is not None and whole.sound and not whole.break_sites and (whole.share or 0.0) >= 1.0
+    if clean and whole is not None:
+        study.regions.append(_whole_region(whole))
+        trials = proved_groups(study.context, study.tree, repeated(study.tree))
+    else:
+        trials = proved_regions(study.context, study.tree, study.tree.children[""])
+    if study.note("regions alone"):
+        for trial in trials:
+            study.regions.append(trial)
+            study.note("regions alone")
+    if not clean:
+        _regions(study, whole)
+    blocks = [
+        trial
+        for trial in _proved(study)
+        if len(trial.modules) > 1 and not all(is_bare_leaf(study.tree, name) for name in trial.modules)
+    ]
+    if blocks:
+        study.place("repeated_blocks", _joined(blocks))
+        own = [trial for trial in blocks if study.tree.modules[trial.modules[0]].code is not None]
+        if own and has_nested_regions() and whole is not None:  # a class of torch's own is everybody's
+            study.place("nested", _nested(study, own, whole))
+    if not clean and whole is not None:
+        code = disabling_code(study.context, whole.code)
+        if code is not None:
+            study.place("disable", code)
+
+
+def _whole(study: _Study) -> Placement | None:
+    """The whole model: in place if that captures as much as `torch.compile(model)` does."""
+    observed = study.context.journal.observation
+    root = study.tree.modules[""]
+    in_place = compiling("model", own=root.code is not None)
+    codes = [in_place] if observed.modules else []
+    if not study.note("the whole model"):
+        return None
+    plain = observed.coverage.share if observed.coverage else 0.0
+    first = study.run(codes[0]) if codes else None
+    if first is None or first.error or (first.coverage.share if first.coverage else 0.0) < plain - NEAR / 2:
+        codes += ["model.forward = torch.compile(model.forward)"] if codes else []
+        codes.append("model = torch.compile(model)")
+    for code in codes:
+        study.run(code)
+    best = max(codes, key=lambda code: _share(study.measured[code]))
+    return study.place("whole", best)
+
+
+def _share(found: Measured) -> float:
+    return -1.0 if found.error or found.coverage is None else found.coverage.share
+
+
+def _whole_region(whole: Placement) -> RegionTrial:
+    return RegionTrial(
+        "",
+        ("",),
+        "proved",
+        "compiled whole: all operations in graphs"
+        + (", the outputs of eager" if whole.parity else ", outputs not comparable"),
+        whole.code,
+        ops_share=whole.share,
+        time_share=whole.time_share,
+        parameter_share=1.0,
+        compilations=1,
+    )
+
+
+def _proved(study: _Study) -> list[RegionTrial]:
+    return [trial for trial in study.regions if trial.state == "proved" and trial.name]
+
+
+def _regions(study: _Study, whole: Placement | None) -> None:
+    """All proved regions, and where that holds more, what the whole model leaves out besides it."""
+    proved = _proved(study)
+    if not proved:
+        return
+    code = _joined(proved)
+    if not study.note("the regions together"):
+        return
+    alone = study.run(code)
+    _as_pasted(study, alone)
+    proved = _proved(study)
+    best, reason = _joined(proved), ""
+    if not proved:
+        return
+    if whole is not None and whole.sound:
+        missed = [trial for trial in proved if _missed(study, whole, trial)]
+        both = f"{whole.code}\n{_joined(missed)}"
+        if missed and study.note("the whole model and what it leaves out"):
+            found = study.run(both)
+            if _share(found) > _share(study.run(best)) + NEAR:
+                best, reason = both, "the whole model, and the parts that it leaves out"
+    study.place("regions", best, reason)
+
+
+def _as_pasted(study: _Study, together: Measured) -> None:
+    """Each region's shares are those that its lines captured in the whole model; what they did not is refuted."""
+    if together.error or together.coverage is None:
+        return
+    modules = {module.name: module for module in together.modules}
+    total, seconds = modules[""].ops or 0, modules[""].seconds
+    for index, trial in enumerate(study.regions):
+        if trial.state != "proved" or not trial.name:
+            continue
+        own = [modules[name] for name in trial.modules if name in modules]
+        ops = sum(operations(study.tree, module.name) for module in own)
+        captured = sum(module.ops_captured or 0 for module in own)
+        spent_in = sum(module.seconds_captured or 0.0 for module in own)
+        shares = replace(
+            trial,
+            ops_share=captured / total if total else 0.0,
+            time_share=spent_in / seconds if seconds else None,
+        )
+        if captured < ops * (1 - 3 * NEAR):
+            why = f"in the whole model these lines put {captured} of its {ops} operations in graphs"
+            shares = replace(shares, state="refuted", reason=why)
+        study.regions[index] = shares
+
+
+def _missed(study: _Study, whole: Placement, trial: RegionTrial) -> bool:
+    """Whether compiling the whole model leaves operations of a region out of graphs."""
+    modules = {module.name: module for module in study.measured[whole.code].modules}
+    return any(
+        (modules[name].ops_captured or 0) < (modules[name].ops or 0)
+        for name in trial.modules
+        if name in modules
+    )
+
+
+def _joined(trials: Iterable[RegionTrial]) -> str:
+    return "\n".join(dict.fromkeys(trial.code for trial in trials))
+
+
+def _nested(study: _Study, blocks: Sequence[RegionTrial], whole: Placement) -> str:
+    """Each repeated block is traced once and stamped out, inside one graph."""
+    types = {name: module.type for name, module in study.tree.modules.items()}
+    lines = []
+    for number, trial in enumerate(blocks):
+        name = f"block{number or ''}"
+        lines.append(f"{name} = type({accessor(trial.modules[0], types)})")
+        lines.append(f"{name}.forward = torch.compiler.nested_compile_region({name}.forward)")
+    return "\n".join([*lines, whole.code])
+
+
+def _placement(name: PlacementName, code: str, found: Measured, reason: str) -> Placement:
+    covered = found.coverage
+    why = reason
+    if found.error is not None:
+        why = f"raised: {found.error}"
+    elif found.difference is not None:
+        why = f"differs from eager: {found.difference}"
+    elif found.identical:
+        why = f"compiles again on an identical call ({counted(found.identical, 'function')})"
+    sound = found.error is None and found.difference is None and not found.identical
+    measured = found.error is None
+    return Placement(
+        name,
+        code,
+        (covered.share if covered else 0.0) if measured else None,
+        found.graphs if measured else None,
+        found.recompiles if measured else None,
+        (found.difference is None) if found.compared else None,
+        why,
+        sound=sound,
+        time_share=covered.time_share if measured and covered else None,
+        break_sites=len(found.sites) if measured else None,
+        compile_seconds=round(found.compile_seconds, 3) if measured else None,
+        steady_seconds=round(found.steady_seconds, 6) if measured else None,
+        backend="eager",
+        state_dict_changes=found.keys,
+    )
+
+
+def _ended(study: _Study) -> Plan:
+    """The plan with the smallest and quickest placements, and the way back, all tried."""
+    smallest = None
+    trials = smallest_of([trial for trial in study.regions if trial.state == "proved"])
+    if trials and study.note("the smallest placement"):
+        code = _joined(trials)
+        smallest = _placement("regions" if trials[0].name else "whole", code, study.run(code), "")
+        smallest = smallest if smallest.sound else None
+    study.regions = [replace(trial, parameter_share=share) for trial, share in _with_parameters(study)]
+    best = chosen(study.placements)
+    rollback = production = ""
+    if best is not None and study.note("the way back to eager"):
+        rollback = _unless(study, "the way back", rollback_fails(study.context, best[0].code), ROLLBACK)
+        failure = production_fails(study.context, best[0].code, study.expected.outputs)
+        production = _unless(study, "the lines for production", failure, PRODUCTION)
+    return study.plan(
+        study.cut,
+        **(
+            {
+                "rollback": rollback,
+                "production": production,
+                "smallest": smallest,
+                "quickest": quickest(study.placements),
+            }
+            if best is not None
+            else {}
+        ),
+    )
+
+
+def _unless(study: _Study, what: str, failure: str | None, text: str) -> str:
+    if failure is None:
+        return text
+    study.cut.append(f"{what}: {failure}")
+    return ""
+
+
+def _with_parameters(study: _Study) -> Iterable[tuple[RegionTrial, float | None]]:
+    """Each region with its share of the model's parameters; those that several modules have count once."""
+    model = study.context.build()
+    if not isinstance(model, nn.Module):
+        return [(trial, None) for trial in study.regions]
+    sizes = {id(parameter): parameter.numel() for parameter in model.parameters()}
+    total = sum(sizes.values())
+    found = []
+    for trial in study.regions:
+        own = {id(p) for name in trial.modules for p in model.get_submodule(name).parameters()}
+        found.append((trial, sum(sizes[key] for key in own) / total if total else None))
+    return found
+
+
+def _summary(plan: Plan | None) -> str:
+    if plan is None:
+        return ""
+    proved = sum(trial.state == "proved" for trial in plan.regions)
+    refuted = sum(trial.state == "refuted" for trial in plan.regions)
+    best = (
+        plan.recommended if plan.share is None else f"{plan.recommended}, {plan.share:.0%} of the operations"
+    )
+    return f"{counted(len(plan.alternatives), 'placement')} tried: {best}; {proved} regions proved, {refuted} refuted"
+
+
+STEP = Step("plan", run, requires=("eager",), asked=lambda context: context.work.options.plan)

@@ -1,0 +1,39 @@
+"""Whether Inductor can compile anything for a device here."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.journal import one_line
+from tcready.dynamic.worker.originals import compile_callable
+from tcready.dynamic.worker.torch_internals import inductor
+
+PREFIX = "torchinductor_tcready_"
+"""Of the cache folder: by it `frames.is_user_file` knows generated code."""
+
+
+def missing_toolchain(device: str, context: Context) -> str | None:
+    """Why Inductor cannot compile anything for the device here, or None.
+
+    Proved by compiling one addition: headers, drivers and old GPUs fail in many ways, each of which would be blamed
+    on the model otherwise. What a machine needs once (the choice of vector instructions) is done by it.
+    """
+    kind = torch.device(device).type
+    if kind == "cpu" and inductor.cpp_compiler() is None:
+        named = os.environ.get("CXX")
+        setting = f"CXX={named}" if named else "CXX is not set, and there is no default one"
+        return f"Inductor needs a C++ compiler for the CPU and none was found ({setting})"
+    if kind in ("cuda", "xpu") and not inductor.has_triton_package():
+        return f"Inductor needs Triton for {kind}, and it is not installed"
+    context.journal.write("backend: the toolchain")
+    try:
+        compile_callable(_add_one, backend="inductor")(torch.ones(8, device=device))
+    except Exception as error:
+        return f"Inductor cannot compile one addition for {device} here: {one_line(error, context.work.root)}"
+    return None
+
+
+def _add_one(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor + 1
