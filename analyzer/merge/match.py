@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tcready.merge.code import Code
 from tcready.merge.run import Run, ids_of_site, in_frame, skips
-from tcready.merge.words import dynamo, first_line, recompile_evidence, site_evidence, skip_evidence, slug
+from tcready.merge.words import (
+    alone_evidence,
+    dynamo,
+    first_line,
+    recompile_evidence,
+    site_evidence,
+    skip_evidence,
+    slug,
+)
 from tcready.placing import Place
 from tcready.schema import (
     BREAKING,
@@ -82,6 +91,11 @@ def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tup
                 key_of(finding),
                 Proof(run.target, site.case, evidence, ids_of_site(site), level, site.frames, site.cost),
             )
+    for trial in run.alone:
+        if trial.site is None:
+            continue
+        for finding in _claimants(trial.site, findings):
+            yield key_of(finding), Proof(run.target, None, alone_evidence(trial), ids_of_site(trial.site))
     for frame in run.skipped:
         for finding in _skip_claimants(frame, run, findings):
             whole = FrameFate(frame.path, frame.line, frame.symbol, "whole_frame")
@@ -202,6 +216,10 @@ def unclaimed(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Eve
     for site in run.sites:
         if not _claimants(site, findings):
             yield _site_event(site, run)
+    for trial in run.alone:
+        if trial.site is not None and not _claimants(trial.site, findings):
+            event = _site_event(trial.site, run)
+            yield dataclasses.replace(event, evidence=alone_evidence(trial))
     placed: set[Place] = set()
     for frame in run.skipped:
         if run.by_a_break(frame) or _skip_claimants(frame, run, findings):

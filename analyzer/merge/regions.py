@@ -32,6 +32,8 @@ from tcready.schema import (
     ModuleShare,
     Recompile,
     Region,
+    RegionState,
+    RegionTrial,
     SkippedFrame,
     StaticModule,
     covers,
@@ -77,6 +79,41 @@ def predicted(
     if not nodes:
         return ()
     return _regions(tree, broken, measured=bool(modules))
+
+
+def tried(trials: Sequence[RegionTrial]) -> tuple[Region, ...]:
+    """What a plan showed of each region: the proved ones first, weightiest first. No code is told for a refuted one."""
+    order: tuple[RegionState, ...] = ("proved", "predicted", "refuted")
+    regions = [
+        Region(
+            name=trial.name,
+            instances=max(len(trial.modules), 1),
+            state=trial.state,
+            reason=trial.reason,
+            code="" if trial.state == "refuted" else trial.code,
+            ops_share=trial.ops_share,
+            time_share=trial.time_share,
+            ops_captured_share=1.0 if trial.state == "proved" else None,
+            parameter_share=trial.parameter_share,
+            compilations=trial.compilations,
+            guards=trial.guards,
+            cure=trial.cure,
+        )
+        for trial in trials
+    ]
+    return tuple(sorted(regions, key=lambda region: (order.index(region.state), -_weight(region))))
+
+
+def outermost(regions: Iterable[Region], modules: Sequence[ModuleShare]) -> list[Region]:
+    """Those that lie in no other of them: shares of these can be added."""
+    found = list(regions)
+    names = {region.name: [m.name for m in modules if covers(region.name, m.name)] for region in found}
+
+    def inside(region: Region) -> bool:
+        others = {name for other in found if other is not region for name in names[other.name]}
+        return any(above in others for name in names[region.name] for above in [*ancestry(name)][1:])
+
+    return [region for region in found if not inside(region)]
 
 
 def dominator(sites: Sequence[BreakSite]) -> Frame | None:

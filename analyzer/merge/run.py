@@ -36,6 +36,13 @@ class Run:
             if not frame.benign
         )
         self.sites = logged_sites(observation)
+        known = {(site.path, site.line) for site in observation.break_sites}
+        self.alone = tuple(
+            trial
+            for trial in (observation.plan.regions if observation.plan else ())
+            if trial.site is not None and (trial.site.path, trial.site.line) not in known
+        )
+        """Regions that were refuted at a place where compiling the whole model did not break: that never got there."""
         self.captured = self.state("capture") == "pass" and not self.nothing_compiled
         self.troubles = Troubles.of(observation)
         self._own = {(frame.path, frame.line) for frame in self.troubles.frames}

@@ -76,8 +76,13 @@ def _observed_target(
     breaks_by_code: Mapping[Place, Iterable[str]],
     code: Code,
 ) -> TargetReport:
-    tells = run.captured and not failed_to_compile(run)
-    found = _regions(run, static, findings, breaks_by_code, code) if tells else ()
+    plan = run.observation.plan
+    if plan is not None and plan.regions:
+        found = regions.tried(plan.regions)
+    elif run.captured and not failed_to_compile(run):
+        found = _regions(run, static, findings, breaks_by_code, code)
+    else:
+        found = ()
     verdict, reason = verdict_of(run, found)
     if run.observation.inputs_from == "made_up" and run.state("eager") == "pass":
         reason += "; the inputs were made up"

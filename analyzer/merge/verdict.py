@@ -69,17 +69,27 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
         share = run.observation.coverage.share if run.observation.coverage else 1.0
         return "ready", f"captured whole{_captured(run) if share < 1 else ''}{missing}"
     captured = _captured(run)
-    if failed:
+    plan = run.observation.plan
+    planned = plan is not None and bool(plan.regions)
+    if failed and not (planned and any(region.state == "proved" for region in found)):
         return "not_ready", f"{troubles}{captured}; no regions are offered{missing}"
-    worthy = [region for region in found if regions.worth_compiling(region, run.modules)]
+    counting = [region for region in found if region.state == ("proved" if planned else "predicted")]
+    worthy = [
+        region
+        for region in regions.outermost(counting, run.modules)
+        if regions.worth_compiling(region, run.modules)
+    ]
     ops = sum(region.ops_share or 0.0 for region in worthy)
     times = [region.time_share for region in worthy if region.time_share is not None]
     time = sum(times) if times else None
+    kind = "regions that were compiled alone" if planned else "regions free of breaks"
     free = (
-        f"regions free of breaks (single modules of torch aside) hold {_shares(ops, time)}"
+        f"{kind} (single modules of torch aside) hold {_shares(ops, time)}"
         if run.modules
         else "no module tree was seen"
     )
+    if plan is not None and plan.share is not None and plan.recommended != "whole":
+        free += f"; with the plan, {_shares(plan.share, plan.time_share)} run in graphs"
     return (
         "ready_by_region" if _enough(ops, time) else "not_ready",
         f"{troubles}{captured}; {free}{missing}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tcready.merge.run import ids_of_site, skips
-from tcready.schema import BreakSite, Evidence, Recompile, SkippedFrame
+from tcready.schema import BreakSite, Evidence, Recompile, RegionTrial, SkippedFrame
 
 
 def first_line(text: str) -> str:
@@ -24,6 +24,12 @@ def _hits(count: int) -> str:
 
 def dynamo(text: str) -> Evidence:
     return Evidence("dynamo", text)
+
+
+def alone_evidence(trial: RegionTrial) -> Evidence:
+    """Of a break that was met only where a part of the model was compiled alone."""
+    reason = first_line(trial.site.reason) if trial.site else trial.reason
+    return dynamo(f"{trial.name or 'the model'} compiled alone breaks here: {reason}")
 
 
 def site_evidence(site: BreakSite) -> Evidence:

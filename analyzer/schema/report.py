@@ -20,15 +20,23 @@ class Region:
     """Modules alike, which one line of code compiles."""
     state: RegionState
     reason: str
-    """Why it can be compiled whole."""
+    """Why it can be compiled whole, or cannot."""
     code: str
-    """The line that compiles it; empty if its author does already."""
+    """The line that compiles it; empty if its author does already, or Dynamo refused it."""
     ops_share: float | None = None
     """Of the whole call's operations."""
     time_share: float | None = None
     """Of their time."""
     ops_captured_share: float | None = None
     """Measured: share of the region's own ops that ran inside graphs."""
+    parameter_share: float | None = None
+    """Of the model's parameters, by their number."""
+    compilations: int | None = None
+    """How many served all instances, where it was compiled alone."""
+    guards: tuple[str, ...] = ()
+    """What made instances compile again."""
+    cure: str = ""
+    """A line that was tried and makes fewer compilations serve."""
 
 
 def covers(region: str, name: str) -> bool:
