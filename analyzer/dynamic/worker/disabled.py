@@ -74,7 +74,8 @@ def _methods(cls: type) -> Iterator[tuple[str, Any]]:
         if owner is nn.Module:
             return
         for name, value in vars(owner).items():
-            if isinstance(value, types.FunctionType) and name not in seen:
+            # a dunder is looked up on the class: a line that sets it on an instance changes nothing
+            if isinstance(value, types.FunctionType) and name not in seen and not name.startswith("__"):
                 seen.add(name)
                 yield name, value
 

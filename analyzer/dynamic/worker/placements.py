@@ -124,7 +124,7 @@ def _case(
         Exception
     ):  # the first call under a dispatch mode pays for more than its operations
         if steady < QUICK:
-            call(context, placed, case, backend.time_again())
+            call(context, placed, case, backend.timing())
     found.graphs += sum(1 for frame in cold.compiled if frame.ops)
     found.recompiles += sum(1 for record in (cold, second, warm) for event in record.recompiles if event.kept)
     found.identical += sum(1 for event in warm.recompiles if event.kept)

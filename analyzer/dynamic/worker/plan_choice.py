@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from tcready.schema import Placement, RegionTrial
 
+SAME = 1e-6
 NEAR = 0.01
 """Shares of operations this close count as equal."""
 NEAR_TIME = 0.05
@@ -30,14 +32,20 @@ def chosen(placements: Sequence[Placement]) -> tuple[Placement, str] | None:
     most = max(item.share or 0.0 for item in sound)
     least = max((item.share or 0.0 for item in sound if item.name == "whole"), default=0.0)
     near = [item for item in sound if (item.share or 0.0) >= max(most - NEAR, least)]
-    best_time = max(item.time_share or 0.0 for item in near)
-    timely = [item for item in near if (item.time_share or 0.0) >= best_time - NEAR]
+    best_time = max(_time(item, near) for item in near)
+    timely = [item for item in near if _time(item, near) >= best_time - NEAR]
     best = timely[0]
     for item in timely[1:]:
         ours, others = item.compile_seconds or 0.0, best.compile_seconds or 0.0
         if ours < QUICKER * others and others - ours >= SAVED:
             best = item
     return best, _why(best, sound, near, timely)
+
+
+def _time(placement: Placement, others: Sequence[Placement]) -> float:
+    """Its share of the time. As many operations in graphs are the same ones: what their times differ by is noise."""
+    same = [item for item in others if abs((item.share or 0.0) - (placement.share or 0.0)) < SAME]
+    return statistics.median(item.time_share or 0.0 for item in same)
 
 
 def _why(

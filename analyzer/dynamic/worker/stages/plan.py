@@ -20,7 +20,7 @@ from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import has_nested_regions
 from tcready.dynamic.worker.way_back import PRODUCTION, ROLLBACK, production_fails, rollback_fails
-from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, operations, tree_of
+from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, tree_of
 from tcready.schema import Placement, PlacementName, Plan, RegionTrial
 from torch import nn
 
@@ -215,18 +215,16 @@ def _proved(study: _Study) -> list[RegionTrial]:
 
 def _regions(study: _Study, whole: Placement | None) -> None:
     """All proved regions, and where that holds more, what the whole model leaves out besides it."""
-    proved = _proved(study)
+    while proved := _proved(study):
+        if not study.note("the regions together"):
+            return
+        opened = _as_pasted(study, study.run(_joined(proved)))
+        if not opened:
+            break
+        study.regions += proved_regions(study.context, study.tree, opened)
     if not proved:
         return
-    code = _joined(proved)
-    if not study.note("the regions together"):
-        return
-    alone = study.run(code)
-    _as_pasted(study, alone)
-    proved = _proved(study)
     best, reason = _joined(proved), ""
-    if not proved:
-        return
     if whole is not None and whole.sound:
         missed = [trial for trial in proved if _missed(study, whole, trial)]
         both = f"{whole.code}\n{_joined(missed)}"
@@ -237,17 +235,19 @@ def _regions(study: _Study, whole: Placement | None) -> None:
     study.place("regions", best, reason)
 
 
-def _as_pasted(study: _Study, together: Measured) -> None:
-    """Each region's shares are those that its lines captured in the whole model; what they did not is refuted."""
+def _as_pasted(study: _Study, together: Measured) -> list[str]:
+    """Each region's shares are those that its lines captured in the whole model; what they did not is refuted: the
+    modules in it, to be tried themselves."""
     if together.error or together.coverage is None:
-        return
+        return []
+    opened: list[str] = []
     modules = {module.name: module for module in together.modules}
     total, seconds = modules[""].ops or 0, modules[""].seconds
     for index, trial in enumerate(study.regions):
         if trial.state != "proved" or not trial.name:
             continue
         own = [modules[name] for name in trial.modules if name in modules]
-        ops = sum(operations(study.tree, module.name) for module in own)
+        ops = sum(module.ops or 0 for module in own)
         captured = sum(module.ops_captured or 0 for module in own)
         spent_in = sum(module.seconds_captured or 0.0 for module in own)
         shares = replace(
@@ -258,7 +258,9 @@ def _as_pasted(study: _Study, together: Measured) -> None:
         if captured < ops * (1 - 3 * NEAR):
             why = f"in the whole model these lines put {captured} of its {ops} operations in graphs"
             shares = replace(shares, state="refuted", reason=why)
+            opened += (child for name in trial.modules for child in study.tree.children[name])
         study.regions[index] = shares
+    return opened
 
 
 def _missed(study: _Study, whole: Placement, trial: RegionTrial) -> bool:

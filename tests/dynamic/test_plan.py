@@ -1,0 +1,268 @@
+"""A plan: regions proved alone, placements executed as printed; each snippet is executed again here, by other means."""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+from dynamic.observing import observe_target, report_of
+from tcready.schema import Observation, Placement, Plan, RegionTrial
+from torch.utils._python_dispatch import TorchDispatchMode
+
+FILE = Path(__file__).parents[2] / "fixtures" / "plans" / "placements.py"
+CLOSE = 0.03
+"""What a share that is claimed may be off by."""
+pytestmark = pytest.mark.dynamo
+
+
+@cache
+def seen(name: str, **options: Any) -> Observation:
+    return observe_target(
+        f"{FILE.name}::{name}", inputs=f"{FILE.name}::row", root=FILE.parent, plan=True, **options
+    )
+
+
+def plan_of(name: str, **options: Any) -> Plan:
+    found = seen(name, **options).plan
+    assert found is not None, [(stage.stage, stage.state, stage.detail) for stage in seen(name).stages]
+    return found
+
+
+def placement(plan: Plan, name: str) -> Placement:
+    return next(item for item in plan.alternatives if item.name == name)
+
+
+def region(plan: Plan, name: str) -> RegionTrial:
+    return next(trial for trial in plan.regions if trial.name == name)
+
+
+class Counting(TorchDispatchMode):
+    """Counts dispatches: all, and those that a graph makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all = self.inside = self.depth = self.graphs = 0
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.all += 1
+        self.inside += self.depth > 0
+        return func(*args, **(kwargs or {}))
+
+    def backend(self, graph: Any, _inputs: Any) -> Any:
+        self.graphs += 1
+
+        def run(*args: Any) -> Any:
+            self.depth += 1
+            try:
+                return graph.forward(*args)
+            finally:
+                self.depth -= 1
+
+        return run
+
+
+def share_when_pasted(name: str, code: str, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Execute the lines as a user would, with another eager backend, and count; the outputs are those of eager."""
+    spec = importlib.util.spec_from_file_location("placements_of_test", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    value = getattr(module, name)
+
+    def fresh() -> Any:
+        torch.manual_seed(0)
+        made = value if name == "plain" else value()
+        return made if name == "plain" else made.eval()
+
+    inputs = module.row()
+    torch._dynamo.reset()
+    counting = Counting()
+    compile_ = torch.compile
+
+    def compiling(model: Any = None, **options: Any) -> Any:
+        options.setdefault("backend", counting.backend)
+        return compile_(**options) if model is None else compile_(model, **options)
+
+    scope = {"model": fresh(), "torch": torch}
+    with torch._dynamo.config.patch(
+        allow_unspec_int_on_nn_module=torch._dynamo.config.allow_unspec_int_on_nn_module
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(torch, "compile", compiling)
+            exec(code, scope)
+        with torch.no_grad():
+            for _ in range(2):
+                scope["model"](inputs.clone())
+            counting.all = counting.inside = 0
+            given = inputs.clone()
+            with counting:
+                output = scope["model"](given)
+            torch.testing.assert_close(output, fresh()(inputs.clone()))
+    torch._dynamo.reset()
+    return counting.inside / counting.all
+
+
+NAMES = (
+    "Indexed",
+    "LoopOfTorch",
+    "Mixed",
+    "torch_alone",
+    "Encoder",
+    "Differs",
+    "Behind",
+    "Mutating",
+    "Called",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_line_that_is_printed_captures_what_it_claims(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(name)
+    claims = [(item.code, item.share) for item in plan.alternatives if item.sound]
+    claims += [(trial.code, trial.ops_share) for trial in plan.regions if trial.state == "proved"]
+    claims += [(plan.code, plan.share)] + (
+        [(plan.smallest.code, plan.smallest.share)] if plan.smallest else []
+    )
+    assert claims
+    for code, share in dict.fromkeys(claims):
+        if "nested_compile_region" in code:  # it marks the class for good
+            continue
+        assert share_when_pasted(name, code, monkeypatch) == pytest.approx(share or 0.0, abs=CLOSE), code
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_plan_captures_at_least_what_the_plain_default_does(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(name)
+    if name == "Differs":  # the plain default gives something else there
+        assert (plan.recommended, placement(plan, "whole").sound) == ("regions", False)
+        return
+    plain = share_when_pasted(name, "model = torch.compile(model)", monkeypatch)
+    assert (plan.share or 0.0) >= plain - 1e-6
+
+
+def test_layers_that_differ_in_an_integer_reach_the_limit_and_the_cure_is_executed() -> None:
+    layers = region(plan_of("Indexed"), "layers.*")
+    assert layers.state == "proved"
+    assert layers.cure == "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
+    assert layers.code.startswith(layers.cure)
+    assert layers.compilations == 2
+    assert any("layer_idx ==" in guard for guard in layers.guards)
+    assert len(layers.modules) == 12
+
+
+def test_what_breaks_is_refuted_with_the_words_and_place_of_dynamo() -> None:
+    gate = region(plan_of("Indexed"), "gate")
+    assert gate.state == "refuted"
+    assert "Data-dependent branching" in gate.reason
+    assert gate.site is not None
+    assert gate.site.gb_id == "GB0170"
+    assert FILE.read_text().splitlines()[gate.site.line - 1].strip() == "if y.sum() > 0:"
+
+
+def test_parts_of_a_frame_that_was_given_up_are_regions() -> None:
+    plan = plan_of("LoopOfTorch")
+    assert placement(plan, "whole").share == 0
+    assert plan.recommended == "regions"
+    assert (plan.share or 0) > 0.3
+    assert {trial.name for trial in plan.regions if trial.state == "proved"} == {"layers.*", "norm"}
+
+
+def test_a_list_of_several_classes_is_parted_by_class() -> None:
+    plan = plan_of("Mixed")
+    states = {trial.name: trial.state for trial in plan.regions}
+    assert states["parts.{0,2}"] == "proved"
+    assert states["parts.{1,3}"] == "refuted"
+    assert all(len(trial.modules) == 2 for trial in plan.regions)
+
+
+def test_a_class_of_torch_is_compiled_by_its_forward() -> None:
+    plan = plan_of("torch_alone")
+    assert (plan.recommended, plan.share) == ("whole", 1.0)
+    assert plan.code == "model.forward = torch.compile(model.forward)"
+    assert (
+        region(plan_of("Encoder"), "encoder").code
+        == "model.encoder.forward = torch.compile(model.encoder.forward)"
+    )
+
+
+def test_a_part_that_differs_when_compiled_is_out() -> None:
+    plan = plan_of("Differs")
+    assert "differs" in region(plan, "part").reason
+    assert region(plan, "part").state == "refuted"
+    assert region(plan, "other").state == "proved"
+    assert "part.compile" not in plan.code
+
+
+def test_a_break_that_only_a_part_alone_meets_is_a_finding() -> None:
+    report = report_of(seen("Behind"))
+    line = next(
+        number for number, text in enumerate(FILE.read_text().splitlines(), 1) if "if y.sum() > 0" in text
+    )
+    found = [finding for finding in report.findings if finding.line == line]
+    assert [finding.status for finding in found] == ["runtime_only"]
+    assert "gate compiled alone breaks here" in found[0].evidence[0].text
+
+
+def test_inputs_that_are_written_to_are_kept_as_copies() -> None:
+    assert region(plan_of("Mutating"), "adds").state == "proved"
+
+
+def test_keys_of_the_checkpoint_that_would_change_are_named() -> None:
+    plan = plan_of("Called")
+    assert plan.code == "model = torch.compile(model)"
+    assert "linear.weight -> _orig_mod.linear.weight" in plan.state_dict_changes
+    assert plan_of("Indexed").state_dict_changes == ()
+
+
+def test_a_function_has_a_plan_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of("plain")
+    assert (plan.recommended, plan.code, plan.share) == ("whole", "model = torch.compile(model)", 1.0)
+    assert share_when_pasted("plain", plan.code, monkeypatch) == 1.0
+
+
+def test_the_way_back_and_the_lines_for_production_were_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of("Indexed")
+    assert "force_eager" in plan.rollback
+    assert "eager_on_recompile" in plan.production
+    monkeypatch.setenv("TCREADY_EAGER", "1")
+    try:
+        assert share_when_pasted("Indexed", f"{plan.code}\n{plan.rollback}", monkeypatch) == 0
+    finally:
+        torch.compiler.set_stance("default")
+
+
+def test_in_training_gradients_and_buffers_are_compared() -> None:
+    plan = plan_of("Dropping", mode="train")
+    assert placement(plan, "whole").parity is True
+    assert region(plan, "layers").state == "proved"
+    assert plan.share is not None
+    assert plan.share > 0.5
+
+
+def test_the_verdict_counts_what_was_proved() -> None:
+    [target] = report_of(seen("Indexed")).targets
+    assert target.verdict == "ready_by_region"
+    assert "regions that were compiled alone" in target.verdict_reason
+    assert {found.name: found.state for found in target.regions}["layers.*"] == "proved"
+    assert next(found for found in target.regions if found.state == "refuted").code == ""
+
+
+def test_a_budget_ends_it_and_it_says_what_is_missing() -> None:
+    plan = plan_of("Indexed", budget=0.01)
+    assert plan.recommended in ("none", "whole")
+    assert plan.cut
+    assert "the budget was spent" in plan.cut[0]
