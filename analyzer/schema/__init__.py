@@ -20,6 +20,7 @@ from tcready.schema.report import (
     covers,
 )
 from tcready.schema.run import (
+    CASES,
     SYNTHESISED,
     Backend,
     BreakSite,
@@ -106,6 +107,7 @@ from tcready.schema.words import (
 
 __all__ = [
     "BREAKING",
+    "CASES",
     "FATES",
     "INTENDED",
     "LEVELS",
