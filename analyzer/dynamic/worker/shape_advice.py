@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from tcready.schema import CASES, InputDimension, ShapeAdvice, ShapeCall, ShapeSetting, ShapeTrial
+from tcready.schema import InputDimension, ShapeAdvice, ShapeCall, ShapeCure, ShapeSetting, ShapeTrial
 
 SAME_SHARE = 0.01
 """Captured shares that differ by no more count as equal."""
@@ -91,43 +91,50 @@ def _padding(place: InputDimension, rank: int) -> str:
     )
 
 
-def advise(varied: str, trials: Sequence[ShapeTrial], limit: int) -> ShapeAdvice:
-    """What the trials of one axis (or of the cases) bear out. `limit` is the recompile limit."""
+def advise(varied: str, trials: Sequence[ShapeTrial], limit: int, size: int | None = None) -> ShapeAdvice:
+    """What the trials of one axis (or of the cases) bear out. `limit` is the recompile limit, `size` the given one."""
+    order = ranked(trials)
+    cure, text, code = _follows(trials, order, limit, f"tried with {_sizes(trials, size)}")
+    return ShapeAdvice(varied, cure, text, code, tuple(trial.setting for trial in order))
+
+
+Cure = tuple[ShapeCure, str, str | None]
+"""What to do, why, and the line to write."""
+
+
+def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: int, tried: str) -> Cure:
     by = {trial.setting: trial for trial in trials}
     usual = by["default"]
     if settles_never(usual):
         events = [event for call in usual.calls if call.identical for event in call.recompiles]
         why = next((f" ({reason})" for event in events for reason in event.reasons), "")
-        text = f"an identical call recompiles{why}: mend that first, it hides what the sizes cost"
-        return ShapeAdvice(varied, "mend", text)
-    order = ranked(trials)
-    tried = f"tried with {_sizes(trials)}"
-    if not order:
-        befell = "; ".join(f"{_name(trial)} {_befell(trial)}" for trial in trials)
-        return ShapeAdvice(
-            varied, "unknown", f"no advice: no setting is right for all sizes ({befell}; {tried})"
+        return (
+            "mend",
+            f"an identical call recompiles{why}: mend that first, it hides what the sizes cost",
+            None,
         )
+    if not order:
+        text = f"no advice: the default {_befell(usual)}; no other setting is right for all sizes ({tried})"
+        return "unknown", text, None
     best = order[0]
     apart = "; a size of 1 is compiled apart" if any(call.size == 1 for call in changed(best)) else ""
     if best is usual and not changed(usual) and not usual.limit:
-        return ShapeAdvice(varied, "none", f"nothing recompiles ({tried})")
+        return "none", f"nothing recompiles ({tried})", None
     if "pad" in by:
-        return _pad(varied, by, best, limit, tried)
+        return _pad(by, best, limit, tried)
     if best is usual:
         why = _reason(usual, order[1]) if len(order) > 1 else "no other setting is right for all sizes"
-        return ShapeAdvice(varied, "keep", f"leave the default: {why} ({tried}){apart}")
+        return "keep", f"leave the default: {why} ({tried}){apart}", None
     why = f"{_reason(best, usual)} ({tried}){apart}"
     if best.setting == "mark_dynamic":
-        return ShapeAdvice(varied, "mark_dynamic", f"mark it dynamic: {why}", best.code)
+        return "mark_dynamic", f"mark it dynamic: {why}", best.code
     if best.setting == "dynamic=True":
-        return ShapeAdvice(varied, "dynamic=True", f"dynamic=True: {why}", best.code)
+        return "dynamic=True", f"dynamic=True: {why}", best.code
     fixed = f"; each size is compiled by itself, up to the recompile limit of {limit}"
-    return ShapeAdvice(varied, "dynamic=False", f"dynamic=False: {why}{fixed}", best.code)
+    return "dynamic=False", f"dynamic=False: {why}{fixed}", best.code
 
 
-def _pad(
-    varied: str, by: Mapping[ShapeSetting, ShapeTrial], best: ShapeTrial, limit: int, tried: str
-) -> ShapeAdvice:
+def _pad(by: Mapping[ShapeSetting, ShapeTrial], best: ShapeTrial, limit: int, tried: str) -> Cure:
     """Every size is compiled anew, whatever the setting: have few sizes."""
     usual, padded, marked = by["default"], by["pad"], by.get("mark_dynamic")
     # The guards name where the tensor is first used; what makes its size a constant, only this error tells.
@@ -144,7 +151,7 @@ def _pad(
     if gave_up is not None:
         who = ", ".join(frame.symbol for frame in gave_up.limit)
         text += f"; by default from {gave_up.label} on {who} ran eagerly, at the recompile limit of {limit}"
-    return ShapeAdvice(varied, "pad", text, padded.code if best is padded else None)
+    return "pad", text, padded.code if best is padded else None
 
 
 def _reason(best: ShapeTrial, other: ShapeTrial) -> str:
@@ -180,12 +187,13 @@ def _befell(trial: ShapeTrial) -> str:
     return f"raised {trial.error}"
 
 
-def _sizes(trials: Sequence[ShapeTrial]) -> str:
+def _sizes(trials: Sequence[ShapeTrial], size: int | None) -> str:
     """`batch 4, 5, 6, 1`, or the names of the cases."""
-    longest = max(trials, key=lambda trial: len(trial.calls))
-    if longest.varied == CASES:
-        return ", ".join(call.label for call in longest.calls if not call.identical)
-    return f"{longest.varied} {', '.join(str(call.size) for call in longest.calls if call.size is not None)}"
+    calls = max((trial.calls for trial in trials), key=len)
+    if size is None:
+        return ", ".join(call.label for call in calls if not call.identical)
+    others = [call.size for call in calls if call.size is not None]
+    return f"{trials[0].varied} {', '.join(map(str, (size, *others)))}"
 
 
 def _percent(share: float) -> str:
@@ -197,4 +205,4 @@ def _lines(count: int) -> str:
 
 
 def _times(count: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -130,7 +130,14 @@ def calls_of(
     dynamo.reset()
     model = context.build()
     backend = CountingBackend(model, context.work.options.device)
-    function = with_arguments(setting.call_code, names, _compiled(setting.model_code, model, backend))
+    compiled = _compiled(setting.model_code, model, backend)
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        with backend.count():  # around the model alone: what `call_code` dispatches is the caller's
+            return compiled(*args, **kwargs)
+
+    function = with_arguments(setting.call_code, names, compiled)
+    counting = with_arguments(setting.call_code, names, counted)
     for number, (step, again) in enumerate(_pairs(steps)):
         record = Record()
         output, seconds, failure = _timed(
@@ -143,9 +150,7 @@ def calls_of(
         cold = replace(cold, call=_compared(context, model, cold.call, expected, 2 * number, output))
         backend.counts = Counts()
         record = Record()
-        output, warm, failure = _timed(
-            context, function, step, recording(record, every_guard=True), backend, backend.count()
-        )
+        output, warm, failure = _timed(context, counting, step, recording(record, every_guard=True), backend)
         counts = backend.counts
         cold = replace(
             cold,
@@ -227,14 +232,13 @@ def _timed(
     step: Call,
     watcher: Any,
     backend: CountingBackend,
-    *more: Any,
 ) -> tuple[Any, float, BaseException | None]:
     """What a call gave, its seconds, and what it raised."""
     start = time.perf_counter()
     output: Any = None
     failure: BaseException | None = None
     try:
-        output = call(context, function, step.case, watcher, backend.adopting(), *more)
+        output = call(context, function, step.case, watcher, backend.adopting())
         if context.work.options.device.startswith("cuda"):
             torch.cuda.synchronize()
     except (Exception, SystemExit) as error:

@@ -107,7 +107,10 @@ class Study:
         usual = [trial for trial in self.found.trials if trial.setting == "default"]
         wrong = [(trial, call) for trial in usual for call in trial.calls if call.error or call.difference]
         if wrong:
-            words = "; ".join(dict.fromkeys(_wrong(*item) for item in wrong))
+            places: dict[tuple[str, str], list[str]] = {}
+            for trial, call in wrong:
+                places.setdefault(_wrong(call), []).append(trial.at(call))
+            words = "; ".join(f"{did} {' and '.join(at)}: {why}" for (did, why), at in places.items())
             raised = any(call.error for _, call in wrong)
             journal.end("fail", words, "compile_error" if raised else "mismatch")
         elif failure is not None:
@@ -122,11 +125,11 @@ class Study:
         return "; ".join([*told, *(f"not done: {text}" for text in self.found.cut)])
 
 
-def _wrong(trial: ShapeTrial, call: ShapeCall) -> str:
-    where = trial.at(call)
+def _wrong(call: ShapeCall) -> tuple[str, str]:
+    """What befell the call, in words before and behind where it was."""
     if call.error:
-        return f"the compiled call raised at {where}: {call.error}"
-    return f"the compiled call differs from eager at {where}: {call.difference}"
+        return "the compiled call raised at", call.error
+    return "the compiled call differs from eager at", call.difference or ""
 
 
 def run(context: Context) -> None:
@@ -239,7 +242,7 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
             refused = replace(sum_up(name, padding, ()), error=f"in the eager model {padded.error}")
             trials.append(refused)
             study.add(trials=(*study.found.trials, refused))
-    study.add(advice=(*study.found.advice, advise(name, trials, _limit())))
+    study.add(advice=(*study.found.advice, advise(name, trials, _limit(), axis.shape.size)))
 
 
 def _steps(case: Case, axis: Axis, sizes: Iterable[int]) -> list[Call]:
