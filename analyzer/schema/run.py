@@ -332,8 +332,8 @@ class ShapeAdvice:
     text: str
     code: str | None = None
     ranking: tuple[ShapeSetting, ...] = ()
-    """The best first: by captured share (0.01 apart counts as equal), break sites, recompiles, time of compiling. One that
-    raised or gave other outputs than eager is not among them."""
+    """The best first: by captured share (0.01 apart counts as equal), break sites, recompiles, time of compiling. One
+    that raised or gave other outputs than eager is not among them."""
 
 
 @dataclass(frozen=True)

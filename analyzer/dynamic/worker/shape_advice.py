@@ -9,10 +9,10 @@ from tcready.schema import InputDimension, ShapeAdvice, ShapeCall, ShapeCure, Sh
 
 SAME_SHARE = 0.01
 """Captured shares that differ by no more count as equal."""
-SAME_SECONDS = 0.25
+SAME_SECONDS = 0.5
 """So do times of compiling that differ by no more than this part,"""
-FEW_SECONDS = 0.1
-"""or by no more than this many seconds: clocks are noisy."""
+FEW_SECONDS = 0.5
+"""or by no more than this many seconds: each was measured once."""
 SIMPLEST: tuple[ShapeSetting, ...] = ("default", "mark_dynamic", "dynamic=True", "dynamic=False", "pad")
 """Of settings that measured the same, the first of these is taken."""
 MULTIPLE = 8
