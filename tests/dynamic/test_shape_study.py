@@ -6,11 +6,13 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from observing import observe_target, torch_between
 from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.shape_advice import ranked
 from tcready.dynamic.worker.shape_axes import candidates, inputs_of, resized
 from tcready.merge import exit_code, merge
 from tcready.reports import html, markdown, text
@@ -21,6 +23,7 @@ from tcready.schema import (
     Observation,
     Report,
     ShapeAdvice,
+    ShapeCall,
     ShapeStudy,
     ShapeTrial,
     Stage,
@@ -174,6 +177,18 @@ class Grows(nn.Module):
         for i in range(x.shape[0]):
             total = total + y[i]
         return total
+
+
+class Wears(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        if self.calls > 5:
+            raise RuntimeError("worn out")
+        return x * 2
 
 
 class Random(nn.Module):
@@ -553,6 +568,14 @@ def test_padding_that_the_model_refuses_is_no_advice(watch: Watch) -> None:
     assert stage(seen).state == "pass", "what another setting raises is no failure"
 
 
+def test_what_eager_raises_too_is_not_blamed_on_compiling(watch: Watch) -> None:
+    seen = watch("Wears", "square")
+    assert stage(seen).state == "pass"
+    assert "called twice each in one eager model, it raised RuntimeError: worn out" in study(seen).cut[0]
+    assert [call.label for call in trial(seen, "batch", "default").calls] == ["given", "again", "batch 5"]
+    assert {f.effect for f in report(seen).findings} <= {"recompile"}
+
+
 def test_eager_code_that_differs_from_itself_is_not_compared(watch: Watch) -> None:
     seen = watch("Random")
     assert {call.parity for each in study(seen).trials for call in each.calls} == {None}
@@ -593,6 +616,33 @@ def test_both_reports_show_the_study(watch: Watch) -> None:
     assert "<script>alert" not in shown
     assert "&lt;script&gt;alert" in shown
     assert "rest <b>" not in shown
+
+
+def measured(setting: str, **facts: Any) -> ShapeTrial:
+    calls = (ShapeCall("given", (), 1, 0), ShapeCall("batch 5", (), 1, 1, size=5))
+    return replace(ShapeTrial("batch", setting, calls, 1, share=1.0, compile_seconds=1.0), **facts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("other", "first"),
+    [
+        ({"recompiled": 0}, "dynamic=True"),
+        ({"recompiled": 0, "share": 0.995}, "dynamic=True"),
+        ({"recompiled": 0, "share": 0.98}, "default"),
+        ({"recompiled": 0, "break_sites": 1}, "default"),
+        ({"break_sites": 1, "share": 1.0, "compile_seconds": 0.1}, "default"),
+        ({"compile_seconds": 0.1}, "dynamic=True"),
+        ({"compile_seconds": 0.7}, "default"),
+        ({"recompiled": 0, "error": "ValueError"}, "default"),
+        ({"recompiled": 0, "difference": "output 0"}, "default"),
+    ],
+)
+def test_settings_are_ranked_by_share_then_breaks_then_recompiles_then_seconds(
+    other: dict[str, Any], first: str
+) -> None:
+    found = ranked((measured("default"), measured("dynamic=True", **other)))
+    assert found[0].setting == first
+    assert len(found) == 2 - ("error" in other or "difference" in other)
 
 
 def test_resized_inputs_hold_given_values_alone() -> None:

@@ -175,9 +175,20 @@ def _cases(study: Study) -> None:
         return
     steps = [Call(case.name or f"case {number}", case) for number, case in enumerate(cases, 1)]
     steps.insert(1, Call(f"{steps[0].label} again", cases[0], identical=True))
-    expected = Expected(study.context, study.names, steps)
+    study.note("the cases in the eager model")
+    expected = _expected(study, CASES, steps)
+    if expected is None:
+        return
     trials = [_trial(study, CASES, setting, steps, expected) for setting in SETTINGS]
     study.add(advice=(*study.found.advice, advise(CASES, trials, _limit())))
+
+
+def _expected(study: Study, varied: str, steps: Sequence[Call]) -> Expected | None:
+    """What eager gives; None where it does not take the given inputs and those of one more call."""
+    expected = Expected(study.context, study.names, steps)
+    if expected.error is not None:
+        study.cut(f"all of {varied}: called twice each in one eager model, it raised {expected.error}")
+    return expected if expected.takes(1) else None
 
 
 def _limit() -> int:
@@ -217,11 +228,13 @@ def _vary(study: Study, case: Case, axis: Axis) -> None:
     sizes = axis.shape.sizes
     steps = given + _steps(case, axis, sizes)
     study.note(f"{name} in the eager model")
-    expected = Expected(study.context, study.names, steps)
+    expected = _expected(study, name, steps)
+    if expected is None:
+        return
     trials = [_trial(study, name, DEFAULT, steps, expected)]
     if every_size(trials[0]) and (more := _further(study, case, axis)):
         steps = given + _steps(case, axis, (*sizes, *more))
-        expected = Expected(study.context, study.names, steps)
+        expected = _expected(study, name, steps) or expected
         study.add(trials=study.found.trials[:-1])
         trials = [_trial(study, name, DEFAULT, steps, expected)]
     trials += [_trial(study, name, setting, steps, expected) for setting in SETTINGS[1:]]
