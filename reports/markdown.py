@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tcready.reports.paths import without_absolute_paths
 from tcready.reports.view import (
+    SHAPE_HEADINGS,
     STAGE_SIGN,
     VERDICT_WORD,
     code_of,
@@ -17,9 +18,11 @@ from tcready.reports.view import (
     listed,
     narrowed_sentence,
     percent,
+    shape_cells,
+    shape_rows,
     visible,
 )
-from tcready.schema import Finding, Report, TargetReport
+from tcready.schema import Finding, Report, ShapeStudy, TargetReport
 
 FIRST = 10
 """Findings that stand in the comment unfolded."""
@@ -52,6 +55,9 @@ def render(report: Report, *, third_party: bool = False) -> str:
             for stage in ladder(target)
         )
         parts.append(_folded(f"Stages of {plain(target.target)}", stages))
+        study = target.observation.shapes
+        if study is not None and (study.trials or study.axes):
+            parts.append(_folded(f"Other sizes of {plain(target.target)}", _shapes(study)))
     if shown.skipped:
         skipped = "\n".join(f"- {code(item.path)}: {plain(item.reason)}" for item in shown.skipped)
         parts.append(_folded(f"{len(shown.skipped)} skipped", skipped))
@@ -79,6 +85,23 @@ def _table(findings: Sequence[Finding]) -> str:
             f"{plain(finding.message)}{cost} | {finding.status.replace('_', ' ')} |"
         )
     return "\n".join(rows)
+
+
+def _shapes(study: ShapeStudy) -> str:
+    """What follows for each axis, and below it the settings, the best first."""
+    parts: list[str] = []
+    for row in shape_rows(study):
+        axis = row.axis
+        follows = f"fixed: {axis.fixed}" if axis and axis.fixed else row.advice.text if row.advice else "-"
+        parts.append(f"**{plain(row.varied)}** {plain(row.sizes)}: {plain(follows)}")
+        if row.advice and row.advice.code:
+            parts.append("\n".join(code(line) for line in row.advice.code.splitlines()))
+        if row.trials:
+            rows = [f"| {' | '.join(SHAPE_HEADINGS)} |", "|---" * len(SHAPE_HEADINGS) + "|"]
+            rows += [f"| {' | '.join(map(plain, shape_cells(trial)))} |" for trial in row.ranked]
+            parts.append("\n".join(rows))
+    parts += [plain(f"not done: {text}") for text in study.cut]
+    return "\n\n".join(parts)
 
 
 def _folded(title: str, body: str) -> str:

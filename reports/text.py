@@ -15,6 +15,7 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from tcready.reports.view import (
     EFFECT_WORD,
     HOW_TO_PROVE,
+    SHAPE_HEADINGS,
     STAGE_SIGN,
     STAGE_WORD,
     VERDICT_WORD,
@@ -44,6 +45,7 @@ from tcready.reports.view import (
     region_word,
     rules_by_code,
     run_evidence,
+    shape_cells,
     shape_rows,
     shape_sentence,
     skip_sentence,
@@ -405,7 +407,7 @@ class _Printer:
         self.line()
 
     def shapes(self, target: TargetReport) -> None:
-        """What other sizes recompile: one line an axis, and the line of code that follows."""
+        """What other sizes do: one line an axis, the code that follows, and the settings, the best first."""
         seen = target.observation
         if seen.shapes is None:
             return
@@ -424,6 +426,9 @@ class _Printer:
             for line in lines_of((row.advice and row.advice.code) or ""):
                 if line:
                     self.line(f"{'':17}> ", visible(line))
+            table = [SHAPE_HEADINGS, *map(shape_cells, row.ranked)] if row.trials else []
+            for setting, *cells in table:
+                self.line(f"{'':17}{setting:<13}" + "".join(f"{cell:>11}" for cell in cells).rstrip())
             label = ""
         for text in seen.shapes.cut:
             self.row(label, f"not done: {text}")

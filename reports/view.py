@@ -325,6 +325,25 @@ class ShapeRow:
         others = [call.size for call in calls if call.size is not None] or list(self.axis.sizes)
         return f"{self.axis.size}, then {', '.join(map(str, others))}" if others else str(self.axis.size)
 
+    @property
+    def ranked(self) -> tuple[ShapeTrial, ...]:
+        """The trials, the best first; behind them those that are out."""
+        order = self.advice.ranking if self.advice else ()
+        best = [trial for setting in order for trial in self.trials if trial.setting == setting]
+        return (*best, *(trial for trial in self.trials if trial not in best))
+
+
+SHAPE_HEADINGS = ("setting", "captured", "breaks", "recompiles", "compiling")
+
+
+def shape_cells(trial: ShapeTrial) -> tuple[str, ...]:
+    """One row below `SHAPE_HEADINGS`; of a setting that is out, why."""
+    if not trial.sound:
+        return trial.setting, "raised" if trial.error else "differs", "", "", ""
+    share = "-" if trial.share is None else percent(trial.share)
+    seconds = "-" if trial.compile_seconds is None else f"{trial.compile_seconds:.2f} s"
+    return trial.setting, share, str(trial.break_sites), str(trial.recompiled), seconds
+
 
 def shape_rows(study: ShapeStudy) -> list[ShapeRow]:
     """The cases first, if there are several, then each axis."""
@@ -342,6 +361,8 @@ def trial_phrase(trial: ShapeTrial) -> str:
     count = number(trial.recompiled, "recompile")
     if trial.error:
         return f"{count}, then raised {trial.error}"
+    if trial.difference:
+        return f"{count}; differs from eager: {trial.difference}"
     return count + (", then the recompile limit" if trial.limit else "")
 
 

@@ -25,6 +25,10 @@ from tcready.schema import (
     Recompile,
     Report,
     RuleText,
+    ShapeCall,
+    ShapeSetting,
+    ShapeStudy,
+    ShapeTrial,
     Skipped,
     SkippedFrame,
     SourceText,
@@ -602,6 +606,10 @@ def test_single_modules_of_torch_do_not_make_a_model_ready_by_region() -> None:
         ({"fullgraph": "fail/timeout:no answer within 600 s"}, "unknown"),
         ({"backend": "fail/compile_error:InductorError: x"}, "not_ready"),
         ({"backend": "fail/timeout:no answer within 600 s, while in stage capture"}, "unknown"),
+        ({"shapes": "fail/compile_error:the compiled call raised at batch 5: ValueError: x"}, "not_ready"),
+        ({"shapes": "fail/mismatch:the compiled call differs from eager at batch 5: x"}, "not_ready"),
+        ({"shapes": "fail/timeout:no answer within 600 s, while in stage shapes"}, "unknown"),
+        ({"shapes": "fail/crash:the process died by SIGSEGV"}, "unknown"),
         ({"parity": "fail/mismatch:differs by 3"}, "not_ready"),
         ({"speed": "fail/error:no clock"}, "unknown"),
     ],
@@ -637,6 +645,56 @@ def test_nothing_is_advised_to_be_compiled_if_nothing_was_or_what_was_is_wrong(
     target = StaticTarget("model.py::Net", (StaticModule("", "Net", PATH, FORWARD, ()),))
     shown = merged(static(targets=(target,)), observation(stages=stages(**states))).targets[0]
     assert [region.code for region in shown.regions] == (["model.compile()"] if advised else [])
+
+
+def resized(*calls: ShapeCall, setting: ShapeSetting = "default", varied: str = "batch") -> ShapeStudy:
+    """A study whose one trial made these calls."""
+    return ShapeStudy(trials=(ShapeTrial(varied, setting, calls, 0),))
+
+
+def at_size(**change: Any) -> ShapeCall:
+    return dataclasses.replace(ShapeCall("batch 5", (), 1, 0, size=5), **change)
+
+
+def test_what_the_default_raises_at_another_size_is_a_finding_and_what_a_setting_raises_is_none() -> None:
+    raised = at_size(error="ValueError: x (model.py:8)", place=Frame(PATH, 8, "Net.forward"))
+    found = only(merged(static(), observation(shapes=resized(raised))))
+    assert (found.effect, found.level, found.status) == ("compile_error", "error", "runtime_only")
+    assert (found.line, found.symbol) == (8, "Net.forward")
+    assert found.message == "with batch 5 the compiled call raised ValueError: x (model.py:8)"
+    claim = finding(8, effect="compile_error", level="warning")
+    proved = only(merged(static(claim), observation(shapes=resized(raised))))
+    assert (proved.status, proved.level) == ("confirmed", "error")
+    other = resized(raised, setting="dynamic=True")
+    assert merged(static(), observation(shapes=other)).findings == ()
+    nowhere = resized(dataclasses.replace(raised, place=None))
+    assert merged(static(), observation(shapes=nowhere)).findings == ()
+
+
+def test_outputs_that_differ_in_a_case_are_a_wrong_result() -> None:
+    differs = at_size(label="large", difference="output 0: x", place=Frame(PATH, 7, "Net.forward"))
+    found = only(merged(static(), observation(shapes=resized(differs, varied="cases"))))
+    assert (found.effect, found.level) == ("wrong_result", "error")
+    assert found.message == "with case large the compiled call differs from eager: output 0: x"
+
+
+def test_a_break_at_other_sizes_alone_counts_for_the_verdict_and_against_regions() -> None:
+    broke = resized(at_size(break_sites=(site(8), site(9))))
+    report = merged(static(), observation(shapes=broke))
+    assert [(f.line, f.effect, f.status) for f in report.findings] == [
+        (8, "graph_break", "runtime_only"),
+        (9, "graph_break", "runtime_only"),
+    ]
+    assert report.findings[0].message == "with batch 5: Data-dependent branching"
+    target = report.targets[0]
+    assert target.verdict == "not_ready"
+    assert target.verdict_reason.startswith(
+        f"with other sizes it breaks at {PATH}:8 and at 1 other line; as it is, 100% of the operations"
+    )
+    assert target.regions == ()
+    proved = only(merged(static(finding(8)), observation(shapes=resized(at_size(break_sites=(site(8),))))))
+    assert (proved.status, proved.level) == ("confirmed", "error")
+    assert proved.evidence[-1].text.startswith("with batch 5: Data-dependent branching")
 
 
 def test_static_alone_every_target_is_unknown_with_its_predicted_regions() -> None:

@@ -218,7 +218,14 @@ def _showable(finding: Finding) -> bool:
 
 def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Finding:
     """The one finding of all that happened at a line; the heaviest effect names it. `only`: the one mode it is of."""
-    weight: tuple[Effect, ...] = ("intent", "recompile", "graph_break", "frame_skip")
+    weight: tuple[Effect, ...] = (
+        "intent",
+        "recompile",
+        "graph_break",
+        "frame_skip",
+        "compile_error",
+        "wrong_result",
+    )
     first = max(events, key=lambda event: weight.index(event.effect))
     text = code.line(first.path, first.line)
     stripped = text.strip()

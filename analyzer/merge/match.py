@@ -33,8 +33,10 @@ from tcready.schema import (
     Mode,
     Origin,
     Recompile,
+    ShapeCall,
     SkippedFrame,
     at_recompile_limit,
+    calls_by_size,
 )
 
 _GUARDED = re.compile(r"(?:\.|\[['\"])([A-Za-z_]\w*)")
@@ -113,6 +115,17 @@ def proofs_of(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[tup
     for finding in findings:
         if finding.effect == "recompile" and (by_size := _size_evidence(run, finding)):
             yield key_of(finding), Proof(run.target, case, by_size, level="warning")
+    for where, call in calls_by_size(run.observation):
+        for site in call.break_sites:
+            for finding in _claimants(site, findings):
+                evidence = _with_size(site_evidence(site), where)
+                level = "note" if _effect(site) == "intent" else "error"
+                yield (
+                    key_of(finding),
+                    Proof(run.target, case, evidence, ids_of_site(site), level, site.frames),
+                )
+        for finding in _size_claimants(call, findings):
+            yield key_of(finding), Proof(run.target, case, _failure_evidence(call, where))
     if run.state("capture") == "fail":
         detail = run.detail("capture")
         for finding in findings:
@@ -139,6 +152,38 @@ def _size_evidence(run: Run, finding: Finding) -> Evidence | None:
                     reasons = "; ".join(map(first_line, event.reasons))
                     return dynamo(f"recompiled {event.symbol} for {call.label}, marked dynamic: {reasons}")
     return None
+
+
+def _with_size(evidence: Evidence, where: str) -> Evidence:
+    return dynamo(f"with {where}: {evidence.text}")
+
+
+def _size_effect(call: ShapeCall) -> Effect:
+    return "compile_error" if call.error else "wrong_result"
+
+
+def _size_claimants(call: ShapeCall, findings: Iterable[Finding]) -> list[Finding]:
+    """The findings that say what a call with another size did: it raised at their lines, or its outputs differ."""
+    place = call.place
+    if place is None:
+        return []
+    return [
+        finding
+        for finding in findings
+        if finding.effect == _size_effect(call)
+        and finding.path == place.path
+        and finding.line <= place.line <= finding.end_line
+    ]
+
+
+def _failure_evidence(call: ShapeCall, where: str) -> Evidence:
+    return dynamo(f"with {where} the compiled call {_failure(call)}; eager takes that")
+
+
+def _failure(call: ShapeCall) -> str:
+    if call.error:
+        return f"raised {first_line(call.error)}"
+    return f"differs from eager: {first_line(call.difference or '')}"
 
 
 def _claimants(site: BreakSite, findings: Iterable[Finding]) -> list[Finding]:
@@ -212,7 +257,7 @@ def _limit_of(recompile: Recompile, run: Run) -> SkippedFrame | None:
 
 
 def unclaimed(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Event]:
-    """The events of a run that no finding claims: break sites, skipped frames, steady recompiles."""
+    """The events of a run that no finding claims: break sites, skipped frames, steady recompiles, other sizes."""
     for site in run.sites:
         if not _claimants(site, findings):
             yield _site_event(site, run)
@@ -220,6 +265,7 @@ def unclaimed(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Eve
         if trial.site is not None and not _claimants(trial.site, findings):
             event = _site_event(trial.site, run)
             yield dataclasses.replace(event, evidence=alone_evidence(trial))
+    yield from _size_events(run, findings)
     placed: set[Place] = set()
     for frame in run.skipped:
         if run.by_a_break(frame) or _skip_claimants(frame, run, findings):
@@ -234,6 +280,34 @@ def unclaimed(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Eve
             continue
         if not _recompile_claimants(recompile, run, findings, code):
             yield _recompile_event(recompile, run)
+
+
+def _size_events(run: Run, findings: Sequence[Finding]) -> Iterator[Event]:
+    """What only calls with other sizes showed: breaks, and what raised or differs."""
+    study = run.observation.shapes
+    case = study.case if study else None
+    for where, call in calls_by_size(run.observation):
+        for site in call.break_sites:
+            if not _claimants(site, findings):
+                event = _site_event(dataclasses.replace(site, case=case), run)
+                evidence = _with_size(event.evidence, where)
+                yield dataclasses.replace(event, message=f"with {where}: {event.message}", evidence=evidence)
+        place = call.place
+        if place is None or _size_claimants(call, findings):
+            continue
+        effect = _size_effect(call)
+        yield Event(
+            target=run.target,
+            case=case,
+            path=place.path,
+            line=place.line,
+            symbol=place.symbol,
+            origin=call.origin,
+            effect=effect,
+            name=effect.replace("_", "-"),
+            message=f"with {where} the compiled call {_failure(call)}",
+            evidence=_failure_evidence(call, where),
+        )
 
 
 def _site_event(site: BreakSite, run: Run) -> Event:

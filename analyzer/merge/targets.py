@@ -112,7 +112,7 @@ def _regions(
         seen.modules,
         static.modules if static else (),
         frozenset() if clean else _breaking(findings, seen.target, predicted, seen.mode),
-        sites=seen.break_sites,
+        sites=(*seen.break_sites, *run.troubles.resized),
         skipped=run.skipped,
         recompiles=seen.recompiles,
         breaks_by_code={place: tuple(prints) for place, prints in breaks_by_code.items()},

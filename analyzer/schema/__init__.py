@@ -20,6 +20,7 @@ from tcready.schema.report import (
     covers,
 )
 from tcready.schema.run import (
+    CASES,
     SYNTHESISED,
     Backend,
     BreakSite,
@@ -70,7 +71,7 @@ from tcready.schema.static import (
     StaticResult,
     StaticTarget,
 )
-from tcready.schema.troubles import Break, Troubles, at_recompile_limit, logged_sites
+from tcready.schema.troubles import Break, Troubles, at_recompile_limit, calls_by_size, logged_sites
 from tcready.schema.words import (
     BREAKING,
     FATES,
@@ -106,6 +107,7 @@ from tcready.schema.words import (
 
 __all__ = [
     "BREAKING",
+    "CASES",
     "FATES",
     "INTENDED",
     "LEVELS",
@@ -201,6 +203,7 @@ __all__ = [
     "Verdict",
     "as_json",
     "at_recompile_limit",
+    "calls_by_size",
     "covers",
     "display_path",
     "from_json",

@@ -266,6 +266,27 @@ class ShapeCall:
     """Of the axis, if it is not the given one."""
     identical: bool = False
     """Whether the call before had the same inputs."""
+    place: Frame | None = None
+    """The user's line behind `error`; the first line of the target's forward if none is named, or if outputs differ."""
+    origin: Origin = "own"
+    """Of `place`."""
+    parity: bool | None = None
+    """Whether the outputs are those of eager; None if it raised, or if eager differs from itself or gives nothing that
+    could be compared."""
+    difference: str | None = None
+    """How they differ."""
+    ops_total: int | None = None
+    """ATen dispatches of a repeated call with the same inputs; None if that call was not made."""
+    ops_captured: int | None = None
+    """Those of them that ran in graphs."""
+    break_sites: tuple[BreakSite, ...] = ()
+    """Those that the calls with the given inputs did not meet, without what the recompile limit gave up."""
+    compile_seconds: float | None = None
+    """What the call took longer than the repeated one."""
+
+
+CASES = "cases"
+"""What a trial varies that calls the target's named cases one after the other."""
 
 
 @dataclass(frozen=True)
@@ -281,21 +302,43 @@ class ShapeTrial:
     limit: bool = False
     """Whether a function ran into the recompile limit."""
     error: str | None = None
+    difference: str | None = None
+    """How the outputs of a call differ from those of eager, if those of one do."""
+    share: float | None = None
+    """Operations in graphs over all, over the repeated calls of every size."""
+    break_sites: int = 0
+    """Distinct lines at which Dynamo broke, in all calls together."""
+    compile_seconds: float | None = None
+    """Of all calls together, with a backend that runs the graphs as they are."""
+    code: str = ""
+    """What was executed: on the model before the first call (it names `model`), or on the arguments before each call."""
+
+    def at(self, call: ShapeCall) -> str:
+        """`batch 5`, `case large`."""
+        return f"case {call.label}" if self.varied == CASES else call.label
+
+    @property
+    def sound(self) -> bool:
+        """Whether no call raised and no output differs from eager."""
+        return self.error is None and self.difference is None
 
 
 @dataclass(frozen=True)
 class ShapeAdvice:
-    """What follows from the trials of one axis; `code` is the line to write, None if there is none."""
+    """What follows from the trials of one axis; `code` was executed as it stands, None if there is nothing to write."""
 
     varied: str
     cure: ShapeCure
     text: str
     code: str | None = None
+    ranking: tuple[ShapeSetting, ...] = ()
+    """The best first: by captured share (0.01 apart counts as equal), break sites, recompiles, time of compiling. One
+    that raised or gave other outputs than eager is not among them."""
 
 
 @dataclass(frozen=True)
 class ShapeStudy:
-    """What other sizes of the inputs recompile."""
+    """What other sizes of the inputs do under Dynamo, with a backend that runs the graphs as they are."""
 
     axes: tuple[ShapeAxis, ...] = ()
     trials: tuple[ShapeTrial, ...] = ()

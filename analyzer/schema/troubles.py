@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tcready.schema.run import BreakSite, Frame, Observation, Recompile, SkippedFrame
+from tcready.schema.run import BreakSite, Frame, Observation, Recompile, ShapeCall, SkippedFrame
 
 _LIMIT = re.compile(r"recompile[_ ]limit|cache[_ ]size[_ ]limit|recompilation limit", re.IGNORECASE)
 """How Dynamo says, over its versions, that it compiled a frame too often."""
@@ -34,6 +34,8 @@ class Troubles:
     recompiling: tuple[Recompile, ...]
     benign: int
     """Skipped frames that held no tensor work; they are no trouble."""
+    resized: tuple[BreakSite, ...] = ()
+    """Break sites that only calls with other sizes met, by place, each line once."""
 
     @classmethod
     def of(cls, seen: Observation) -> Troubles:
@@ -58,6 +60,7 @@ class Troubles:
             frames=tuple(frame for frame in skipped if not any(explains(site, frame) for site in sites)),
             recompiling=tuple(steady.values()),
             benign=sum(frame.benign for frame in seen.skipped_frames),
+            resized=_resized(seen),
         )
 
     @property
@@ -76,6 +79,10 @@ class Troubles:
                 _number(len(self.recompiling), "function")
                 + f" that {'compiles' if one else 'compile'} again on every call"
             )
+        if self.resized:
+            first, *others = [f"{site.path}:{site.line}" for site in self.resized]
+            more = f" and at {_number(len(others), 'other line')}" if others else ""
+            found.append(f"with other sizes it breaks at {first}{more}")
         return found
 
     def summary(self) -> str:
@@ -102,6 +109,22 @@ def logged_sites(seen: Observation) -> tuple[BreakSite, ...]:
         for site in seen.break_sites
         if site.action != "skip_frame_unlogged" or (site.path, site.line) not in skipped
     )
+
+
+def calls_by_size(seen: Observation) -> tuple[tuple[str, ShapeCall], ...]:
+    """Each call of the shape study under the default setting, and at what size or case it was made."""
+    trials = seen.shapes.trials if seen.shapes is not None else ()
+    return tuple(
+        (trial.at(call), call) for trial in trials if trial.setting == "default" for call in trial.calls
+    )
+
+
+def _resized(seen: Observation) -> tuple[BreakSite, ...]:
+    lines: dict[tuple[str, int], BreakSite] = {}
+    for _, call in calls_by_size(seen):
+        for site in call.break_sites:
+            lines.setdefault((site.path, site.line), site)
+    return tuple(lines[place] for place in sorted(lines))
 
 
 def at_recompile_limit(frame: SkippedFrame) -> bool:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from observing import observe_target, torch_between
 from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.shape_advice import ranked
 from tcready.dynamic.worker.shape_axes import candidates, inputs_of, resized
-from tcready.merge import merge
-from tcready.reports import html, text
+from tcready.merge import exit_code, merge
+from tcready.reports import html, markdown, text
 from tcready.schema import (
     Finding,
+    Frame,
     InputDimension,
     Observation,
     Report,
     ShapeAdvice,
+    ShapeCall,
     ShapeStudy,
     ShapeTrial,
+    Stage,
     StaticResult,
     Tool,
     as_json,
@@ -134,6 +140,62 @@ class Raises(nn.Module):
         return y * 2
 
 
+class Fixed(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        if x.shape[0] == 4:  # compares
+            y = y + 1
+        return y * len("%d" % x.shape[1])  # formats
+
+
+class Same(nn.Module):
+    edge = 7
+
+    def forward(self, x):  # differs
+        y = x * 2
+        return y + 1 if x.shape[0] is self.edge else y
+
+
+class Prints(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x):
+        y = self.head(x)
+        if x.shape[0] > 6:
+            print("many")  # prints
+        return y * 2
+
+
+class Grows(nn.Module):
+    def forward(self, x):
+        if x.shape[0] % 8 == 0 and x.shape[0] > 0:
+            raise ValueError("no multiple of 8")
+        y = x * 2
+        total = 0
+        for i in range(x.shape[0]):
+            total = total + y[i]
+        return total
+
+
+class Wears(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        if self.calls > 5:
+            raise RuntimeError("worn out")
+        return x * 2
+
+
+class Random(nn.Module):
+    def forward(self, x):
+        return x * 2 + time.perf_counter()
+
+
 def example():
     return torch.ones(2, 4)
 
@@ -186,6 +248,10 @@ def trial(seen: Observation, varied: str, setting: str) -> ShapeTrial:
     return next(t for t in study(seen).trials if (t.varied, t.setting) == (varied, setting))
 
 
+def stage(seen: Observation, name: str = "shapes") -> Stage:
+    return next(s for s in seen.stages if s.stage == name)
+
+
 def advice(seen: Observation, varied: str) -> ShapeAdvice:
     return next(item for item in study(seen).advice if item.varied == varied)
 
@@ -217,7 +283,19 @@ def test_linear_recompiles_once_by_default_and_not_at_all_where_marked(watch: Wa
     assert counts(seen, "batch") == {"default": 2, "dynamic=True": 2, "dynamic=False": 4, "mark_dynamic": 1}
     found = advice(seen, "batch")
     assert (found.cure, found.code) == ("mark_dynamic", "torch._dynamo.mark_dynamic(x, 0)")
-    assert "a size of 1 is compiled apart" in found.text
+    assert found.text == (
+        "mark it dynamic: recompiled once, the default twice (tried with batch 4, 5, 6, 7, 1); "
+        "a size of 1 is compiled apart"
+    )
+    assert found.ranking[0] == "mark_dynamic"
+    assert found.ranking[-1] == "dynamic=False", "each size compiled anew"
+    for each in study(seen).trials:
+        assert [call.parity for call in each.calls] == [True] * 6
+        assert (each.share, each.break_sites, each.sound) == (1.0, 0, True)
+        assert (each.compile_seconds or 0) > 0
+        assert [call.ops_captured for call in each.calls] == [2, None, 2, 2, 2, 2], (
+            "the second call is counted"
+        )
     assert study(seen).cut == ()
     assert from_json(Observation, as_json(seen)) == seen
 
@@ -228,9 +306,14 @@ def test_the_study_changes_nothing_else_and_is_not_there_unasked(watch: Watch) -
     names = ("break_sites", "skipped_frames", "recompiles", "explain", "executed", "traced", "warnings")
     for name in names:
         assert getattr(asked, name) == getattr(plain, name), name
-    assert [(s.stage, s.state, s.detail) for s in asked.stages] == [
-        (s.stage, s.state, s.detail) for s in plain.stages
+    assert [(s.stage, s.state, s.detail) for s in asked.stages if s.stage != "shapes"] == [
+        (s.stage, s.state, s.detail) for s in plain.stages if s.stage != "shapes"
     ]
+    assert (stage(plain).state, stage(plain).reason) == ("not_run", "not_asked")
+    assert (stage(asked).state, stage(asked).detail) == (
+        "pass",
+        "batch: mark_dynamic; dimension 1 of x: fixed",
+    )
     assert [graph.ops for graph in asked.graphs] == [graph.ops for graph in plain.graphs]
     old = as_json(plain)
     del old["shapes"]
@@ -256,6 +339,11 @@ def test_a_size_that_is_made_a_constant_runs_into_the_limit(watch: Watch) -> Non
     assert f"every size is compiled anew, a constant at model.py:{line_of('unrolls')}: " in found.text
     assert "batch 10 on Loop.forward ran eagerly, at the recompile limit of 8" in found.text
     assert "\n" not in found.text
+    padded = trial(seen, "batch", "pad")
+    assert padded.code == found.code, "what is printed was executed"
+    assert [call.recompiled for call in padded.calls] == [0] * 8 + [1, 0, 0], "8 rows, then 16"
+    assert (padded.share, padded.sound) == (1.0, True)
+    assert "captures 100% of the operations, the default 80%" in found.text
     namespace: dict[str, object] = {"torch": torch, "x": torch.ones(3, 5)}
     exec(found.code or "", namespace)
     assert namespace["x"].shape == (8, 5)  # type: ignore[attr-defined]
@@ -359,20 +447,25 @@ def test_cases_run_one_after_the_other_in_one_callable(watch: Watch) -> None:
 
 def test_a_spent_budget_is_told(watch: Watch) -> None:
     seen = watch("Linear", "square", budget=1e-6)
-    assert study(seen).trials == ()
-    (cut,) = study(seen).cut
-    assert cut.startswith("the budget was spent before ")
-    assert next(s for s in seen.stages if s.stage == "parity").state == "pass"
+    assert seen.shapes is None
+    assert (stage(seen).state, stage(seen).reason) == ("not_run", "budget")
+    assert stage(seen).detail == "the budget was spent before it began"
+    assert stage(seen, "parity").state == "pass"
+    assert report(seen).targets[0].verdict == "ready"
 
 
 def test_a_process_that_ends_in_the_study_leaves_the_rest(watch: Watch) -> None:
     seen = watch("Leaves")
-    assert {s.stage for s in seen.stages if s.state == "fail"} == set()
-    assert next(s for s in seen.stages if s.stage == "parity").state == "pass"
+    assert {s.stage for s in seen.stages if s.state == "fail"} == {"shapes"}
+    assert stage(seen).reason == "exit"
+    assert stage(seen).detail.startswith("the process exited with code 7")
+    assert stage(seen, "parity").state == "pass"
+    assert seen.coverage is not None
     assert study(seen).cut == ("the run ended during batch 3 in the eager model",)
-    assert any("exited with code 7" in warning for warning in seen.warnings)
     assert dict(seen.sources)["model.py"].endswith("model.py")
-    assert report(seen).targets[0].verdict == "ready"
+    target = report(seen).targets[0]
+    assert target.verdict == "unknown", "as where Inductor ends the process"
+    assert target.verdict_reason == "shapes failed, which says nothing of compiling"
 
 
 @torch_between((2, 8), (2, 13), "torch 2.14 compiles the `except` as eager runs it")
@@ -382,16 +475,120 @@ def test_compiled_code_that_raises_for_another_size_is_told(watch: Watch) -> Non
     usual = trial(seen, "batch", "default")
     assert [call.label for call in usual.calls] == ["given", "again", "batch 3"], "nothing after the error"
     assert usual.error is not None
-    assert usual.error.endswith(f"(model.py:{line_of('raises')})")
+    line = line_of("raises")
+    assert usual.error.endswith(f"(model.py:{line})")
+    assert usual.calls[-1].place == Frame("model.py", line, "Raises.forward")
     assert advice(seen, "batch").cure == "unknown"
+    assert advice(seen, "batch").ranking == ()
     assert {t.setting for t in study(seen).trials if t.varied == "batch"} >= {"default", "dynamic=True"}
+    assert (stage(seen).state, stage(seen).reason) == ("fail", "compile_error")
+    told = report(seen)
+    (finding,) = told.findings
+    assert (finding.effect, finding.level, finding.status) == ("compile_error", "error", "runtime_only")
+    assert (finding.line, finding.symbol, finding.origin) == (line, "Raises.forward", "own")
+    assert finding.message.startswith("with batch 3 the compiled call raised ")
+    target = told.targets[0]
+    assert target.verdict == "not_ready"
+    assert "the compiled call raised at batch 3 and dimension 1 of x 5: " in target.verdict_reason
+    assert exit_code(told) == 1
+    predicted = replace(_predicted(line), effect="compile_error")
+    (finding,) = report(seen, findings=(predicted,)).findings
+    assert (finding.status, finding.level) == ("confirmed", "error")
+
+
+def test_a_setting_that_captures_less_is_not_recommended_for_recompiling_less(watch: Watch) -> None:
+    seen = watch("Fixed", "square")
+    dynamic, usual = trial(seen, "batch", "dynamic=True"), trial(seen, "batch", "default")
+    assert dynamic.recompiled < usual.recompiled
+    assert (usual.share, usual.break_sites) == (1.0, 0)
+    assert dynamic.share is not None
+    assert dynamic.share < 0.5, "with its second dimension a symbol, the function is given up"
+    assert dynamic.break_sites == 1
+    assert not trial(seen, "batch", "mark_dynamic").sound
+    found = advice(seen, "batch")
+    assert (found.cure, found.code) == ("keep", None)
+    assert found.ranking == ("default", "dynamic=False", "dynamic=True")
+    assert "(tried with batch 4, 5, 6, 7, 1)" in found.text
+    # Of the second dimension each size has to be compiled by itself.
+    other = advice(seen, "dimension 1 of x")
+    assert (other.cure, other.code) == ("dynamic=False", "model = torch.compile(model, dynamic=False)")
+    assert trial(seen, "dimension 1 of x", "dynamic=False").code == other.code
+    assert other.text.startswith("dynamic=False: captures 100% of the operations, the default ")
+    (finding,) = report(seen).findings
+    assert (finding.effect, finding.line) == ("frame_skip", line_of("formats")), "at other sizes alone"
+
+
+@torch_between((2, 13), (2, 13), "what `is` says of a size that is a symbol was measured with torch 2.13")
+def test_outputs_that_differ_at_another_size_are_an_error(watch: Watch) -> None:
+    seen = watch("Same", "square")
+    usual = trial(seen, "batch", "default")
+    assert [call.parity for call in usual.calls] == [True, True, True, True, False, True]
+    assert stage(seen, "parity").state == "pass", "with the given sizes they are equal"
+    assert (stage(seen).state, stage(seen).reason) == ("fail", "mismatch")
+    found = advice(seen, "batch")
+    assert (found.cure, found.ranking) == ("dynamic=False", ("dynamic=False",))
+    assert "the default differs from eager at batch 7" in found.text
+    told = report(seen)
+    (finding,) = told.findings
+    assert (finding.effect, finding.level, finding.status) == ("wrong_result", "error", "runtime_only")
+    assert (finding.line, finding.symbol) == (line_of("differs"), "Same.forward")
+    target = told.targets[0]
+    assert target.verdict == "not_ready"
+    assert "the compiled call differs from eager at batch 7: output 0" in target.verdict_reason
+    assert exit_code(told) == 1
+    assert from_json(Observation, as_json(seen)) == seen
+
+
+def test_a_break_at_another_size_is_a_finding(watch: Watch) -> None:
+    seen = watch("Prints", "square")
+    assert (seen.break_sites, seen.warnings) == ((), ())
+    call = next(call for call in trial(seen, "batch", "default").calls if call.size == 7)
+    assert [(site.line, site.action) for site in call.break_sites] == [(line_of("prints"), "resume")]
+    assert stage(seen).state == "pass"
+    told = report(seen)
+    (finding,) = told.findings
+    assert (finding.effect, finding.level, finding.status) == ("graph_break", "error", "runtime_only")
+    assert finding.line == line_of("prints")
+    assert finding.message.startswith("with batch 7: ")
+    assert told.targets[0].verdict != "ready"
+    assert f"with other sizes it breaks at model.py:{line_of('prints')}" in told.targets[0].verdict_reason
+    assert exit_code(told) == 1
+
+
+def test_padding_that_the_model_refuses_is_no_advice(watch: Watch) -> None:
+    seen = watch("Grows")
+    padded = trial(seen, "batch", "pad")
+    assert padded.calls == ()
+    assert (padded.error or "").startswith("in the eager model ValueError: no multiple of 8")
+    found = advice(seen, "batch")
+    assert (found.cure, found.code) == ("pad", None)
+    assert (
+        "have at most 8 sizes (not run); padding to a multiple of 8 raised in the eager model" in found.text
+    )
+    assert stage(seen).state == "pass", "what another setting raises is no failure"
+
+
+def test_what_eager_raises_too_is_not_blamed_on_compiling(watch: Watch) -> None:
+    seen = watch("Wears", "square")
+    assert stage(seen).state == "pass"
+    assert "called twice each in one eager model, it raised RuntimeError: worn out" in study(seen).cut[0]
+    assert [call.label for call in trial(seen, "batch", "default").calls] == ["given", "again", "batch 5"]
+    assert {f.effect for f in report(seen).findings} <= {"recompile"}
+
+
+def test_eager_code_that_differs_from_itself_is_not_compared(watch: Watch) -> None:
+    seen = watch("Random")
+    assert {call.parity for each in study(seen).trials for call in each.calls} == {None}
+    assert all(each.sound for each in study(seen).trials)
 
 
 def test_a_hang_in_the_study_leaves_the_rest(watch: Watch) -> None:
     seen = watch("Sleeps", timeout=25.0)
-    assert {s.stage for s in seen.stages if s.state == "fail"} == set()
+    assert {s.stage for s in seen.stages if s.state == "fail"} == {"shapes"}
+    assert stage(seen).reason == "timeout"
+    assert stage(seen).detail.startswith("no answer within 25 s, while in stage shapes")
+    assert stage(seen, "parity").state == "pass"
     assert study(seen).cut == ("the run ended during batch 3 in the eager model",)
-    assert any("no answer within 25 s" in warning for warning in seen.warnings)
 
 
 def test_both_reports_show_the_study(watch: Watch) -> None:
@@ -406,11 +603,46 @@ def test_both_reports_show_the_study(watch: Watch) -> None:
     assert "not done: rest <b>" in lines
     page = html.render(given)
     shown, _, _ = page.partition('<script type="application/json"')
-    assert "<caption>Recompiles by size</caption>" in shown
+    assert re.search(
+        r"setting +captured +breaks +recompiles +compiling\n +mark_dynamic +100 % +0 +1 +\d\.\d\d s\n", lines
+    )
+    assert "<caption>Settings for other sizes</caption>" in shown
+    assert re.search(r"<td>mark_dynamic</td><td>100 %</td><td>0</td><td>1</td><td>\d\.\d\d s</td>", shown)
+    comment = markdown.render(given)
+    assert "<details><summary>Other sizes of " in comment
+    assert "| setting | captured | breaks | recompiles | compiling |" in comment
+    assert "`torch._dynamo.mark_dynamic(x, 0)`" in comment
     assert "size mismatch at index 0. expected 4, actual 5" in shown
     assert "<script>alert" not in shown
     assert "&lt;script&gt;alert" in shown
     assert "rest <b>" not in shown
+
+
+def measured(setting: str, **facts: Any) -> ShapeTrial:
+    calls = (ShapeCall("given", (), 1, 0), ShapeCall("batch 5", (), 1, 1, size=5))
+    return replace(ShapeTrial("batch", setting, calls, 1, share=1.0, compile_seconds=1.0), **facts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("other", "first"),
+    [
+        ({"recompiled": 0}, "dynamic=True"),
+        ({"recompiled": 0, "share": 0.995}, "dynamic=True"),
+        ({"recompiled": 0, "share": 0.98}, "default"),
+        ({"recompiled": 0, "break_sites": 1}, "default"),
+        ({"break_sites": 1, "share": 1.0, "compile_seconds": 0.1}, "default"),
+        ({"compile_seconds": 0.1}, "dynamic=True"),
+        ({"compile_seconds": 0.7}, "default"),
+        ({"recompiled": 0, "error": "ValueError"}, "default"),
+        ({"recompiled": 0, "difference": "output 0"}, "default"),
+    ],
+)
+def test_settings_are_ranked_by_share_then_breaks_then_recompiles_then_seconds(
+    other: dict[str, Any], first: str
+) -> None:
+    found = ranked((measured("default"), measured("dynamic=True", **other)))
+    assert found[0].setting == first
+    assert len(found) == 2 - ("error" in other or "difference" in other)
 
 
 def test_resized_inputs_hold_given_values_alone() -> None:

@@ -10,8 +10,10 @@ import torch
 from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.journal import one_line
+from tcready.dynamic.worker.frames import is_user_file
+from tcready.dynamic.worker.journal import one_line, user_place
 from tcready.dynamic.worker.loading import dtype_of, fresh
+from tcready.dynamic.worker.narrate import RawFrame
 
 SEED_CALL = 1
 CALLS = ("cold", "second", "warm")
@@ -56,3 +58,12 @@ def compile_error(error: BaseException, context: Context, name: str = CALLS[0]) 
     frame = context.names.frame(path, line, symbol)
     place = f"({frame.path}:{frame.line})"
     return which + (text if text.endswith(place) else f"{text} {place}")
+
+
+def error_place(error: BaseException) -> RawFrame | None:
+    """The user's line that the text of such an error names, or from which it came; None where there is none."""
+    found = narrate.user_stack(narrate.parse_stack(str(error)))
+    if found is not None and is_user_file(found[0][0]):
+        return found[0]
+    place = user_place(error)
+    return (*place, "") if place is not None else None

@@ -21,7 +21,6 @@ from tcready.dynamic.worker.stages import (
     training,
 )
 from tcready.dynamic.worker.step import Step, climb
-from tcready.schema import ShapeStudy
 
 ORDER: tuple[Step, ...] = (
     parse.STEP,  # run by `main`, before it is known whether there is a torch
@@ -54,8 +53,6 @@ def run(context: Context) -> StageFailedError | None:
         failure = climb(context, [step for step in ORDER if step.name in OF_AN_OBJECT])
         context.journal.close()
         return failure
-    if context.work.options.shapes:
-        context.journal.add(shapes=ShapeStudy(cut=("not run: an earlier stage failed",)))
     try:
         failure = climb(context, [step for step in ORDER if step is not parse.STEP])
     except RunEndedError:

@@ -1,13 +1,22 @@
-"""What follows from the calls with other sizes: which setting to take, and the line to write."""
+"""What follows from the calls with other sizes: which setting to take, and the line to write, which a trial executed."""
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Mapping, Sequence
 
-from tcready.schema import InputDimension, ShapeAdvice, ShapeCall, ShapeSetting, ShapeTrial
+from tcready.schema import InputDimension, ShapeAdvice, ShapeCall, ShapeCure, ShapeSetting, ShapeTrial
 
-PLACE = re.compile(r" \(([^()]+:\d+)\)$")
+SAME_SHARE = 0.01
+"""Captured shares that differ by no more count as equal."""
+SAME_SECONDS = 0.5
+"""So do times of compiling that differ by no more than this part,"""
+FEW_SECONDS = 0.5
+"""or by no more than this many seconds: each was measured once."""
+SIMPLEST: tuple[ShapeSetting, ...] = ("default", "mark_dynamic", "dynamic=True", "dynamic=False", "pad")
+"""Of settings that measured the same, the first of these is taken."""
+MULTIPLE = 8
+"""What sizes are padded to a multiple of."""
 
 
 def changed(trial: ShapeTrial) -> list[ShapeCall]:
@@ -25,90 +34,175 @@ def every_size(trial: ShapeTrial) -> bool:
     others = [call for call in trial.calls if call.size not in (None, 1)]
     gave_up = next((index for index, call in enumerate(others) if call.limit), len(others))
     before = others[:gave_up]
-    return len(before) > 1 and not settles_never(trial) and all(call.recompiled for call in before)
+    return (
+        trial.sound
+        and len(before) > 1
+        and not settles_never(trial)
+        and all(call.recompiled for call in before)
+    )
 
 
-def advise(
-    varied: str,
-    trials: Sequence[ShapeTrial],
-    dimensions: Sequence[InputDimension],
-    limit: int,
-    ranks: Mapping[str, int] | None = None,
-) -> ShapeAdvice:
-    """What the trials of one axis (or of the cases) bear out; a setting is recommended only where it measured less.
-
-    `limit` is the recompile limit, `ranks` the number of dimensions of each argument.
-    """
-    by = {trial.setting: trial for trial in trials}
-    usual = by["default"]
-    counts = ", ".join(f"{name} {_count(trial)}" for name, trial in by.items())
-    if usual.error:
-        return ShapeAdvice(varied, "unknown", f"no advice: the compiled call raised {usual.error}")
-    if settles_never(usual):
-        events = [event for call in usual.calls if call.identical for event in call.recompiles]
-        why = next((f" ({reason})" for event in events for reason in event.reasons), "")
-        return ShapeAdvice(
-            varied,
-            "mend",
-            f"an identical call recompiles{why}: mend that first, it hides what the sizes cost",
-        )
-    if not changed(usual):
-        return ShapeAdvice(varied, "none", f"nothing recompiles ({counts})")
-    names: tuple[ShapeSetting, ...] = ("mark_dynamic", "dynamic=True")
-    sound = [by[name] for name in names if name in by and not by[name].error]
-    best = min(sound, key=_weight, default=usual)
-    better = _weight(best) < _weight(usual)
-    if not better and every_size(usual):
-        return _pad(varied, by, dimensions, limit, ranks or {}, counts)
-    one = any(call.size == 1 for call in changed(best if better else usual))
-    apart = "; a size of 1 is compiled apart" if one else ""
-    if not better:
-        why = "no setting recompiled less" if usual.recompiled > 1 else "it recompiles once and then is quiet"
-        return ShapeAdvice(varied, "keep", f"leave the default: {why} ({counts}){apart}")
-    if best.setting == "dynamic=True":
-        code = "model = torch.compile(model, dynamic=True)"
-        return ShapeAdvice(varied, "dynamic=True", f"dynamic=True recompiled less ({counts}){apart}", code)
-    marks = [f"torch._dynamo.mark_dynamic({place.argument}, {place.dimension})" for place in dimensions]
-    text = f"mark it dynamic, which recompiled less ({counts}){apart}"
-    return ShapeAdvice(varied, "mark_dynamic", text, "\n".join(marks))
+def ranked(trials: Sequence[ShapeTrial]) -> list[ShapeTrial]:
+    """The sound trials, the best first: no setting that raised or gave other outputs than eager is among them."""
+    left = sorted((trial for trial in trials if trial.sound), key=lambda trial: SIMPLEST.index(trial.setting))
+    found: list[ShapeTrial] = []
+    while left:
+        best = _best(left)
+        found.append(best)
+        left.remove(best)
+    return found
 
 
-def _pad(
-    varied: str,
-    by: Mapping[ShapeSetting, ShapeTrial],
-    dimensions: Sequence[InputDimension],
-    limit: int,
-    ranks: Mapping[str, int],
-    counts: str,
-) -> ShapeAdvice:
-    """Every size is compiled anew whatever the setting: have few sizes."""
-    usual = by["default"]
-    marked = by.get("mark_dynamic")
-    # The guards name where the tensor is first used; what makes its size a constant, only this error tells.
-    place = PLACE.search(marked.error) if marked is not None and marked.error else None
-    at = f", a constant at {place[1]}" if place else ""
-    text = f"every size is compiled anew{at}: pad or bucket to at most {limit} sizes ({counts})"
-    gave_up = next((call for call in usual.calls if call.limit), None)
-    if gave_up is not None:
-        who = ", ".join(frame.symbol for frame in gave_up.limit)
-        text += f"; from {gave_up.label} on {who} ran eagerly, at the recompile limit of {limit}"
-    static = by.get("dynamic=False")
-    if static is not None and not static.error and _weight(static) <= _weight(usual):
-        text += "; for a fixed list of sizes dynamic=False recompiled no more"
-    code = "\n".join(_padding(item, ranks[item.argument]) for item in dimensions if item.argument in ranks)
-    return ShapeAdvice(varied, "pad", text, code or None)
+def _best(trials: Sequence[ShapeTrial]) -> ShapeTrial:
+    """The highest captured share, then the fewest break sites, the fewest recompiles, the least time of compiling."""
+    most = max(trial.share or 0.0 for trial in trials)
+    left = [trial for trial in trials if (trial.share or 0.0) >= most - SAME_SHARE]
+    fewest = min(trial.break_sites for trial in left)
+    left = [trial for trial in left if trial.break_sites == fewest]
+    least = min(map(_weight, left))
+    left = [trial for trial in left if _weight(trial) == least]
+    quickest = min(trial.compile_seconds or 0.0 for trial in left)
+    return next(trial for trial in left if _as_quick(trial, quickest))
 
 
-def _padding(place: InputDimension, rank: int) -> str:
-    """The statement that pads one dimension to the next multiple of 8 with zeros."""
-    name = place.argument
-    zeros = "0, 0, " * (rank - 1 - place.dimension)
-    return f"{name} = torch.nn.functional.pad({name}, ({zeros}0, -{name}.shape[{place.dimension}] % 8))"
-
-
-def _count(trial: ShapeTrial) -> str | int:
-    return "raised" if trial.error else trial.recompiled
+def _as_quick(trial: ShapeTrial, seconds: float) -> bool:
+    return (trial.compile_seconds or 0.0) <= max(seconds * (1 + SAME_SECONDS), seconds + FEW_SECONDS)
 
 
 def _weight(trial: ShapeTrial) -> int:
     return trial.recompiled + sum(len(call.limit) for call in trial.calls)
+
+
+def mark_code(dimensions: Sequence[InputDimension]) -> str:
+    """The statements that mark the dimensions dynamic, for before each call."""
+    return "\n".join(f"torch._dynamo.mark_dynamic({item.argument}, {item.dimension})" for item in dimensions)
+
+
+def pad_code(dimensions: Sequence[InputDimension], ranks: Mapping[str, int]) -> str:
+    """The statements that pad each dimension with zeros. `ranks`: the number of dimensions of each argument."""
+    return "\n".join(_padding(item, ranks[item.argument]) for item in dimensions)
+
+
+def _padding(place: InputDimension, rank: int) -> str:
+    name = place.argument
+    zeros = "0, 0, " * (rank - 1 - place.dimension)
+    return (
+        f"{name} = torch.nn.functional.pad({name}, ({zeros}0, -{name}.shape[{place.dimension}] % {MULTIPLE}))"
+    )
+
+
+def advise(varied: str, trials: Sequence[ShapeTrial], limit: int, size: int | None = None) -> ShapeAdvice:
+    """What the trials of one axis (or of the cases) bear out. `limit` is the recompile limit, `size` the given one."""
+    order = ranked(trials)
+    cure, text, code = _follows(trials, order, limit, f"tried with {_sizes(trials, size)}")
+    return ShapeAdvice(varied, cure, text, code, tuple(trial.setting for trial in order))
+
+
+Cure = tuple[ShapeCure, str, str | None]
+"""What to do, why, and the line to write."""
+
+
+def _follows(trials: Sequence[ShapeTrial], order: Sequence[ShapeTrial], limit: int, tried: str) -> Cure:
+    by = {trial.setting: trial for trial in trials}
+    usual = by["default"]
+    if settles_never(usual):
+        events = [event for call in usual.calls if call.identical for event in call.recompiles]
+        why = next((f" ({reason})" for event in events for reason in event.reasons), "")
+        return (
+            "mend",
+            f"an identical call recompiles{why}: mend that first, it hides what the sizes cost",
+            None,
+        )
+    if not order:
+        text = f"no advice: the default {_befell(usual)}; no other setting is right for all sizes ({tried})"
+        return "unknown", text, None
+    best = order[0]
+    apart = "; a size of 1 is compiled apart" if any(call.size == 1 for call in changed(best)) else ""
+    if best is usual and not changed(usual) and not usual.limit:
+        return "none", f"nothing recompiles ({tried})", None
+    if "pad" in by:
+        return _pad(by, best, limit, tried)
+    if best is usual:
+        why = _reason(usual, order[1]) if len(order) > 1 else "no other setting is right for all sizes"
+        return "keep", f"leave the default: {why} ({tried}){apart}", None
+    why = f"{_reason(best, usual)} ({tried}){apart}"
+    if best.setting == "mark_dynamic":
+        return "mark_dynamic", f"mark it dynamic: {why}", best.code
+    if best.setting == "dynamic=True":
+        return "dynamic=True", f"dynamic=True: {why}", best.code
+    fixed = f"; each size is compiled by itself, up to the recompile limit of {limit}"
+    return "dynamic=False", f"dynamic=False: {why}{fixed}", best.code
+
+
+def _pad(by: Mapping[ShapeSetting, ShapeTrial], best: ShapeTrial, limit: int, tried: str) -> Cure:
+    """Every size is compiled anew, whatever the setting: have few sizes."""
+    usual, padded, marked = by["default"], by["pad"], by.get("mark_dynamic")
+    # The guards name where the tensor is first used; what makes its size a constant, only this error tells.
+    place = next((call.place for call in marked.calls if call.error), None) if marked is not None else None
+    at = f", a constant at {place.path}:{place.line}" if place is not None else ""
+    text = f"every size is compiled anew{at}: "
+    if best is padded:
+        text += f"pad to a multiple of {MULTIPLE}, and mask what is added: {_reason(padded, usual)}"
+    else:
+        did = _befell(padded) if not padded.sound else f"did not help: {_reason(best, padded)}"
+        text += f"have at most {limit} sizes (not run); padding to a multiple of {MULTIPLE} {did}"
+    text += f" ({tried})"
+    gave_up = next((call for call in usual.calls if call.limit), None)
+    if gave_up is not None:
+        who = ", ".join(frame.symbol for frame in gave_up.limit)
+        text += f"; by default from {gave_up.label} on {who} ran eagerly, at the recompile limit of {limit}"
+    return "pad", text, padded.code if best is padded else None
+
+
+def _reason(best: ShapeTrial, other: ShapeTrial) -> str:
+    """What puts the one before the other."""
+    name = _name(other)
+    if not other.sound:
+        return f"{name} {_befell(other)}"
+    one, two = best.share or 0.0, other.share or 0.0
+    if abs(one - two) > SAME_SHARE:
+        return f"captures {_percent(one)} of the operations, {name} {_percent(two)}"
+    if best.break_sites != other.break_sites:
+        return f"breaks at {_lines(best.break_sites)}, {name} at {_lines(other.break_sites)}"
+    if _weight(best) != _weight(other):
+        return f"recompiled {_times(best.recompiled)}, {name} {_times(other.recompiled)}" + (
+            " up to the recompile limit" if other.limit else ""
+        )
+    if not _as_quick(other, best.compile_seconds or 0.0):
+        return f"{best.compile_seconds:.2g} s of compiling, {name} {other.compile_seconds:.2g} s"
+    return "no setting did better"
+
+
+def _name(trial: ShapeTrial) -> str:
+    return {"default": "the default", "pad": "padding"}.get(trial.setting, trial.setting)
+
+
+def _befell(trial: ShapeTrial) -> str:
+    """Why a trial is not sound."""
+    for call in trial.calls:
+        if call.error:
+            return f"raised at {trial.at(call)}: {call.error}"
+        if call.difference:
+            return f"differs from eager at {trial.at(call)}"
+    return f"raised {trial.error}"
+
+
+def _sizes(trials: Sequence[ShapeTrial], size: int | None) -> str:
+    """`batch 4, 5, 6, 1`, or the names of the cases."""
+    calls = max((trial.calls for trial in trials), key=len)
+    if size is None:
+        return ", ".join(call.label for call in calls if not call.identical)
+    others = [call.size for call in calls if call.size is not None]
+    return f"{trials[0].varied} {', '.join(map(str, (size, *others)))}"
+
+
+def _percent(share: float) -> str:
+    return f"{math.floor(share * 1000) / 10:g}%"
+
+
+def _lines(count: int) -> str:
+    return f"{count} line{'' if count == 1 else 's'}"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

@@ -1,26 +1,31 @@
-"""What recompiles when the sizes of the inputs change, under each setting of `dynamic`, and what to do about it.
+"""What other sizes of the inputs do under each setting: what raises, differs, breaks, recompiles; and what to do.
 
-The last phase of a run, so that nothing else waits for it or falls with it: the study is written to the journal
-after every step, and says what is missing while it is. Each trial is one compiled callable from a reset.
+The last stage, so that nothing else waits for it or falls with it: the study is written to the journal after every
+step, and says what is missing while it is. Each trial is one compiled callable from a reset.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.budget import spent
-from tcready.dynamic.worker.calling import call, compile_error
+from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.journal import BUDGET_SPENT, one_line
 from tcready.dynamic.worker.originals import compile_callable
-from tcready.dynamic.worker.shape_advice import PLACE, advise, changed, every_size, settles_never
+from tcready.dynamic.worker.shape_advice import (
+    advise,
+    changed,
+    every_size,
+    mark_code,
+    pad_code,
+    ranked,
+    settles_never,
+)
 from tcready.dynamic.worker.shape_axes import (
     Candidate,
     Places,
@@ -29,32 +34,30 @@ from tcready.dynamic.worker.shape_axes import (
     parameter_names,
     resized,
 )
+from tcready.dynamic.worker.shape_trial import Call, Expected, Made, Setting, calls_of, sum_up
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
-from tcready.dynamic.worker.torch_internals.recording import RECOMPILE_LIMIT, Record, recording
 from tcready.schema import (
-    Frame,
+    CASES,
     InputDimension,
-    InputShape,
     RefusedSize,
     ShapeAxis,
     ShapeCall,
-    ShapeSetting,
     ShapeStudy,
     ShapeTrial,
+    StageReason,
 )
 
-SETTINGS: tuple[tuple[ShapeSetting, Mapping[str, bool]], ...] = (
-    ("default", {}),
-    ("dynamic=True", {"dynamic": True}),
-    ("dynamic=False", {"dynamic": False}),
+DEFAULT = Setting("default")
+SETTINGS = (
+    DEFAULT,
+    Setting("dynamic=True", "model = torch.compile(model, dynamic=True)"),
+    Setting("dynamic=False", "model = torch.compile(model, dynamic=False)"),
 )
 STEPS = (1, 2, 3)
 """What is added to the given size; where the model takes none of it, this many times the size is added."""
 MANY_AXES = 6
 """More groups of dimensions than this are left out, and the study says so."""
-CASES = "cases"
-SPECIALISED = re.compile(r"You marked .+? as dynamic but your code specialized it to be a constant \(\d+\)")
 
 
 @dataclass(frozen=True)
@@ -63,16 +66,6 @@ class Axis:
 
     shape: ShapeAxis
     places: Places
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of a trial."""
-
-    label: str
-    case: Case
-    size: int | None = None
-    identical: bool = False
 
 
 class SpentError(Exception):
@@ -107,18 +100,52 @@ class Study:
         journal.add(shapes=replace(self.found, cut=(*self.found.cut, f"the run ended during {doing}")))
         journal.write(f"shapes, {doing}")
 
-    def close(self) -> None:
-        self.context.journal.add(shapes=self.found)
-        self.context.journal.end("pass")
+    def close(self, failure: str | None, reason: StageReason) -> None:
+        """End the stage: what the default setting does to the model weighs more than how the study ended."""
+        journal = self.context.journal
+        journal.add(shapes=self.found)
+        usual = [trial for trial in self.found.trials if trial.setting == "default"]
+        wrong = [(trial, call) for trial in usual for call in trial.calls if call.error or call.difference]
+        if wrong:
+            places: dict[tuple[str, str], list[str]] = {}
+            for trial, call in wrong:
+                places.setdefault(_wrong(call), []).append(trial.at(call))
+            words = "; ".join(f"{did} {' and '.join(at)}: {why}" for (did, why), at in places.items())
+            raised = any(call.error for _, call in wrong)
+            journal.end("fail", words, "compile_error" if raised else "mismatch")
+        elif failure is not None:
+            journal.end("fail", failure, reason)
+        else:
+            journal.end("pass", self.summary())
+
+    def summary(self) -> str:
+        """`batch: mark_dynamic; dimension 1 of x: fixed`."""
+        told = [f"{item.varied}: {item.cure}" for item in self.found.advice]
+        told += [f"{axis.name}: fixed" for axis in self.found.axes if axis.fixed]
+        return "; ".join([*told, *(f"not done: {text}" for text in self.found.cut)])
+
+
+def _wrong(call: ShapeCall) -> tuple[str, str]:
+    """What befell the call, in words before and behind where it was."""
+    if call.error:
+        return "the compiled call raised at", call.error
+    return "the compiled call differs from eager at", call.difference or ""
 
 
 def run(context: Context) -> None:
-    """Run the study and leave it in the journal; whatever the model raises becomes part of it."""
+    """Run the study and leave it in the journal."""
     study = Study(context)
-    context.journal.begin("shapes", "shapes")
+    journal = context.journal
+    journal.begin("shapes", "shapes")
+    if spent(context):
+        journal.end("not_run", f"{BUDGET_SPENT} before it began", "budget")
+        return
+    failure: str | None = None
+    reason: StageReason = "error"
     try:
         study.note("the signature")
         study.names = parameter_names(context.build())
+        _load_symbols()
         _cases(study)
         _sweep(study)
     except SpentError:
@@ -126,10 +153,19 @@ def run(context: Context) -> None:
     except DeviceLostError as error:
         study.cut(str(error))
     except (Exception, SystemExit) as error:
-        study.cut(f"ended by {one_line(error, context.work.root)}")
+        failure = one_line(error, context.work.root)
+        study.cut(f"ended by {failure}")
+        reason = "exit" if isinstance(error, SystemExit) else "error"
     finally:
         dynamo.reset()
-        study.close()
+    study.close(failure, reason)
+
+
+def _load_symbols() -> None:
+    """The first size of a process that is a symbol loads what works with symbols: no trial is to pay for that."""
+    compiled = compile_callable(lambda tensor: tensor + 1, backend="eager", dynamic=True)
+    for size in (2, 3):
+        compiled(torch.ones(size))
 
 
 def _cases(study: Study) -> None:
@@ -139,8 +175,25 @@ def _cases(study: Study) -> None:
         return
     steps = [Call(case.name or f"case {number}", case) for number, case in enumerate(cases, 1)]
     steps.insert(1, Call(f"{steps[0].label} again", cases[0], identical=True))
-    trials = [_trial(study, CASES, setting, options, steps) for setting, options in SETTINGS]
-    study.add(advice=(*study.found.advice, advise(CASES, trials, (), 1)))
+    study.note("the cases in the eager model")
+    expected = _expected(study, CASES, steps)
+    if expected is None:
+        return
+    trials = [_trial(study, CASES, setting, steps, expected) for setting in SETTINGS]
+    study.add(advice=(*study.found.advice, advise(CASES, trials, _limit())))
+
+
+def _expected(study: Study, varied: str, steps: Sequence[Call]) -> Expected | None:
+    """What eager gives; None where it does not take the given inputs and those of one more call."""
+    expected = Expected(study.context, study.names, steps)
+    if expected.error is not None:
+        study.cut(f"all of {varied}: called twice each in one eager model, it raised {expected.error}")
+    return expected if expected.takes(1) else None
+
+
+def _limit() -> int:
+    """How often Dynamo compiles a function again before it gives it up."""
+    return int(dynamo.flags().get("recompile_limit", 0))
 
 
 def _sweep(study: Study) -> None:
@@ -170,24 +223,39 @@ def _sweep(study: Study) -> None:
 
 def _vary(study: Study, case: Case, axis: Axis) -> None:
     """The trials of one axis and the advice from them."""
+    name = axis.shape.name
     given = [Call("given", case), Call("again", case, identical=True)]
     sizes = axis.shape.sizes
     steps = given + _steps(case, axis, sizes)
-    trials: list[ShapeTrial] = []
-    for setting, options in SETTINGS:
-        trial = _trial(study, axis.shape.name, setting, options, steps)
-        if setting == "default" and every_size(trial):
-            more = _further(study, case, axis)
-            if more:
-                steps = given + _steps(case, axis, (*sizes, *more))
-                study.add(trials=study.found.trials[:-1])
-                trial = _trial(study, axis.shape.name, setting, options, steps)
-        trials.append(trial)
-    if changed(trials[0]) and not settles_never(trials[0]):
-        trials.append(_trial(study, axis.shape.name, "mark_dynamic", {}, steps, axis.places))
-    limit = int(dynamo.flags().get("recompile_limit", 0))
-    advice = advise(axis.shape.name, trials, axis.shape.dimensions, limit, _ranks(case, axis))
-    study.add(advice=(*study.found.advice, advice))
+    study.note(f"{name} in the eager model")
+    expected = _expected(study, name, steps)
+    if expected is None:
+        return
+    trials = [_trial(study, name, DEFAULT, steps, expected)]
+    if every_size(trials[0]) and (more := _further(study, case, axis)):
+        steps = given + _steps(case, axis, (*sizes, *more))
+        expected = _expected(study, name, steps) or expected
+        study.add(trials=study.found.trials[:-1])
+        trials = [_trial(study, name, DEFAULT, steps, expected)]
+    trials += [_trial(study, name, setting, steps, expected) for setting in SETTINGS[1:]]
+    usual = trials[0]
+    order = ranked(trials)
+    quiet = not changed(usual) and bool(order) and order[0] is usual
+    if not quiet and not settles_never(usual):
+        marking = Setting("mark_dynamic", call_code=mark_code(axis.shape.dimensions))
+        trials.append(_trial(study, name, marking, steps, expected))
+    order = ranked(trials)
+    if every_size(usual) and every_size(order[0]):
+        padding = Setting("pad", call_code=pad_code(axis.shape.dimensions, _ranks(case, axis)))
+        study.note(f"{name} padded in the eager model")
+        padded = Expected(study.context, study.names, steps, padding.call_code)
+        if padded.error is None:
+            trials.append(_trial(study, name, padding, steps, padded))
+        else:
+            refused = replace(sum_up(name, padding, ()), error=f"in the eager model {padded.error}")
+            trials.append(refused)
+            study.add(trials=(*study.found.trials, refused))
+    study.add(advice=(*study.found.advice, advise(name, trials, _limit(), axis.shape.size)))
 
 
 def _steps(case: Case, axis: Axis, sizes: Iterable[int]) -> list[Call]:
@@ -275,7 +343,7 @@ class _Eager:
 
 def _further(study: Study, case: Case, axis: Axis) -> tuple[int, ...]:
     """Sizes beyond, as many as reach the recompile limit, as far as the eager model takes them."""
-    limit = int(dynamo.flags().get("recompile_limit", 0))
+    limit = _limit()
     tallest = max(axis.shape.sizes)
     step = tallest - sorted(axis.shape.sizes)[-2] if len(axis.shape.sizes) > 1 else 1
     eager = _Eager(study, axis.shape.name, case, axis.places)
@@ -292,100 +360,20 @@ def _further(study: Study, case: Case, axis: Axis) -> tuple[int, ...]:
 
 
 def _trial(
-    study: Study,
-    varied: str,
-    setting: ShapeSetting,
-    options: Mapping[str, bool],
-    steps: Sequence[Call],
-    marked: Places = (),
+    study: Study, varied: str, setting: Setting, steps: Sequence[Call], expected: Expected
 ) -> ShapeTrial:
-    """The calls of one compiled callable, from a reset; the last is the one that raised, where one did.
-
-    `marked`: dimensions that the caller marks dynamic, before each call.
-    """
-    context = study.context
-    study.note(f"{varied} under {setting}")
-    dynamo.reset()
-    compiled: Callable[..., Any] = compile_callable(context.build(), backend="eager", **options)
-    function = _marking(compiled, marked) if marked else compiled
-    calls: list[ShapeCall] = []
-    for step in steps:
-        record = Record()
-        error: str | None = None
-        try:
-            call(context, function, step.case, recording(record, every_guard=True))
-        except (Exception, SystemExit) as raised:
-            error = compile_error(raised, context)
-            if specialised := SPECIALISED.search(str(raised)):
-                place = PLACE.search(error)
-                error = f"{type(raised).__name__}: {specialised[0]}{place[0] if place else ''}"
-        calls.append(_shape_call(study, step, record, error))
-        if error is not None:
-            break
-        if spent(context) and step is not steps[-1]:
-            study.cut(f"{BUDGET_SPENT} in {varied} under {setting}, behind {step.label}")
-            study.add(trials=(*study.found.trials, _sum(varied, setting, calls)))
+    """The calls of one compiled callable. Raises SpentError where the budget ends them."""
+    study.note(f"{varied} under {setting.name}")
+    found: list[Made] = []
+    for made in calls_of(study.context, setting, steps, study.names, expected):
+        found.append(made)
+        if spent(study.context) and made.call.label != steps[-1].label:
+            study.cut(f"{BUDGET_SPENT} in {varied} under {setting.name}, behind {made.call.label}")
+            study.add(trials=(*study.found.trials, sum_up(varied, setting, found)))
             raise SpentError
-    trial = _sum(varied, setting, calls)
+    trial = sum_up(varied, setting, found)
     study.add(trials=(*study.found.trials, trial))
     return trial
-
-
-def _sum(varied: str, setting: ShapeSetting, calls: Sequence[ShapeCall]) -> ShapeTrial:
-    return ShapeTrial(
-        varied,
-        setting,
-        tuple(calls),
-        sum(item.recompiled for item in calls),
-        any(item.limit for item in calls),
-        next((item.error for item in calls if item.error), None),
-    )
-
-
-def _marking(compiled: Callable[..., Any], marked: Places) -> Callable[..., Any]:
-    """Calls `compiled` with the tensors at `marked` marked dynamic, as their caller would."""
-
-    def function(*args: Any, **kwargs: Any) -> Any:
-        leaves, _ = pytree.tree_flatten((args, kwargs))
-        for leaf, dimension in marked:
-            dynamo.mark_dynamic(leaves[leaf], dimension)
-        return compiled(*args, **kwargs)
-
-    return function
-
-
-def _shape_call(study: Study, step: Call, record: Record, error: str | None) -> ShapeCall:
-    context = study.context
-    known = {(site.path, site.line) for site in context.journal.observation.break_sites}
-    for site in narrate.break_sites(record, context.names, step.case.name):
-        warning = (
-            f"with other sizes ({step.label}) the graph breaks at {site.path}:{site.line}: {site.reason}"
-        )
-        if (site.path, site.line) not in known and site.action != "skip_frame_unlogged":
-            if not any(
-                f"{site.path}:{site.line}:" in known_warning
-                for known_warning in context.journal.observation.warnings
-            ):
-                context.journal.warn(warning)
-    kept = replace(record, recompiles=[event for event in record.recompiles if event.kept])
-    gave_up = [event.place for event in record.skips if event.gb_type == RECOMPILE_LIMIT]
-    limit: dict[Frame, None] = {}
-    for place in gave_up:
-        if is_user_file(place.path):
-            limit[context.names.frame(place.path, place.line, place.name)] = None
-        else:
-            limit[Frame(context.names.path(place.path), place.line, place.name)] = None
-    return ShapeCall(
-        step.label,
-        tuple(InputShape(item.name, tuple(item.tensor.shape)) for item in inputs_of(step.case, study.names)),
-        len(record.compiled),
-        len(kept.recompiles),
-        narrate.recompiles(kept, context.names, step.case.name, step.identical),
-        tuple(limit),
-        error,
-        step.size,
-        step.identical,
-    )
 
 
 def _ranks(case: Case, axis: Axis) -> dict[str, int]:

@@ -1,0 +1,319 @@
+"""One trial of a shape study: code of the user's executed as it is printed, then calls with one size after the other."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from tcready.dynamic.worker import narrate
+from tcready.dynamic.worker.calling import CALLS, call, compile_error, error_place
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.frames import is_user_file
+from tcready.dynamic.worker.journal import one_line
+from tcready.dynamic.worker.ops import CountingBackend, Counts
+from tcready.dynamic.worker.originals import compile_callable
+from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.shape_axes import inputs_of
+from tcready.dynamic.worker.torch_internals import dynamo, pytree
+from tcready.dynamic.worker.torch_internals.recording import RECOMPILE_LIMIT, Record, recording
+from tcready.schema import Frame, InputShape, ShapeCall, ShapeSetting, ShapeTrial
+
+SPECIALISED = re.compile(r"You marked .+? as dynamic but your code specialized it to be a constant \(\d+\)")
+COMPILE = "model = torch.compile(model)"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is executed before the first call, and before each call."""
+
+    name: ShapeSetting
+    model_code: str = COMPILE
+    """Binds `model` anew."""
+    call_code: str = ""
+    """Works on the arguments, by the names of the parameters."""
+
+    @property
+    def code(self) -> str:
+        return self.call_code or self.model_code
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a trial."""
+
+    label: str
+    case: Case
+    size: int | None = None
+    identical: bool = False
+
+
+@dataclass(frozen=True)
+class Made:
+    """A call that was made, and every line at which Dynamo broke in it."""
+
+    call: ShapeCall
+    broke: frozenset[tuple[str, int]] = frozenset()
+
+
+@dataclass
+class Expected:
+    """What a fresh eager model gives for the same calls in the same order, each repeated as in a trial."""
+
+    context: Context
+    names: Sequence[str]
+    steps: Sequence[Call]
+    call_code: str = ""
+    error: str | None = None
+    """What it raised; there are no outputs from there on."""
+    outputs: list[Any] = field(default_factory=list)
+    _again: list[Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.outputs = self._all()
+        if self.context.work.options.processes:
+            self._again = (
+                self._all()
+            )  # not when first asked for: every rank has to call as often as the others
+
+    def takes(self, number: int) -> bool:
+        """Whether eager made both calls of the pair of that number."""
+        return 2 * number + 1 < len(self.outputs)
+
+    def difference(self, number: int, output: Any) -> tuple[bool | None, str | None]:
+        """Whether the output of a call is that of eager, None where that cannot be said; and how it differs."""
+        tolerance = self.context.tolerance
+        result = compare(self.outputs[number], output, tolerance)
+        if result.difference is None:
+            return (True if result.tensors else None), None
+        if self._again is None:
+            self._again = self._all()
+        if (
+            number >= len(self._again)
+            or compare(self.outputs[number], self._again[number], tolerance).difference
+        ):
+            return None, None
+        return False, result.difference
+
+    def _all(self) -> list[Any]:
+        found: list[Any] = []
+        function = with_arguments(self.call_code, self.names, self.context.build())
+        try:
+            for first, _ in _pairs(self.steps):
+                for _ in range(2):
+                    with torch.compiler.set_stance("force_eager"):
+                        output = call(self.context, function, first.case)
+                    # A copy: the model may give out a buffer that a later call writes to.
+                    found.append(
+                        pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), output)
+                    )
+        except (Exception, SystemExit) as error:
+            self.error = one_line(error, self.context.work.root)
+        return found
+
+
+def _pairs(steps: Sequence[Call]) -> Iterator[tuple[Call, Call | None]]:
+    """Each call with the identical one that follows it; None where the steps have none."""
+    for step, following in zip(steps, (*steps[1:], None), strict=True):
+        if not step.identical:
+            yield step, following if following is not None and following.identical else None
+
+
+def calls_of(
+    context: Context, setting: Setting, steps: Sequence[Call], names: Sequence[str], expected: Expected
+) -> Iterator[Made]:
+    """The calls of one compiled callable, from a reset, as far as eager takes them; the last is the one that raised,
+    where one did.
+
+    Each is made twice, and the operations of the second call are counted. Where `steps` have no such second call, it is
+    no call of its own.
+    """
+    dynamo.reset()
+    model = context.build()
+    backend = CountingBackend(model, context.work.options.device)
+    compiled = _compiled(setting.model_code, model, backend)
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        with backend.count():  # around the model alone: what `call_code` dispatches is the caller's
+            return compiled(*args, **kwargs)
+
+    function = with_arguments(setting.call_code, names, compiled)
+    counting = with_arguments(setting.call_code, names, counted)
+    for number, (step, again) in enumerate(_pairs(steps)):
+        if not expected.takes(number):
+            return
+        record = Record()
+        output, seconds, failure = _timed(
+            context, function, step, recording(record, every_guard=True), backend
+        )
+        cold = _made(context, names, step, record)
+        if failure is not None:
+            yield replace(cold, call=_raised(context, model, cold.call, failure, CALLS[0]))
+            return
+        cold = replace(cold, call=_compared(context, model, cold.call, expected, 2 * number, output))
+        backend.counts = Counts()
+        record = Record()
+        output, warm, failure = _timed(context, counting, step, recording(record, every_guard=True), backend)
+        counts = backend.counts
+        cold = replace(
+            cold,
+            call=replace(
+                cold.call,
+                ops_total=counts.total.ops.total(),
+                ops_captured=counts.captured.ops.total(),
+                compile_seconds=round(max(seconds - warm, 0.0), 4),
+            ),
+        )
+        second = _made(context, names, again, record) if again is not None else cold
+        if failure is not None:
+            second = replace(second, call=_raised(context, model, second.call, failure, CALLS[1]))
+        else:
+            second = replace(
+                second, call=_compared(context, model, second.call, expected, 2 * number + 1, output)
+            )
+        yield from (cold, second) if again is not None else (second,)
+        if failure is not None:
+            return
+
+
+def sum_up(varied: str, setting: Setting, made: Sequence[Made]) -> ShapeTrial:
+    calls = [item.call for item in made]
+    counted = [item for item in calls if item.ops_total is not None]
+    total = sum(item.ops_total or 0 for item in counted)
+    seconds = [item.compile_seconds for item in calls if item.compile_seconds is not None]
+    return ShapeTrial(
+        varied,
+        setting.name,
+        tuple(calls),
+        sum(item.recompiled for item in calls),
+        any(item.limit for item in calls),
+        next((item.error for item in calls if item.error), None),
+        next((item.difference for item in calls if item.difference), None),
+        sum(item.ops_captured or 0 for item in counted) / total if total else None,
+        len({place for item in made for place in item.broke}),
+        round(sum(seconds), 4) if seconds else None,
+        setting.code,
+    )
+
+
+def with_arguments(code: str, names: Sequence[str], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Calls `function` with the arguments as `code` leaves them; it names them as the parameters are named."""
+    if not code:
+        return function
+    compiled = compile(code, "<code for the arguments>", "exec")
+
+    def changed(*args: Any, **kwargs: Any) -> Any:
+        rest = list(args)
+        named = names[: len(rest)]
+        scope: dict[str, Any] = {
+            "torch": torch,
+            **dict(zip(named, rest, strict=False)),
+            **kwargs,
+            "args": rest,
+        }
+        exec(compiled, scope)  # noqa: S102  what the report will print is proved by running it
+        rest[: len(named)] = [scope[name] for name in named]
+        return function(*rest, **{name: scope[name] for name in kwargs})
+
+    return changed
+
+
+def _compiled(code: str, model: Any, backend: CountingBackend) -> Any:
+    """What `code` makes of the model; only the backend is another, which counts."""
+
+    def compile_with(function: Any, **options: Any) -> Any:
+        return compile_callable(function, backend=backend, **options)
+
+    scope = {"torch": SimpleNamespace(compile=compile_with), "model": model}
+    exec(compile(code, "<code for the model>", "exec"), scope)  # noqa: S102
+    return scope["model"]
+
+
+def _timed(
+    context: Context,
+    function: Callable[..., Any],
+    step: Call,
+    watcher: Any,
+    backend: CountingBackend,
+) -> tuple[Any, float, BaseException | None]:
+    """What a call gave, its seconds, and what it raised."""
+    start = time.perf_counter()
+    output: Any = None
+    failure: BaseException | None = None
+    try:
+        output = call(context, function, step.case, watcher, backend.adopting())
+        if context.work.options.device.startswith("cuda"):
+            torch.cuda.synchronize()
+    except (Exception, SystemExit) as error:
+        failure = error
+    return output, time.perf_counter() - start, failure
+
+
+def _raised(context: Context, model: Any, made: ShapeCall, failure: BaseException, which: str) -> ShapeCall:
+    error = compile_error(failure, context, which)
+    place = error_place(failure)
+    if specialised := SPECIALISED.search(str(failure)):
+        at = f" ({context.names.path(place[0])}:{place[1]})" if place else ""
+        error = f"{type(failure).__name__}: {specialised[0]}{at}"
+    return replace(_placed(context, made, place or _forward_of(model)), error=error, parity=None)
+
+
+def _compared(
+    context: Context, model: Any, made: ShapeCall, expected: Expected, number: int, output: Any
+) -> ShapeCall:
+    """With what the comparison of one more call says; the first difference stands."""
+    if made.difference:
+        return made
+    parity, difference = expected.difference(number, output)
+    if difference:
+        return replace(_placed(context, made, _forward_of(model)), parity=False, difference=difference)
+    repeated = number % 2 == 1 and not made.identical
+    return replace(made, parity=parity and made.parity if repeated else parity)
+
+
+def _placed(context: Context, made: ShapeCall, place: narrate.RawFrame | None) -> ShapeCall:
+    if place is None:
+        return made
+    return replace(made, place=context.names.frame(*place), origin=context.names.origin(place[0]))
+
+
+def _forward_of(model: Any) -> narrate.RawFrame | None:
+    """The first line of the code of the target's forward; None where that is not user code."""
+    function = inspect.unwrap(type(model).forward if isinstance(model, torch.nn.Module) else model)
+    code = getattr(function, "__code__", None)
+    if code is None or not is_user_file(code.co_filename):
+        return None
+    return code.co_filename, code.co_firstlineno, code.co_name
+
+
+def _made(context: Context, names: Sequence[str], step: Call, record: Record) -> Made:
+    known = {(site.path, site.line) for site in context.journal.observation.break_sites}
+    # What the recompile limit gives up is told by `limit`.
+    other = replace(record, skips=[event for event in record.skips if event.gb_type != RECOMPILE_LIMIT])
+    sites = narrate.break_sites(other, context.names, step.case.name)
+    kept = replace(record, recompiles=[event for event in record.recompiles if event.kept])
+    gave_up = [event.place for event in record.skips if event.gb_type == RECOMPILE_LIMIT]
+    limit: dict[Frame, None] = {}
+    for place in gave_up:
+        if is_user_file(place.path):
+            limit[context.names.frame(place.path, place.line, place.name)] = None
+        else:
+            limit[Frame(context.names.path(place.path), place.line, place.name)] = None
+    made = ShapeCall(
+        step.label,
+        tuple(InputShape(item.name, tuple(item.tensor.shape)) for item in inputs_of(step.case, names)),
+        len(record.compiled),
+        len(kept.recompiles),
+        narrate.recompiles(kept, context.names, step.case.name, step.identical),
+        tuple(limit),
+        size=step.size,
+        identical=step.identical,
+        break_sites=tuple(site for site in sites if (site.path, site.line) not in known),
+    )
+    return Made(made, frozenset((site.path, site.line) for site in sites))
