@@ -521,16 +521,16 @@ class _Printer:
             return "  ".join(f"{cell:>{wide}}" for cell, wide in zip(cells, widths, strict=True))
 
         self.line()
-        self.wrapped(f"{'':{name_wide + 8}}", laid_out(PLACEMENT_COLUMNS), style="dim")
+        self.wrapped(f"{'':{name_wide + 6}}", laid_out(PLACEMENT_COLUMNS), style="dim")
         for row in rows:
-            lead, style = ("    * ", "green") if row.recommended else ("      ", "")
+            lead, style = ("  * ", "green") if row.recommended else ("    ", "")
             name = row.name
             if len(name) > name_wide:
                 self.line((lead, style), (name, style))
-                lead, name = "      ", ""
+                lead, name = "    ", ""
             self.wrapped(f"{lead}{name:<{name_wide}}  ", laid_out(row.cells), lead_style=style)
             if row.note:
-                self.wrapped("        ", shortened(row.note), style="dim" if row.sound else "red")
+                self.wrapped("      ", shortened(row.note), style="dim" if row.sound else "red")
         self.line()
 
     def regions(self, target: TargetReport) -> None:

@@ -114,7 +114,7 @@ PLACEMENT_WORD: dict[PlanChoice, str] = {
     "none": "no recommendation",
 }
 PLACEMENT_COLUMNS = ("of ops", "of time", "graphs", "recompiles", "cold compile", "parity")
-_PARITY_WORD = {True: "as eager", False: "differs", None: "not compared"}
+_PARITY_WORD = {True: "same", False: "differs", None: "unknown"}
 _UNKNOWN = "\u2013"
 """A dash."""
 _MANY_CHARACTERS = 200
