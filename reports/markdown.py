@@ -8,21 +8,30 @@ from collections.abc import Sequence
 
 from tcready.reports.paths import without_absolute_paths
 from tcready.reports.view import (
+    PLACEMENT_COLUMNS,
     SHAPE_HEADINGS,
     STAGE_SIGN,
     VERDICT_WORD,
+    beside_the_plan,
     code_of,
     cost_sentence,
+    further_lines,
+    keys_sentence,
     ladder,
     level_counts,
     listed,
     narrowed_sentence,
     percent,
+    placement_rows,
+    placement_sentence,
+    plan_title,
+    sentence,
     shape_cells,
     shape_rows,
+    shortened,
     visible,
 )
-from tcready.schema import Finding, Report, ShapeStudy, TargetReport
+from tcready.schema import Finding, Plan, Report, ShapeStudy, TargetReport
 
 FIRST = 10
 """Findings that stand in the comment unfolded."""
@@ -50,6 +59,9 @@ def render(report: Report, *, third_party: bool = False) -> str:
     if rest:
         parts.append(_folded(f"{len(rest)} more", _table(rest)))
     for target in ran:
+        if target.observation.plan is not None:
+            parts += _plan(target, target.observation.plan)
+    for target in ran:
         stages = "\n".join(
             f"- {STAGE_SIGN[stage.state]} {stage.stage}{': ' + plain(stage.detail) if stage.detail else ''}"
             for stage in ladder(target)
@@ -74,6 +86,38 @@ def _verdict(target: TargetReport) -> str:
         f"{sign} {code(target.target)} **{VERDICT_WORD[target.verdict]}**: {plain(target.verdict_reason)}."
         + covered
     )
+
+
+def _plan(target: TargetReport, plan: Plan) -> list[str]:
+    """What to compile; what else was tried is folded."""
+    shown = [
+        f"**Which parts to compile** of {code(target.target)}: {plan_title(plan)}: {plain(plan.reason)}."
+    ]
+    if plan.code:
+        shown += [_block(plan.code), plain(sentence(f"{keys_sentence(plan)}."))]
+    folded = []
+    if plan.alternatives:
+        rows = [
+            f"| placement | {' | '.join(PLACEMENT_COLUMNS)} | |",
+            "|---" * (len(PLACEMENT_COLUMNS) + 2) + "|",
+        ]
+        for row in placement_rows(plan):
+            name = f"**{row.name}**" if row.recommended else row.name
+            rows.append(f"| {name} | {' | '.join(map(plain, row.cells))} | {plain(shortened(row.note))} |")
+        folded.append("\n".join(rows))
+    for what, placement in beside_the_plan(plan):
+        folded += [plain(f"{sentence(what)}: {placement_sentence(placement)}."), _block(placement.code)]
+    for what, lines in further_lines(plan):
+        folded += [f"{sentence(what)}:", _block(lines)]
+    folded += [plain(f"Not done: {text}.") for text in plan.cut]
+    return [*shown, _folded("Placements that were tried", "\n\n".join(folded))] if folded else shown
+
+
+def _block(text: str) -> str:
+    """A fenced block that nothing in the text ends."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}python\n{visible(text, keep=chr(10))}\n{fence}"
 
 
 def _table(findings: Sequence[Finding]) -> str:

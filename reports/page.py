@@ -230,7 +230,13 @@ class Page:
 
     @property
     def advises_regions(self) -> bool:
-        return any(target.report.regions for target in (*self.targets, *self.brief))
+        regions = (region for target in (*self.targets, *self.brief) for region in target.report.regions)
+        return any(region.state != "refuted" for region in regions)
+
+    @property
+    def planned(self) -> tuple[TargetView, ...]:
+        """Targets of which it was tried which parts to compile."""
+        return tuple(target for target in self.targets if target.seen.plan is not None)
 
     @property
     def compiled(self) -> bool:
@@ -614,9 +620,9 @@ def _ways(target: TargetView, own: frozenset[str]) -> Counter[tuple[str, int]]:
 
 
 def _region_code(target: TargetReport) -> list[tuple[Region, ModuleShare]]:
-    """Each region with the first of its modules, if the code of its forward is known."""
+    """Each region that may be compiled with the first of its modules, if the code of its forward is known."""
     found = []
-    for region in target.regions:
+    for region in (region for region in target.regions if region.state != "refuted"):
         module = next((m for m in target.observation.modules if covers(region.name, m.name)), None)
         if module is not None and module.path is not None and module.line is not None:
             found.append((region, module))

@@ -26,7 +26,7 @@ _IN_PROSE = re.compile(
 """Folders in front of a file's name. The address of a page is neither."""
 _VERBATIM = frozenset({"text", "new_text", "summary", "why", "instead", "before", "after", "commit", "link"})
 """A source's text and a rule's page are shown as they were written, and the address of a commit is one."""
-_CODE = frozenset({"diff", "code", "quoted code"})
+_CODE = frozenset({"diff", "code", "cure", "rollback", "production", "quoted code"})
 """Where a slash divides."""
 _SPOKEN: Mapping[Speaker, str] = MappingProxyType({"static": "quoted code", "dynamo": "evidence"})
 """The static pass quotes the source."""

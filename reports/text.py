@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from rich.cells import cell_len, chop_cells, set_cell_size
 from tcready.reports.view import (
     EFFECT_WORD,
-    HOW_TO_PROVE,
+    PLACEMENT_COLUMNS,
     SHAPE_HEADINGS,
     STAGE_SIGN,
     STAGE_WORD,
     VERDICT_WORD,
+    again_sentence,
     backend_sentence,
+    beside_the_plan,
     cases_sentence,
     code_of,
     cost_sentence,
@@ -28,8 +30,11 @@ from tcready.reports.view import (
     explain_disagrees,
     explain_sentence,
     first_line,
+    further_lines,
+    how_to_prove,
     in_order,
     is_wanting,
+    keys_sentence,
     kind_of,
     lacks_sentence,
     ladder,
@@ -41,6 +46,9 @@ from tcready.reports.view import (
     number,
     offers_change,
     percent,
+    placement_rows,
+    placement_sentence,
+    plan_title,
     reflowed,
     region_word,
     rules_by_code,
@@ -48,6 +56,7 @@ from tcready.reports.view import (
     shape_cells,
     shape_rows,
     shape_sentence,
+    shortened,
     skip_sentence,
     static_evidence,
     status_counts,
@@ -58,13 +67,15 @@ from tcready.reports.view import (
     visible,
     was_shown,
 )
-from tcready.schema import Finding, Fix, Region, Report, RuleText, Stage, TargetReport, Troubles
+from tcready.schema import Finding, Fix, Plan, Region, Report, RuleText, Stage, TargetReport, Troubles
 
 TAB = 4
 TERMINAL_TAB = 8
 MANY_STATIC_TARGETS = 3
 """With more targets than this and no run, regions are left to the other formats: a hook stays short."""
 MANY_ROWS = 12
+MANY_CELLS = 16
+"""A longer name of a placement has a line of its own."""
 
 _LEVEL_STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _VERDICT_STYLE = {
@@ -198,7 +209,6 @@ class _Printer:
         self.lines: dict[str, list[str]] = {}
         """Of the files that were shown so far."""
         self.ran = any(target.was_run for target in report.targets)
-        self.told_how_to_prove = False
 
     def report(self) -> None:
         report = self.given
@@ -345,6 +355,7 @@ class _Printer:
         self.backend(target)
         self.custom_ops(target)
         self.shapes(target)
+        self.plan(target)
         self.regions(target)
 
     def measured(self, target: TargetReport) -> None:
@@ -480,6 +491,53 @@ class _Printer:
         if count > MANY_ROWS:
             self.row("", f"... and {count - MANY_ROWS} more (the JSON and the HTML list all)")
 
+    def plan(self, target: TargetReport) -> None:
+        """What to compile and why, the placements that were tried, the way back, and the lines for production."""
+        plan = target.observation.plan
+        if plan is None:
+            return
+        about = f"of {named_target(target, self.given.targets)}"
+        self.wrapped("  which parts to compile ", about, style="dim", lead_style="bold")
+        self.wrapped("    ", f"{plan_title(plan)}: {plan.reason}", style="bold")
+        self.code(plan.code)
+        if keys := keys_sentence(plan):
+            self.wrapped("      ", keys, style="dim")
+        self.placements(plan)
+        for what, placement in beside_the_plan(plan):
+            self.wrapped(f"    {what}: ", placement_sentence(placement))
+            self.code(placement.code)
+        for what, lines in further_lines(plan):
+            self.line(f"    {what}:")
+            self.code(lines)
+        for text in plan.cut:
+            self.wrapped("    not done: ", text)
+        self.line()
+
+    def placements(self, plan: Plan) -> None:
+        """The table; a name that is too long for its column has a line to itself."""
+        rows = placement_rows(plan)
+        if not rows:
+            return
+        name_wide = max([len(row.name) for row in rows if len(row.name) <= MANY_CELLS], default=0)
+        table = [PLACEMENT_COLUMNS, *(row.cells for row in rows)]
+        widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+
+        def laid_out(cells: Sequence[str]) -> str:
+            return "  ".join(f"{cell:>{wide}}" for cell, wide in zip(cells, widths, strict=True))
+
+        self.line()
+        self.wrapped(f"{'':{name_wide + 6}}", laid_out(PLACEMENT_COLUMNS), style="dim")
+        for row in rows:
+            lead, style = ("  * ", "green") if row.recommended else ("    ", "")
+            name = row.name
+            if len(name) > name_wide:
+                self.line((lead, style), (name, style))
+                lead, name = "    ", ""
+            self.wrapped(f"{lead}{name:<{name_wide}}  ", laid_out(row.cells), lead_style=style)
+            if row.note:
+                self.wrapped("      ", shortened(row.note), style="dim" if row.sound else "red")
+        self.line()
+
     def regions(self, target: TargetReport) -> None:
         if not target.regions:
             return
@@ -491,10 +549,8 @@ class _Printer:
         for region in shown:
             self.region(region, wide, f"{region_word(region, target):<{state_wide}}")
         self.more(len(target.regions))
-        predicted = any(region_word(region, target).startswith("predicted") for region in target.regions)
-        if predicted and not self.told_how_to_prove:
-            self.told_how_to_prove = True
-            self.wrapped("    ", HOW_TO_PROVE, style="dim")
+        if proof := how_to_prove(target):
+            self.wrapped("    ", proof, style="dim")
         self.line()
 
     def region(self, region: Region, wide: int, state: str) -> None:
@@ -504,7 +560,11 @@ class _Printer:
             facts.append(f"{percent(region.ops_share)} of ops")
         if region.time_share is not None:
             facts.append(f"{percent(region.time_share)} of time")
-        if region.ops_captured_share is not None:
+        if region.parameter_share is not None:
+            facts.append(f"{percent(region.parameter_share)} of parameters")
+        if region.compilations:
+            facts.append(number(region.compilations, "compilation"))
+        if region.state == "predicted" and region.ops_captured_share is not None:
             facts.append(f"{percent(region.ops_captured_share)} in graphs as it is")
         name = visible(region.name or "(whole)")
         if cell_len(name) > wide:
@@ -514,7 +574,12 @@ class _Printer:
         self.wrapped(lead, ", ".join(facts), lead_style=style)
         if region.reason:
             self.wrapped("      ", region.reason, style="dim")
-        for line in lines_of(region.code) if region.code else ():
+        if again := again_sentence(region):
+            self.wrapped("      ", again, style="dim")
+        self.code(region.code)
+
+    def code(self, text: str) -> None:
+        for line in lines_of(text) if text else ():
             self.line("      > ", visible(line, keep="\t"))
 
     def static_targets(self, targets: list[TargetReport]) -> None:

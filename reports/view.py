@@ -6,6 +6,7 @@ Pure functions over `tcready.schema`; no markup and no layout.
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,9 @@ from tcready.schema import (
     FindingTarget,
     Fix,
     FrameFate,
+    Placement,
+    Plan,
+    PlanChoice,
     Recompile,
     Region,
     RegionState,
@@ -100,11 +104,20 @@ _REGION_WORD: dict[RegionState, str] = {
     "proved": "proved",
     "refuted": "refuted",
 }
-HOW_TO_PROVE = (
-    "A region that is predicted was not compiled by itself. To prove it, run "
-    "`tcready check FILE::PART --inputs FILE::EXAMPLE`, where PART is a function that returns that module and "
-    "EXAMPLE what it is called with: if it is READY, it compiles whole."
-)
+PLACEMENT_WORD: dict[PlanChoice, str] = {
+    "whole": "the whole model",
+    "regions": "regions",
+    "repeated_blocks": "repeated blocks",
+    "nested": "whole model, repeated blocks traced once",
+    "disable": "whole model, functions that break kept out",
+    "eager": "leave it eager",
+    "none": "no recommendation",
+}
+PLACEMENT_COLUMNS = ("of ops", "of time", "graphs", "recompiles", "cold compile", "parity")
+_PARITY_WORD = {True: "same", False: "differs", None: "unknown"}
+_UNKNOWN = "\u2013"
+"""A dash."""
+_MANY_CHARACTERS = 200
 _FALLBACK: dict[Verdict, str] = {
     "ready": "captured whole",
     "ready_by_region": "it breaks, but regions with at least half of its operations or of their time do not",
@@ -199,6 +212,11 @@ def offers_change(fix: Fix | None) -> bool:
     return fix is not None and (fix.diff is not None or fix.verified is not None)
 
 
+def shortened(text: str) -> str:
+    """The beginning of a long text; the page and the JSON hold all of it."""
+    return text if len(text) <= _MANY_CHARACTERS else f"{text[:_MANY_CHARACTERS].rstrip()} ..."
+
+
 def sentence(text: str) -> str:
     """`text` with a capital, unless it begins with a name of code."""
     word = text.partition(" ")[0]
@@ -225,6 +243,118 @@ def region_word(region: Region, target: TargetReport) -> str:
     """How much is known of a region; the whole of a model that a run captured is no prediction."""
     whole = region.name == "" and region.state == "predicted" and target.verdict == "ready"
     return "captured whole" if whole else _REGION_WORD[region.state]
+
+
+def how_to_prove(target: TargetReport) -> str:
+    """The command that tries the regions that are predicted; empty if none is, or a plan has tried what it could."""
+    predicted = any(region_word(region, target).startswith("predicted") for region in target.regions)
+    if not predicted or target.observation.plan is not None:
+        return ""
+    command = f"tcready check {shlex.quote(target.target)} --run --plan"
+    inputs = " with the same `--inputs`" if target.observation.inputs_from == "option" else ""
+    return f"To prove what is predicted, run `{command}`{inputs}: it compiles each of these regions alone."
+
+
+def again_sentence(region: Region) -> str:
+    """What makes instances compile again, and the cure that was tried; empty if neither is known."""
+    parts = [f"instances compile again on {_some(region.guards)}"] if region.guards else []
+    if region.cure:
+        parts.append(f"tried: {region.cure}")
+    return "; ".join(parts)
+
+
+def captured_phrase(region: Region) -> str:
+    """How much of a region's own operations ran in graphs, and when; empty if nothing was measured."""
+    if region.ops_captured_share is None:
+        return ""
+    return f"{percent(region.ops_captured_share)} {'alone' if region.state == 'proved' else 'as it is'}"
+
+
+def plan_title(plan: Plan) -> str:
+    """What is recommended; why is the plan's reason."""
+    word = PLACEMENT_WORD[plan.recommended]
+    return f"recommended: {word}" if plan.code else word
+
+
+@dataclass(frozen=True)
+class PlacementRow:
+    """One line of a plan's table, in words."""
+
+    name: str
+    recommended: bool
+    sound: bool
+    cells: tuple[str, ...]
+    """One for each of PLACEMENT_COLUMNS."""
+    note: str
+    """Why it is out, or what is to be known of it; empty where nothing is."""
+
+
+def placement_rows(plan: Plan) -> list[PlacementRow]:
+    """Every placement that was tried, in the order in which it was."""
+    return [
+        PlacementRow(
+            PLACEMENT_WORD[item.name],
+            (item.name, item.code) == (plan.recommended, plan.code),
+            item.sound,
+            (
+                _UNKNOWN if item.share is None else percent(item.share),
+                _UNKNOWN if item.time_share is None else percent(item.time_share),
+                _UNKNOWN if item.graphs is None else str(item.graphs),
+                _UNKNOWN if item.recompiles is None else str(item.recompiles),
+                compile_phrase(item) or _UNKNOWN,
+                _UNKNOWN if item.share is None else _PARITY_WORD[item.parity],
+            ),
+            item.reason if item.sound else f"out: {item.reason}",
+        )
+        for item in plan.alternatives
+    ]
+
+
+def compile_phrase(placement: Placement) -> str:
+    """`0.7 s (eager)`: how long it took to compile, and with which backend; empty if that is not known."""
+    if placement.compile_seconds is None:
+        return ""
+    return duration(placement.compile_seconds) + (f" ({placement.backend})" if placement.backend else "")
+
+
+def beside_the_plan(plan: Plan) -> list[tuple[str, Placement]]:
+    """The smallest placement and the quickest to compile, each with what it is, where it is not the recommended one."""
+    found = [
+        ("smallest that holds 80 % of the time", plan.smallest),
+        ("quickest to compile", plan.quickest),
+    ]
+    words: dict[str, list[str]] = {}
+    placements: dict[str, Placement] = {}
+    for word, placement in found:
+        if placement is not None and placement.code != plan.code:
+            words.setdefault(placement.code, []).append(word)
+            placements.setdefault(placement.code, placement)
+    return [(", and ".join(words[code]), placement) for code, placement in placements.items()]
+
+
+def placement_sentence(placement: Placement) -> str:
+    """`regions: 91 % of operations, 90 % of their time, compiled in 0.2 s (eager)`."""
+    facts = [] if placement.share is None else [f"{percent(placement.share)} of operations"]
+    if placement.time_share is not None:
+        facts.append(f"{percent(placement.time_share)} of their time")
+    if taken := compile_phrase(placement):
+        facts.append(f"compiled in {taken}")
+    return f"{PLACEMENT_WORD[placement.name]}: {', '.join(facts)}"
+
+
+def keys_sentence(plan: Plan) -> str:
+    """What the recommended code does to the keys of the state_dict; empty if none is recommended."""
+    if not plan.code:
+        return ""
+    if not plan.state_dict_changes:
+        return "state_dict keys stay as they are"
+    return f"state_dict keys that change: {', '.join(plan.state_dict_changes)}"
+
+
+def further_lines(plan: Plan) -> list[tuple[str, str]]:
+    """The way back to eager and the lines for production, each with what it is, where they were tried."""
+    found = [("back to eager", plan.rollback), ("in production", plan.production)]
+    return [(what, lines) for what, lines in found if lines]
 
 
 def verdict_sentence(target: TargetReport) -> str:

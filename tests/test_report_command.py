@@ -22,6 +22,9 @@ from tcready.schema import (
     LineSet,
     ModuleShare,
     Observation,
+    Placement,
+    Plan,
+    RegionTrial,
     Report,
     Stage,
     TcreadyError,
@@ -75,6 +78,33 @@ RUN = Observation(
 )
 
 
+PLACED = Placement(
+    "whole",
+    "model.compile()",
+    0.8,
+    2,
+    0,
+    True,
+    "",
+    time_share=0.9,
+    compile_seconds=0.5,
+    backend="eager",
+)
+PLAN = Plan(
+    "whole",
+    "model.compile()",
+    0.8,
+    "80.0% of the operations run in graphs",
+    (PLACED,),
+    "rollback",
+    "production",
+    regions=(
+        RegionTrial("a", ("a",), "proved", "compiled alone", "model.a.compile()", ops_share=0.2),
+        RegionTrial("", ("",), "refuted", "Unsupported", "model.compile()", site=RUN.break_sites[1]),
+    ),
+)
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -97,6 +127,31 @@ def run(*arguments: str) -> int:
 
 
 # Read back, rendered again
+
+
+def test_a_plan_survives_reading_back_merging_and_comparing(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep("planned.json", dataclasses.replace(RUN, plan=PLAN))
+    report = check(["net.py"], observations=["planned.json"])
+    keep("report.json", report)
+    keep("other.json", check(["other.py"], run=False))
+    assert [(region.name, region.state, region.code) for region in report.targets[0].regions] == [
+        ("a", "proved", "model.a.compile()"),
+        ("", "refuted", ""),
+    ]
+    for one in (
+        load("report.json"),
+        combine(["report.json", "other.json"]),
+        combine(["net.json", "planned.json"]),
+    ):
+        target = next(target for target in one.targets if target.target == "net.py::Net")
+        assert target.observation.plan == PLAN
+        assert target.regions == report.targets[0].regions
+    assert run("report.json", "-q") == 0
+    assert "recommended: the whole model: 80.0%" in capsys.readouterr().out
+    assert run("--compare", "net.json", "report.json", "-q") in (0, 1)
+    assert run("--compare", "report.json", "report.json", "-q") == 0
 
 
 @pytest.mark.parametrize("form", sorted(api.FORMATS))

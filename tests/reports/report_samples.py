@@ -28,8 +28,11 @@ from tcready.schema import (
     LineSet,
     ModuleShare,
     Observation,
+    Placement,
+    Plan,
     Recompile,
     Region,
+    RegionTrial,
     Report,
     RuleText,
     Skipped,
@@ -598,6 +601,179 @@ def broken() -> Report:
     )
 
 
+LAYERS = "for module in model.layers:\n    module.forward = torch.compile(module.forward)"
+BOTH = f"{LAYERS}\nmodel.head.forward = torch.compile(model.head.forward)"
+NESTED = "block = type(model.layers[0])\nblock.forward = torch.compiler.nested_compile_region(block.forward)"
+
+
+def _placements() -> tuple[Placement, ...]:
+    """One of each fate: recommended, sound, raised, differs, compiles again."""
+    return (
+        Placement(
+            "whole",
+            "model.compile()",
+            0.92,
+            3,
+            0,
+            True,
+            "",
+            time_share=0.968,
+            break_sites=3,
+            compile_seconds=1.31,
+            steady_seconds=0.0041,
+            backend="eager",
+        ),
+        Placement(
+            "regions",
+            BOTH,
+            0.82,
+            2,
+            0,
+            True,
+            "",
+            time_share=0.88,
+            break_sites=0,
+            compile_seconds=0.42,
+            steady_seconds=0.0043,
+            backend="eager",
+        ),
+        Placement(
+            "repeated_blocks",
+            LAYERS,
+            0.81,
+            1,
+            1,
+            False,
+            "differs from eager: output[0] at (1, 2): 0.25 and 0.5",
+            False,
+            0.86,
+            0,
+            0.4,
+            0.0042,
+            "eager",
+        ),
+        Placement(
+            "nested",
+            f"{NESTED}\nmodel.compile()",
+            None,
+            None,
+            None,
+            None,
+            "raised: RuntimeError: invoke_subgraph: exceeded maximum reuse entries (8) for forward (model.py:32)",
+            False,
+            backend="eager",
+        ),
+        Placement(
+            "disable",
+            "model.gate.forward = torch.compiler.disable(model.gate.forward)\nmodel.compile()",
+            0.9,
+            3,
+            2,
+            None,
+            "compiles again on an identical call (1 function)",
+            False,
+            0.9,
+            2,
+            0.9,
+            0.004,
+            "inductor",
+            ("head.weight -> _orig_mod.head.weight",),
+        ),
+    )
+
+
+def _plan() -> Plan:
+    placements = _placements()
+    trials = tuple(
+        RegionTrial(
+            region.name,
+            tuple(f"layers.{n}" for n in range(4)) if region.instances > 1 else (region.name,),
+            region.state,
+            region.reason,
+            region.code or "model.gate.compile()",
+            ops_share=region.ops_share,
+            time_share=region.time_share,
+            parameter_share=region.parameter_share,
+            compilations=region.compilations,
+            guards=region.guards,
+            cure=region.cure,
+            site=_broken_run().break_sites[0] if region.state == "refuted" else None,
+        )
+        for region in _tried_regions()
+    )
+    return Plan(
+        "whole",
+        "model.compile()",
+        0.92,
+        "92.0% of the operations run in graphs, the most of 2 placements that work; next is regions with 82.0%",
+        placements,
+        'import os\nif os.environ.get("TCREADY_EAGER") == "1":  # set it, and nothing compiled is called any more\n'
+        '    torch.compiler.set_stance("force_eager")',
+        "torch._logging.set_logs(graph_breaks=True, recompiles=True)  # log each break and each recompilation\n"
+        'torch.compiler.set_stance("eager_on_recompile")  # from now on run eagerly what would compile again',
+        0.968,
+        3,
+        0,
+        1.31,
+        True,
+        smallest=Placement(
+            "regions",
+            LAYERS,
+            0.81,
+            1,
+            0,
+            True,
+            "",
+            time_share=0.86,
+            compile_seconds=0.4,
+            steady_seconds=0.004,
+            backend="eager",
+        ),
+        quickest=placements[1],
+        regions=trials,
+        cut=("the budget was spent before regions alone",),
+    )
+
+
+def _tried_regions() -> tuple[Region, ...]:
+    return (
+        Region(
+            "layers.*",
+            4,
+            "proved",
+            "compiled alone in each of 4 instances: all operations in graphs, the outputs of eager; 3 compilations",
+            LAYERS,
+            0.81,
+            0.86,
+            1.0,
+            0.94,
+            3,
+            ("self.layer_idx == 0", "self.layer_idx == 1"),
+            "torch._dynamo.config.allow_unspec_int_on_nn_module = True",
+        ),
+        Region("embed", 1, "predicted", "its call was not kept", "model.embed.compile()", 0.01, 0.02),
+        Region(
+            "gate",
+            1,
+            "refuted",
+            "Unsupported: Data-dependent branching (model.py:15)",
+            "",
+            0.07,
+            0.11,
+            None,
+            0.03,
+            0,
+        ),
+    )
+
+
+def planned() -> Report:
+    """The run of `broken`, in which it was tried which parts to compile."""
+    return dataclasses.replace(
+        broken(), targets=(changed(_broken_run(), plan=_plan(), regions=_tried_regions()),)
+    )
+
+
 def static() -> Report:
     """What the pre-commit hook sees: findings, nothing run."""
     plain = tuple(
@@ -757,6 +933,25 @@ HOSTILE_STRINGS = (
 )
 
 
+def _hostile_plan(path: str, everything: str) -> Plan:
+    bad = Placement("nested", everything, None, None, None, None, everything, False, backend=everything)
+    site = BreakSite(path, 1, everything, everything, everything, 1, "own", ())
+    return Plan(
+        "whole",
+        everything,
+        0.5,
+        everything,
+        (dataclasses.replace(bad, name="whole", share=0.5, compile_seconds=1.0, sound=True), bad),
+        everything,
+        everything,
+        state_dict_changes=(everything,),
+        smallest=dataclasses.replace(bad, code=f"{everything} 1"),
+        quickest=dataclasses.replace(bad, code=f"```\n{everything} 2"),
+        regions=(RegionTrial(everything, (everything,), "refuted", everything, everything, site=site),),
+        cut=(everything,),
+    )
+
+
 def hostile() -> Report:
     """Every string that a model file controls is an attack on the page or the terminal."""
     everything = " ".join(HOSTILE_STRINGS)
@@ -816,7 +1011,11 @@ def hostile() -> Report:
         recompiles=(Recompile(path, 1, everything, (everything,), everything, False),),
         coverage=Coverage(10, 1, 0.1),
         explain=Explain(1, 0, (everything,)),
-        regions=(Region(everything, 1, "predicted", everything, everything, 0.5),),
+        regions=(
+            Region(everything, 1, "predicted", everything, everything, 0.5),
+            Region(everything, 1, "proved", everything, everything, guards=(everything,), cure=everything),
+        ),
+        plan=_hostile_plan(path, everything),
         modules=(
             ModuleShare("", everything, 10, 1),
             ModuleShare(everything, everything, 5, 1),
@@ -842,7 +1041,7 @@ def hostile() -> Report:
 
 
 SAMPLES: Mapping[str, Callable[[], Report]] = MappingProxyType(
-    {maker.__name__: maker for maker in (empty, clean, broken, static, third_party, failed, hostile)}
+    {maker.__name__: maker for maker in (empty, clean, broken, planned, static, third_party, failed, hostile)}
 )
 
 

@@ -214,3 +214,19 @@ def test_a_file_outside_of_the_working_folder_is_none_of_the_repository() -> Non
     assert json.loads(render(made, "gitlab")) == []
     result = json.loads(render(made, "sarif"))["runs"][0]["results"][0]
     assert "uriBaseId" not in result["locations"][0]["physicalLocation"]["artifactLocation"]
+
+
+def test_markdown_shows_what_to_compile_and_folds_what_else_was_tried() -> None:
+    text = render(sample("planned"), "markdown")
+    shown, _, folded = text.partition("<details><summary>Placements that were tried</summary>")
+    assert "recommended: the whole model: 92.0% of the operations run in graphs" in shown
+    assert "```python\nmodel.compile()\n```" in shown
+    assert "| **the whole model** | 92 % | 97 % | 3 | 0 | 1.3 s \\(eager\\) | same |" in folded
+    assert "out: raised: RuntimeError" in folded
+    assert 'torch.compiler.set_stance("force_eager")\n```' in folded
+    assert "Not done: the budget was spent" in folded
+
+
+def test_no_code_of_a_plan_ends_its_block() -> None:
+    text = render(sample("hostile"), "markdown")
+    assert "````python\n```\n</script>" in text

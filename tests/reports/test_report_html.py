@@ -20,6 +20,7 @@ from report_samples import (
     changed,
     finding,
     hostile,
+    planned,
     report,
     sample,
     source,
@@ -484,3 +485,27 @@ def test_a_run_that_ended_before_compiling_advises_to_mend_that_and_nothing_to_c
     assert "No change to your own code" not in first[0]
     assert "No region: nothing was compiled." in regions[0]
     assert "was compiled: " not in render(broken(), "html")
+
+
+def test_the_page_shows_the_plan_with_the_recommended_row_marked() -> None:
+    text = render(planned(), "html")
+    plan = text[text.index('<section id="plan"') : text.index('<section id="regions"')]
+    assert "<b>Recommended: the whole model.</b> 92.0% of the operations run in graphs" in plan
+    assert plan.count('<tr class="recommended">') == 1
+    assert '<tr class="recommended"><th scope="row">The whole model <b>(recommended)</b></th>' in plan
+    assert plan.count('<span class="small out">out: ') == 3
+    assert '<td class="num">0.9 s (inductor)</td>' in plan
+    assert plan.count("<figcaption>") == 1 + 5 + 2 + 2  # recommended, each placement, beside it, the way back
+    assert "Not done: the budget was spent before regions alone." in plan
+    assert '<a href="#t-1-plan">recommended: the whole model</a>' in text
+    assert '"#plan"' not in render(broken(), "html")
+
+
+def test_no_line_of_a_refuted_region_is_offered() -> None:
+    made = planned()
+    text = render(made, "html")
+    table = text[text.index('<table class="regions">') :]
+    row = table[table.index("<code>gate</code>") :].split("</tr>")[0]
+    assert "<pre>" not in row
+    assert "Unsupported: Data-dependent branching" in row
+    assert "compile region gate" not in text

@@ -14,6 +14,7 @@ from report_samples import (
     changed,
     failed,
     finding,
+    planned,
     report,
     sample,
     source,
@@ -24,7 +25,7 @@ from rich.cells import cell_len
 from tcready.reports import render
 from tcready.reports.text import source_window
 from tcready.reports.view import kind_of, lines_of, number, percent, reflowed, shape_sentence, visible
-from tcready.schema import BreakEffect, Finding, FindingTarget, Frame, FrameFate
+from tcready.schema import BreakEffect, Finding, FindingTarget, Frame, FrameFate, Plan, Report
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -233,7 +234,7 @@ def test_a_stage_the_report_leaves_out_did_not_run() -> None:
     run = failed().targets[0]
     cut = changed(run, stages=run.stages[:2])
     text = render(report(targets=(cut,)), "text")
-    assert "⚪ not run   build, eager, capture, fullgraph, backend, parity, speed" in text
+    assert "⚪ not run   build, eager, capture, fullgraph, shapes, plan, backend, parity, speed" in text
 
 
 def test_explain_is_shown_where_it_disagrees() -> None:
@@ -326,3 +327,91 @@ def test_a_break_site_is_told_by_its_kind() -> None:
 
 def test_lines_are_those_that_python_counts() -> None:
     assert lines_of("a\x0cb\u2028c\r\nd\re\nf") == ["a\x0cb\u2028c", "d", "e", "f"]
+
+
+def with_plan(plan: Plan) -> Report:
+    return report(targets=(changed(planned().targets[0], plan=plan),))
+
+
+def planned_lines(made: Report) -> str:
+    text = render(made, "text", width=100)
+    return text[text.index("which parts to compile") :].split("\n\n  compile regions")[0]
+
+
+def test_a_plan_says_what_to_compile_why_and_what_else_was_tried() -> None:
+    text = planned_lines(planned())
+    assert "recommended: the whole model: 92.0% of the operations run in graphs, the most of 2" in text
+    assert "      > model.compile()\n      state_dict keys stay as they are\n" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert "* the whole model 92 % 97 % 3 0 1.3 s (eager) same".split() in rows
+    assert "90 % 90 % 3 2 0.9 s (inductor) unknown".split() in rows
+    for out in (
+        "raised: RuntimeError",
+        "differs from eager: output[0]",
+        "compiles again on an identical call",
+    ):
+        assert f"      out: {out}" in text
+    assert "smallest that holds 80 % of the time: regions: 81 % of operations, 86 % of their time" in text
+    assert "quickest to compile: regions: 82 % of operations" in text
+    assert 'torch.compiler.set_stance("force_eager")' in text
+    assert 'torch.compiler.set_stance("eager_on_recompile")' in text
+    assert "not done: the budget was spent before regions alone" in text
+
+
+def test_what_is_recommended_is_not_told_a_second_time() -> None:
+    plan = planned().targets[0].observation.plan
+    assert plan
+    same = dataclasses.replace(plan, smallest=plan.alternatives[0], quickest=plan.alternatives[0])
+    text = planned_lines(with_plan(same))
+    assert "smallest" not in text
+    assert "quickest" not in text
+    both = dataclasses.replace(plan, smallest=plan.quickest)
+    assert "smallest that holds 80 % of the time, and quickest to compile: regions" in planned_lines(
+        with_plan(both)
+    )
+
+
+@pytest.mark.parametrize("form", ["text", "html", "markdown"])
+def test_a_plan_that_recommends_nothing_says_why_and_gives_no_code(form: str) -> None:
+    tried = planned().targets[0].observation.plan
+    assert tried
+    eager = Plan("eager", "", None, "every placement that was tried raised", tried.alternatives[3:4])
+    text = render(with_plan(eager), form)
+    assert re.search(r"leave it eager(: |\.</b> )every placement that was tried raised", text, re.IGNORECASE)
+    nothing = render(with_plan(Plan("none", "", None, "nothing could be tried", ())), form)
+    assert re.search(r"no recommendation(: |\.</b> )nothing could be tried", nothing, re.IGNORECASE)
+    for shown in (text, nothing):
+        assert "keys stay" not in shown
+        assert "ack to eager" not in shown
+
+
+@pytest.mark.parametrize("form", ["text", "html", "markdown"])
+def test_keys_that_change_are_named(form: str) -> None:
+    plan = planned().targets[0].observation.plan
+    assert plan
+    moved = dataclasses.replace(plan, state_dict_changes=("a.weight -> _orig_mod.a.weight",))
+    text = render(with_plan(moved), form).replace("\\", "").replace("&gt;", ">")
+    assert "state_dict keys that change: a.weight -> _orig_mod.a.weight" in text
+
+
+def test_regions_say_how_they_are_known() -> None:
+    text = render(planned(), "text", width=200)
+    assert "4 instances, 81 % of ops, 86 % of time, 94 % of parameters, 3 compilations" in text
+    assert (
+        "instances compile again on self.layer_idx == 0, self.layer_idx == 1; tried: "
+        "torch._dynamo.config.allow_unspec_int_on_nn_module = True\n" in text
+    )
+    refuted = text[text.index("    gate ") :].split("\n")
+    assert "refuted" in refuted[0]
+    assert refuted[1:3] == ["      Unsupported: Data-dependent branching (model.py:15)", ""]
+    assert "To prove" not in text  # the plan tried what it could
+
+
+def test_a_region_that_is_predicted_says_how_to_prove_it() -> None:
+    text = " ".join(render(static(), "text").split())
+    assert "layers.* predicted, not run 4 instances" in text
+    assert "To prove what is predicted, run `tcready check model.py::Net --run --plan`: " in text
+    given = changed(broken().targets[0], inputs_from="option", target="my model.py::Net")
+    text = " ".join(render(report(targets=(given,)), "text").split())
+    assert "run `tcready check 'my model.py::Net' --run --plan` with the same `--inputs`: it" in text
+    assert "To prove" not in render(sample("clean"), "text")

@@ -56,7 +56,7 @@ def _why(
         return f"{share}; no other placement that was tried works and captures anything"
     if len(near) == 1:
         other = max((item for item in sound if item is not best), key=lambda item: item.share or 0.0)
-        next_best = f"{other.name} with {other.share or 0.0:.1%}"
+        next_best = f"{other.name.replace('_', ' ')} with {other.share or 0.0:.1%}"
         return f"{share}, the most of {len(sound)} placements that work; next is {next_best}"
     if len(timely) == 1:
         return f"{share}, as with others, and it holds the most time"
