@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import re
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,6 +24,7 @@ from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import (
     executed,
     refusing_breaks,
+    restored,
     takes_recompile_limit,
 )
 from tcready.dynamic.worker.torch_internals.recording import RECOMPILE_LIMIT, Record, recording
@@ -37,6 +39,11 @@ ALIKE = 2
 UNSPECIALISED = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
 """Dynamo takes integers on modules as symbols then, as it does those of arguments."""
 COMPILE_ID = re.compile(r"^\d+/\d+: ")
+CAPTURING = """\
+torch._dynamo.config.capture_scalar_outputs = True
+torch._dynamo.config.capture_dynamic_output_shape_ops = True
+"""
+"""Numbers read from tensors, and sizes that depend on data, become symbols then: by default they break the graph."""
 INTEGER_ON_SELF = re.compile(r"^\w+\.[\w.]+ == -?\d+$")
 
 
@@ -178,7 +185,15 @@ def _tried(
     if not called:
         return
     context.journal.write(f"plan, {group.pattern or 'the model'} alone")
-    alone = _alone(context, model, _code(tree, group, called), {name: kept[name] for name in called})
+    code = _code(tree, group, called)
+    calls = {name: kept[name] for name in called}
+    alone = _alone(context, model, code, calls)
+    if alone.error is not None:
+        captured = _alone(context, model, CAPTURING + code, calls)
+        if captured.against is None and not captured.limit:
+            trial, _ = _outcome(context, tree, model, group, called, kept, captured)
+            yield replace(trial, code=CAPTURING + code, site=alone.site), []
+            return
     if alone.against is None or len(called) == 1:
         yield _outcome(context, tree, model, group, called, kept, alone)
         return
@@ -287,6 +302,7 @@ def _alone(context: Context, model: Any, code: str, calls: Mapping[str, list[Kep
     modules = {name: model.get_submodule(name) for name in calls}
     backend = CountingBackend(model, context.work.options.device)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(restored(()))
         stack.enter_context(_put_back(modules.values()))
         cold, warm = Record(), Record()
         try:
@@ -328,7 +344,11 @@ def _put_back(modules: Iterable[nn.Module]) -> Iterator[None]:
     every = {id(part): part for module in modules for part in module.modules()}
     attributes = {key: dict(vars(part)) for key, part in every.items()}
     insides = {
-        key: {name: copy.copy(value) for name, value in kept.items() if isinstance(value, (list, dict, set))}
+        key: {
+            name: copy.copy(value)
+            for name, value in kept.items()
+            if type(value) in (list, dict, set, OrderedDict)
+        }
         for key, kept in attributes.items()
     }
     buffers = {

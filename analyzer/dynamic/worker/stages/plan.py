@@ -15,7 +15,7 @@ from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
 from tcready.dynamic.worker.loss import NotTrainedError
 from tcready.dynamic.worker.placements import Expected, Measured, measure
 from tcready.dynamic.worker.plan_choice import NEAR, chosen, quickest, smallest_of
-from tcready.dynamic.worker.region_trials import proved_groups, proved_regions, repeated
+from tcready.dynamic.worker.region_trials import CAPTURING, proved_groups, proved_regions, repeated
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import has_nested_regions
@@ -23,6 +23,9 @@ from tcready.dynamic.worker.way_back import PRODUCTION, ROLLBACK, production_fai
 from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, tree_of
 from tcready.schema import Placement, PlacementName, Plan, RegionTrial
 from torch import nn
+
+SETTING = "torch._dynamo.config."
+"""How a line that sets something of Dynamo begins."""
 
 
 @dataclass
@@ -143,7 +146,13 @@ def _expected(context: Context) -> Expected:
 def _tried(study: _Study) -> None:
     """Every placement, each on what the ones before it showed."""
     whole = _whole(study)
-    clean = whole is not None and whole.sound and not whole.break_sites and (whole.share or 0.0) >= 1.0
+    clean = _is_clean(whole)
+    if whole is not None and not clean:
+        capturing = study.place(
+            "whole", CAPTURING + whole.code, "with numbers and sizes that depend on data in graphs"
+        )
+        if capturing is not None and _is_clean(capturing):
+            study.regions.append(_whole_region(capturing))
     if clean and whole is not None:
         study.regions.append(_whole_region(whole))
         trials = proved_groups(study.context, study.tree, repeated(study.tree))
@@ -169,6 +178,10 @@ def _tried(study: _Study) -> None:
         code = disabling_code(study.context, whole.code)
         if code is not None:
             study.place("disable", code)
+
+
+def _is_clean(whole: Placement | None) -> bool:
+    return whole is not None and whole.sound and not whole.break_sites and (whole.share or 0.0) >= 1.0
 
 
 def _whole(study: _Study) -> Placement | None:
@@ -227,7 +240,7 @@ def _regions(study: _Study, whole: Placement | None) -> None:
     best, reason = _joined(proved), ""
     if whole is not None and whole.sound:
         missed = [trial for trial in proved if _missed(study, whole, trial)]
-        both = f"{whole.code}\n{_joined(missed)}"
+        both = _with(whole.code, missed)
         if missed and study.note("the whole model and what it leaves out"):
             found = study.run(both)
             if _share(found) > _share(study.run(best)) + NEAR:
@@ -274,7 +287,21 @@ def _missed(study: _Study, whole: Placement, trial: RegionTrial) -> bool:
 
 
 def _joined(trials: Iterable[RegionTrial]) -> str:
-    return "\n".join(dict.fromkeys(trial.code for trial in trials))
+    """The lines of all, settings first, each once."""
+    lines = [line for trial in trials for line in trial.code.splitlines()]
+    settings = dict.fromkeys(line for line in lines if line.startswith(SETTING))
+    codes = dict.fromkeys(
+        "\n".join(line for line in trial.code.splitlines() if not line.startswith(SETTING))
+        for trial in trials
+    )
+    return "\n".join([*settings, *codes])
+
+
+def _with(whole: str, trials: Sequence[RegionTrial]) -> str:
+    """The whole model and besides it the parts that it leaves out; settings come first."""
+    lines = _joined(trials).splitlines()
+    settings = [line for line in lines if line.startswith(SETTING)]
+    return "\n".join([*settings, whole, *(line for line in lines if line not in settings)])
 
 
 def _nested(study: _Study, blocks: Sequence[RegionTrial], whole: Placement) -> str:

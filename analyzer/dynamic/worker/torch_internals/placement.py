@@ -12,7 +12,11 @@ import torch
 import torch._dynamo
 from tcready.dynamic.worker.torch_internals import differences
 
-CODE_MAY_SET = ("allow_unspec_int_on_nn_module",)
+CODE_MAY_SET = (
+    "allow_unspec_int_on_nn_module",
+    "capture_scalar_outputs",
+    "capture_dynamic_output_shape_ops",
+)
 """The settings of Dynamo that lines of a plan set."""
 MARK = "__marked_compile_region_config__"
 """What `torch.compiler.nested_compile_region` leaves on a function."""
