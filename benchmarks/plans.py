@@ -223,8 +223,12 @@ def checked(one: Printed, found: dict[str, Any]) -> Checked:
 
 def chosen(records: Sequence[dict[str, Any]], args: argparse.Namespace) -> list[dict[str, Any]]:
     """The records asked for, those that break first."""
-    named = [r for r in records if args.only is None or args.only in r["target"] or args.only in r["id"]]
-    if args.only is not None and not args.breaking and not args.clean:
+    named = [
+        r
+        for r in records
+        if not args.only or any(text in r["target"] or text in r["id"] for text in args.only)
+    ]
+    if args.only and not args.breaking and not args.clean:
         return named
     clean = [r for r in named if not r["break_sites"]]
     count = min(args.clean, len(clean))
@@ -244,7 +248,7 @@ def listed(model: Row) -> None:
         print(f"       {one.story}")
         print("           " + one.printed.code.replace("\n", "\n           "))
     if model.below_oracle:
-        print(f"       oracle: {', '.join(model.oracle_modules)}")
+        print(f"       oracle: {', '.join(name or 'the whole model' for name in model.oracle_modules)}")
     for text in model.cut:
         print(f"       cut: {text}")
     sys.stdout.flush()
@@ -287,7 +291,9 @@ def main() -> None:
     parser.add_argument("--python", required=True, help="the interpreter with torch and the packages")
     parser.add_argument("--breaking", action="store_true", help="all models that break in the record")
     parser.add_argument("--clean", type=int, default=0, help="so many that do not, evenly spaced")
-    parser.add_argument("--only", help="models whose target or id has this text")
+    parser.add_argument(
+        "--only", nargs="+", metavar="TEXT", help="models whose target or id has one of these"
+    )
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a model's run")
     parser.add_argument("--list", action="store_true", help="a line for each model, and what failed")
     parser.add_argument("--json", type=Path, help="writes all rows there, after each model")
