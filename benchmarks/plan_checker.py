@@ -238,13 +238,16 @@ class Calls:
 
 
 def compiles_whole(module: Any, calls: list[Any]) -> bool:
-    """Whether a module alone compiles with `fullgraph=True` on all calls that it got."""
+    """Whether a module alone compiles with `fullgraph=True` on all calls that it got, and gives what eager gives."""
+    expected = [[called(module, args, kwargs) for args, kwargs in calls] for _ in range(2)]
     torch._dynamo.reset()
     GRAPHS.__init__()  # type: ignore[misc]
     try:
         compiled = torch.compile(module, fullgraph=True)
-        for args, kwargs in calls:
-            called(compiled, args, kwargs)
+        for one, other, (args, kwargs) in zip(*expected, calls, strict=True):
+            output = called(compiled, args, kwargs)
+            if not difference(one, other) and difference(one, output):
+                return False
     except Exception:
         return False
     return GRAPHS.made > 0

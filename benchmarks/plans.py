@@ -9,7 +9,8 @@ A record is one JSON object a line: `target`, `spec` (`build`: `module:function`
 A snippet is the recommended code, a placement that is sound, the smallest and the quickest, and a proved region. It
 fails if it raises, compiles nothing, gives what eager does not, or misses its claimed share by more than 0.03. `plain`
 is `torch.compile(model)`; `oracle` the best of it and of all modules that compile alone with `fullgraph=True`, topmost
-first. Exits 1 if a snippet fails, or a recommendation is below `plain` or below 0.95 of `oracle`.
+first; what raises or gives what eager does not counts as nothing in both. Exits 1 if a snippet fails, or a
+recommendation is below `plain` or below 0.95 of `oracle`.
 """
 
 from __future__ import annotations
@@ -115,6 +116,8 @@ class Row:
     seconds: float = 0.0
     """Of the stage."""
     checked: tuple[Checked, ...] = ()
+    out: tuple[str, ...] = ()
+    """Placements that are not sound, and regions that were refuted, each with its reason."""
     cut: tuple[str, ...] = ()
     failed: str = ""
     """Why there is no plan, or nothing to hold it against."""
@@ -151,6 +154,16 @@ def printed(plan: Plan) -> Iterator[Printed]:
             yield Printed(f"region {trial.name or 'whole'}", trial.code, trial.ops_share)
 
 
+def out(plan: Plan) -> Iterator[str]:
+    """What a plan does not offer, and why."""
+    for placement in plan.alternatives:
+        if not placement.sound:
+            yield f"{placement.name}: {placement.reason}"
+    for trial in plan.regions:
+        if trial.state == "refuted":
+            yield f"region {trial.name}: {trial.reason}"
+
+
 def row(record: dict[str, Any], zoo: str, python: str, timeout: float) -> Row:
     """Plans one record's model and executes what the plan prints."""
     empty = Row(record["id"], record["target"], bool(record["break_sites"]))
@@ -179,7 +192,8 @@ def row(record: dict[str, Any], zoo: str, python: str, timeout: float) -> Row:
         return dataclasses.replace(empty, failed=f"checker: {found}")
     by_code = dict(zip(codes, found["snippets"], strict=True))
     modules = found["oracle"]
-    plain = by_code[PLAIN].get("share", 0.0) if not by_code[PLAIN]["error"] else 0.0
+    whole = by_code[PLAIN]
+    plain = 0.0 if whole["error"] or whole["differs"] else whole["share"]
     return dataclasses.replace(
         empty,
         recommended=seen.plan.recommended,
@@ -189,6 +203,7 @@ def row(record: dict[str, Any], zoo: str, python: str, timeout: float) -> Row:
         oracle_modules=tuple(modules.get("modules", ())),
         seconds=stage.seconds or 0.0,
         checked=tuple(checked(one, by_code[one.code]) for one in snippets),
+        out=tuple(out(seen.plan)),
         cut=seen.plan.cut,
         failed=f"oracle: {modules['error']}" if modules.get("error") else "",
     )
@@ -249,6 +264,9 @@ def listed(model: Row) -> None:
         print("           " + one.printed.code.replace("\n", "\n           "))
     if model.below_oracle:
         print(f"       oracle: {', '.join(name or 'the whole model' for name in model.oracle_modules)}")
+    if model.below_plain or model.below_oracle:
+        for text in model.out:
+            print(f"       out: {text[:300]}")
     for text in model.cut:
         print(f"       cut: {text}")
     sys.stdout.flush()
