@@ -20,7 +20,7 @@ from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import has_nested_regions
 from tcready.dynamic.worker.way_back import PRODUCTION, ROLLBACK, production_fails, rollback_fails
-from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, operations, tree_of
+from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, tree_of
 from tcready.schema import Placement, PlacementName, Plan, RegionTrial
 from torch import nn
 
@@ -247,7 +247,8 @@ def _as_pasted(study: _Study, together: Measured) -> None:
         if trial.state != "proved" or not trial.name:
             continue
         own = [modules[name] for name in trial.modules if name in modules]
-        ops = sum(operations(study.tree, module.name) for module in own)
+        # of the same call: compiled otherwise, a model may run other operations
+        ops = sum(module.ops or 0 for module in own)
         captured = sum(module.ops_captured or 0 for module in own)
         spent_in = sum(module.seconds_captured or 0.0 for module in own)
         shares = replace(
