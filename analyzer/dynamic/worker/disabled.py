@@ -59,7 +59,7 @@ def _owners(model: nn.Module, path: str, line: int) -> Iterator[tuple[str, str, 
     if methods:
         return
     for name, module in model.named_modules():
-        scope = getattr(inspect.unwrap(type(module).forward), "__globals__", {})
+        scope = getattr(type(module).forward, "__globals__", {})  # as the line looks it up
         for attribute, function in scope.items():
             # Dynamo puts what it makes of a function among its globals
             plain = isinstance(function, types.FunctionType) and function.__name__ == attribute

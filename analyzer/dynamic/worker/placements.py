@@ -19,7 +19,7 @@ from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import executed, restored
-from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.dynamic.worker.torch_internals.recording import RECOMPILE_LIMIT, Record, recording
 from tcready.schema import Coverage, ModuleShare
 from torch import nn
 
@@ -52,6 +52,8 @@ class Measured:
     recompiles: int = 0
     identical: int = 0
     """Functions compiled again in the third of three calls with the same inputs."""
+    limit: bool = False
+    """Whether a function reached the recompile limit."""
     sites: set[tuple[str, int]] = field(default_factory=set)
     compile_seconds: float = 0.0
     steady_seconds: float = 0.0
@@ -128,6 +130,9 @@ def _case(
     found.graphs += sum(1 for frame in cold.compiled if frame.ops)
     found.recompiles += sum(1 for record in (cold, second, warm) for event in record.recompiles if event.kept)
     found.identical += sum(1 for event in warm.recompiles if event.kept)
+    found.limit = found.limit or any(
+        event.gb_type == RECOMPILE_LIMIT for record in (cold, second, warm) for event in record.skips
+    )
     found.sites |= {(site.path, site.line) for site in narrate.break_sites(cold, context.names, case.name)}
     found.compile_seconds += max(0.0, cold_seconds - steady)
     found.steady_seconds += steady

@@ -228,19 +228,28 @@ def _proved(study: _Study) -> list[RegionTrial]:
 
 def _regions(study: _Study, whole: Placement | None) -> None:
     """All proved regions, and where that holds more, what the whole model leaves out besides it."""
+    code = limit = ""
     while proved := _proved(study):
         if not study.note("the regions together"):
             return
-        opened = _as_pasted(study, study.run(_joined(proved)))
+        code, limit = _joined(proved), ""
+        together = study.run(code)
+        if together.limit:
+            # The limit counts by code: several regions of one class, Conv1d for one, share it.
+            line = f"{SETTING}recompile_limit = {sum(len(trial.modules) for trial in proved)}\n"
+            raised = study.run(line + code)
+            if _share(raised) > _share(together):
+                together, code, limit = raised, line + code, line
+        opened = _as_pasted(study, together)
         if not opened:
             break
         study.regions += proved_regions(study.context, study.tree, opened)
     if not proved:
         return
-    best, reason = _joined(proved), ""
+    best, reason = code, ""
     if whole is not None and whole.sound:
         missed = [trial for trial in proved if _missed(study, whole, trial)]
-        both = _with(whole.code, missed)
+        both = limit + _with(whole.code, missed)
         if missed and study.note("the whole model and what it leaves out"):
             found = study.run(both)
             if _share(found) > _share(study.run(best)) + NEAR:

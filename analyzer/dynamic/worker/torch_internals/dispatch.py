@@ -37,6 +37,10 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") == "invoke_subgraph":
+            # One operator to the modes, and many operations: the subgraph's own are counted.
+            with self:
+                return args[0](*args[2:])
         # `record_function` dispatches too, in DDP's forward for one; it computes nothing.
         done = None if func.namespace == "profiler" else self.seen()
         result = func(*args, **(kwargs or {}))

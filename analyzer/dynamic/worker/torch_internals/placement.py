@@ -16,6 +16,7 @@ CODE_MAY_SET = (
     "allow_unspec_int_on_nn_module",
     "capture_scalar_outputs",
     "capture_dynamic_output_shape_ops",
+    "recompile_limit",
 )
 """The settings of Dynamo that lines of a plan set."""
 MARK = "__marked_compile_region_config__"
@@ -51,12 +52,23 @@ def _compiling_with(backend: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def restored(classes: Iterable[type]) -> Iterator[None]:
-    """Dynamo's settings, and the forwards of `classes`, are as before afterwards: other placements are tried next."""
-    forwards = [(cls, vars(cls).get("forward")) for cls in set(classes)]
+    """Dynamo's settings, the forwards of `classes` and the functions among their globals are as before afterwards: other
+    placements are tried next."""
+    known = set(classes)
+    forwards = [(cls, vars(cls).get("forward")) for cls in known]
+    scopes = {id(scope): scope for cls in known if (scope := getattr(cls.forward, "__globals__", None))}  # type: ignore[attr-defined]
+    functions = [
+        (scope, name, value)
+        for scope in scopes.values()
+        for name, value in scope.items()
+        if inspect.isfunction(value)
+    ]
     with torch._dynamo.config.patch(differences.those_of(torch._dynamo.config, CODE_MAY_SET)):
         try:
             yield
         finally:
+            for scope, name, value in functions:
+                scope[name] = value
             for cls, forward in forwards:
                 if forward is not None and vars(cls).get("forward") is not forward:
                     cls.forward = forward  # type: ignore[attr-defined]
