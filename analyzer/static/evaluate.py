@@ -96,6 +96,10 @@ class Evaluator:
         self.edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]] = {}
         """(caller, callee), and what stands around each place of the call."""
         self.calls: dict[tuple[str, int, int], bool] = {}
+        self.spread: set[ast.Call] = set()
+        """Calls that are given a sequence of unknown length, member by member."""
+        self.unknown_callees: dict[int, dict[ast.expr, None]] = {}
+        """What each context calls although nothing in sight tells what it is."""
         """Call sites reached, and whether every callee was found, by file and position."""
         self.quiet = 0
         """Above 0 while code runs that is not compiled: module level, `__init__` of what is built before."""
@@ -1382,6 +1386,7 @@ class Evaluator:
                     args.extend(value.items)
                 else:
                     args.extend([self.element(value)] * 3)
+                    self.spread.add(node)
             else:
                 args.append(self.eval(arg, frame))
         for keyword in node.keywords:
@@ -1444,6 +1449,8 @@ class Evaluator:
                     result = TAINTED
             results.append(result)
         if not self.quiet:
+            if any(isinstance(candidate, (Unknown, Plain)) for candidate in candidates):
+                self.unknown_callees.setdefault(frame.context, {})[node.func] = None
             key = (str(frame.module.path), node.lineno, node.col_offset)
             self.calls[key] = self.calls.get(key, True) and resolved
         return join(*results)
