@@ -78,10 +78,10 @@ def judged(model: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for region, seen in zip(model["regions"], model["seen"], strict=True):
         found = dict(region, target=model["record"]["target"], **seen)
         if seen["outcome"] != "raises":
-            named = {name for name in model["names"] if covers(region["name"], name)}
+            named = {first for name, first in model["names"].items() if covers(region["name"], name)}
             told = region["instances"]  # 0: the source does not tell how many
             found["instances differ"] = bool(told) and told != len(seen["compiled"])
-            found["members differ"] = bool(named.symmetric_difference(seen["compiled"]))
+            found["members differ"] = named != set(seen["compiled"])
         yield found
 
 
@@ -100,11 +100,13 @@ def tried(model: dict[str, Any]) -> dict[str, Any]:
     original.eval()
     called: set[str] = set()
     observed = copy.deepcopy(original)
-    for name, part in observed.named_modules(remove_duplicate=False):
+    for name, part in observed.named_modules():
         part.register_forward_pre_hook(lambda *_, name=name: called.add(name))
     with torch.no_grad():
         observed(*copy.deepcopy(args), **copy.deepcopy(kwargs))
-    names = [name for name, _ in original.named_modules(remove_duplicate=False)]
+    first: dict[Any, str] = {}
+    every = original.named_modules(remove_duplicate=False)
+    names = {name: first.setdefault(part, name) for name, part in every}  # one module may have several
     seen = [
         _outcome(copy.deepcopy(original), args, kwargs, region["code"], called) for region in model["regions"]
     ]
@@ -117,7 +119,7 @@ def _outcome(model: Any, args: Any, kwargs: Any, code: str, called: set[str]) ->
     torch._dynamo.reset()
     graphs = 0
 
-    def backend(graph: Any, inputs: Any) -> Any:
+    def backend(graph: Any, *_: Any) -> Any:
         nonlocal graphs
         graphs += 1
         return graph.forward
@@ -135,7 +137,7 @@ def _outcome(model: Any, args: Any, kwargs: Any, code: str, called: set[str]) ->
             return {"outcome": "raises", "said": _line(error), "compiled": []}
     compiled = [
         name
-        for name, part in model.named_modules(remove_duplicate=False)
+        for name, part in model.named_modules()
         if part._compiled_call_impl is not None or hasattr(vars(part).get("forward"), "_torchdynamo_inline")
     ]
     if called.isdisjoint(compiled):
@@ -167,7 +169,7 @@ def serve(zoo: str) -> None:
         try:
             model = tried(model)
         except Exception as error:
-            model = dict(model, failed=f"the model does not run: {_line(error)}", seen=[], names=[])
+            model = dict(model, failed=f"the model does not run: {_line(error)}", seen=[], names={})
         print(json.dumps(model), file=out, flush=True)
 
 
@@ -194,7 +196,7 @@ def run_all(
             child.wait()
             out.seek(0)
             done = [json.loads(line) for line in out]
-        rest = [dict(model, failed="its process ended", seen=[], names=[]) for model in some[len(done) :]]
+        rest = [dict(model, failed="its process ended", seen=[], names={}) for model in some[len(done) :]]
         print(".", end="", file=sys.stderr, flush=True)
         return done + rest
 

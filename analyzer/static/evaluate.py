@@ -1373,6 +1373,9 @@ class Evaluator:
         args, keywords = self.arguments(node, frame)
         if isinstance(function, External) and function.name == "super":
             return self._super(args, frame)
+        callees = [value for value in options(function) if value != NONE]
+        if callees and not self.quiet and all(isinstance(value, (Unknown, Plain)) for value in callees):
+            self.unknown_callees.setdefault(frame.context, {})[node.func] = None
         return self.call(function, args, keywords, frame, node)
 
     def arguments(self, node: ast.Call, frame: Frame) -> Arguments:
@@ -1449,8 +1452,6 @@ class Evaluator:
                     result = TAINTED
             results.append(result)
         if not self.quiet:
-            if any(isinstance(candidate, (Unknown, Plain)) for candidate in candidates):
-                self.unknown_callees.setdefault(frame.context, {})[node.func] = None
             key = (str(frame.module.path), node.lineno, node.col_offset)
             self.calls[key] = self.calls.get(key, True) and resolved
         return join(*results)

@@ -526,11 +526,13 @@ class Interpreter(Evaluator):
         ident = self.heap.ident(cls.info, node, frame.context, outer=self.quiet > 0)
         made = Instance(ident, cls.info)
         if mro.functions("__init__"):
-            with self.heap.making():
+            with self.heap.making() as stored:
                 for option in self.initialisers(mro):
                     self.invoke(
                         Function(option.info, made, option.closure), args, keywords, frame, confidence
                     )
+            held = self.heap[made].attributes.items()
+            self.heap.made(made, stored, {name for name, v in held if all(map(self.is_module, options(v)))})
             return made
         if mro.container:
             self._fill_container(made, mro.container, args, node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -78,7 +78,9 @@ class Object:
     """The source does not tell how many members there are: it shows some of those that `members` lists in a branch or
     a loop, or with `*`."""
     sure: set[str] = field(default_factory=set)
-    """Attributes that are there whichever way the making of the object went."""
+    """Modules that it holds whichever way its making went, by attribute."""
+    stored: bool = False
+    """Whether its making has been looked at."""
     version: int = 0
     """Counts what was put."""
 
@@ -139,13 +141,24 @@ class Heap:
             self._ways.pop()
 
     @contextmanager
-    def making(self) -> Iterator[None]:
-        """An object is made inside: what it certainly has is said of it, wherever it is made."""
+    def making(self) -> Iterator[Way]:
+        """An object is made inside; what is certain there is told to the caller, who says `made` of it."""
         outside, self._ways = self._ways, []
         try:
-            yield
+            with self.way() as stored:
+                yield stored
         finally:
             self._ways = outside
+
+    def made(self, value: Instance, stored: Way, modules: Collection[str]) -> None:
+        """The making of an object has stored this. One made at the same place before is the same object to us: what
+        it surely has is what each of them got. Of its attributes, only `modules` are asked for."""
+        own = {name for ident, name in stored if ident == value.ident and name in modules}
+        thing = self[value]
+        if stored:  # nothing where the very call was followed before
+            thing.sure = own if not thing.stored else thing.sure & own
+            thing.stored = True
+        self.follow({entry for entry in stored if entry[0] != value.ident})
 
     def join(self, *ways: Way) -> None:
         """One of several ways is taken: certain is what each of them stores; no member that one adds can be counted."""

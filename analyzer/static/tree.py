@@ -15,7 +15,7 @@ from tcready.static.index import FunctionInfo
 from tcready.static.interp import Interpreter
 from tcready.static.judge import Place
 from tcready.static.knowledge import CONTAINERS, is_module_class
-from tcready.static.values import ExternalInstance, Instance, Value, options
+from tcready.static.values import UNKNOWN, Class, External, ExternalInstance, Instance, Value, options
 from tcready.static.values import Mapping as Dict
 from tcready.static.values import Sequence as Items
 
@@ -74,9 +74,7 @@ class _Breaking:
     """By the module, whose code is not read, that a call breaks at: the call is what no graph can hold."""
 
 
-def _breaking(
-    interpreter: Interpreter, findings: Mapping[Place, Finding], codes: Sequence[str]
-) -> _Breaking:
+def _breaking(interpreter: Interpreter, findings: Mapping[Place, Finding], codes: Sequence[str]) -> _Breaking:
     contexts: dict[int, set[str]] = {}
     called: dict[int, set[str]] = {}
     for fact in interpreter.facts:
@@ -120,10 +118,13 @@ def _static_module(
             for callee in interpreter.unknown_callees.get(context, ()):
                 if _is_made_elsewhere(interpreter, interpreter.contexts[context], callee):
                     unknown[ast.unparse(callee)] = None
-        forward = interpreter.mro(value.cls).functions("forward")
-        if forward and line is None:
-            path = display_path(str(forward[0].module.path), str(interpreter.program.root))
-            line = forward[0].node.lineno
+    forwards = [
+        interpreter.mro(v.cls).functions("forward") if isinstance(v, Instance) else [] for v in node.values
+    ]
+    if all(forwards):  # code that compiles torch's own forward does for others too, not the other way round
+        forward = forwards[0][0]
+        path = display_path(str(forward.module.path), str(interpreter.program.root))
+        line = forward.node.lineno
     names = (v.cls.name if isinstance(v, Instance) else v.name.rpartition(".")[2] for v in node.values)
     types = " | ".join(dict.fromkeys(names))
     return StaticModule(
@@ -145,38 +146,49 @@ def _is_made_elsewhere(interpreter: Interpreter, context: Context, callee: ast.e
     if not (name and isinstance(callee, ast.Name) and callee.id == own):
         return False
     mro = interpreter.mro(owner.cls)
+    if any(_modules(interpreter, interpreter.heap[owner].attributes.get(name, UNKNOWN))):
+        return False  # one way of making it is known
     methods = [info for cls in mro.classes for found in cls.functions.values() for info in found]
     return bool(mro.functions(name)) or any(
-        _is_a_helpers(value, info)
+        _is_a_helpers(interpreter, value, info)
         for info in methods
         for value in _assigned(info, lambda target: isinstance(target, ast.Attribute) and target.attr == name)
     )
 
 
-def _is_a_helpers(value: ast.expr, info: FunctionInfo) -> bool:
+def _is_a_helpers(interpreter: Interpreter, value: ast.expr, info: FunctionInfo) -> bool:
     """Whether a call of what no parameter gives makes the value, directly or by way of a variable."""
+
+    def variable(name: str) -> list[ast.expr]:
+        return [*_assigned(info, lambda target: isinstance(target, ast.Name) and target.id == name)]
+
     if isinstance(value, ast.IfExp):
-        return _is_a_helpers(value.body, info) or _is_a_helpers(value.orelse, info)
+        return any(_is_a_helpers(interpreter, each, info) for each in (value.body, value.orelse))
     if isinstance(value, ast.Name):
-        named = _assigned(info, lambda target: isinstance(target, ast.Name) and target.id == value.id)
-        return any(not isinstance(each, ast.Name) and _is_a_helpers(each, info) for each in named)
+        named = (each for each in variable(value.id) if not isinstance(each, ast.Name))
+        return any(_is_a_helpers(interpreter, each, info) for each in named)
     if not isinstance(value, ast.Call):
         return False
     function = value.func
     while isinstance(function, ast.Attribute):
         function = function.value
-    if not isinstance(function, ast.Name) or function.id in _parameters(info)[1:]:
+    if not isinstance(function, ast.Name) or function.id in _parameters(info)[1:] or variable(function.id):
         return False
-    return not any(_assigned(info, lambda t: isinstance(t, ast.Name) and t.id == function.id))
+    named_globally = interpreter.global_value(info.module, function.id)
+    if isinstance(named_globally, External):
+        return not named_globally.name.startswith("torch")
+    if isinstance(named_globally, Dict):
+        return False  # a table
+    return not (isinstance(named_globally, Class) and isinstance(value.func, ast.Name))
 
 
 def _assigned(info: FunctionInfo, wanted: Callable[[ast.expr], bool]) -> Iterator[ast.expr]:
     """What a function assigns to the targets that are wanted."""
     for node in ast.walk(info.node):
-        if isinstance(node, ast.Assign) and any(map(wanted, node.targets)):
-            yield node.value
-        elif isinstance(node, ast.AnnAssign) and node.value is not None and wanted(node.target):
-            yield node.value
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(map(wanted, targets)):
+                yield node.value
 
 
 def _parameters(info: FunctionInfo) -> list[str]:
@@ -194,18 +206,21 @@ def _walk(interpreter: Interpreter, node: TreeNode, above: tuple[int, ...], dept
     yield node
     if depth > MAX_TREE_DEPTH:
         return
-    holders = [value for value in node.values if value.ident not in above]
-    found: dict[str, list[_Child]] = {}
-    for value in holders:
-        for child in _children(interpreter, value):
-            found.setdefault(child.name, []).append(child)
-    inner = (*above, *(value.ident for value in node.values))
+    found: dict[str, list[tuple[int, _Child]]] = {}
+    for value in node.values:
+        for child in _children(interpreter, value) if value.ident not in above else ():
+            found.setdefault(child.name, []).append((value.ident, child))
+    if "*" in found:  # of one list it is not known which members it has, so positions in another tell no more
+        for name in [name for name in found if name.isdigit()]:
+            found["*"] += found.pop(name)
+    everyone = {value.ident for value in node.values}
+    inner = (*above, *everyone)
     for name, children in found.items():
-        every = (module for child in children for module in child.modules)
+        every = (module for _, child in children for module in child.modules)
         modules = tuple(dict.fromkeys(module for module in every if module.ident not in above))
         if modules:
-            in_all = name == "*" or len(children) == len(node.values)
-            sure = node.sure and in_all and all(child.sure for child in children)
+            in_all = {holder for holder, _ in children} == everyone
+            sure = node.sure and in_all and all(child.sure for _, child in children)
             path = f"{node.name}.{name}" if node.name else name
             yield from _walk(interpreter, TreeNode(path, modules, sure), inner, depth + 1)
 
@@ -217,7 +232,7 @@ def _children(interpreter: Interpreter, value: Instance | ExternalInstance) -> I
     for name, attribute in known.attributes.items():
         modules = tuple(_modules(interpreter, attribute))
         if modules:
-            yield _Child(name, modules, name in known.sure and len(modules) == len(options(attribute)))
+            yield _Child(name, modules, name in known.sure and _is_module_whatever(modules, attribute))
     members = known.members
     if isinstance(members, Items):
         if members.items is None:
@@ -234,7 +249,14 @@ def _children(interpreter: Interpreter, value: Instance | ExternalInstance) -> I
 
 def _member(interpreter: Interpreter, name: str, item: Value) -> _Child:
     modules = tuple(_modules(interpreter, item))
-    return _Child(name, modules, name == "*" or len(modules) == len(options(item)))
+    every = len(modules) == len(options(item)) if name == "*" else _is_module_whatever(modules, item)
+    return _Child(name, modules, every)
+
+
+def _is_module_whatever(modules: Sequence[Value], value: Value) -> bool:
+    """Whether a value is a module, and one that does something, whatever the configuration says."""
+    named = (module.name for module in modules if isinstance(module, ExternalInstance))
+    return len(modules) == len(options(value)) and (len(modules) == 1 or "torch.nn.Identity" not in named)
 
 
 def _modules(interpreter: Interpreter, value: Value) -> Iterable[Instance | ExternalInstance]:
