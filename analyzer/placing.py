@@ -131,7 +131,7 @@ def pattern_of(tree: Tree, name: str) -> str:
 
 
 def groups_of(tree: Tree, names: Iterable[str]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Modules alike: their pattern, those of `names` that share a class, children and code, all that the pattern covers."""
+    """Modules alike: their pattern, those of `names` that share a class, children and code, all that it covers."""
     shapes = shapes_of(tree)
     groups: dict[tuple[str, int], list[str]] = defaultdict(list)
     for name in names:

@@ -291,7 +291,8 @@ def test_the_code_compiles_what_it_says_without_a_break(
 ) -> None:
     regions = reported(SAMPLES[name]).regions
     spec = importlib.util.spec_from_file_location("sample_of_regions", tmp_path / "sample.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     for argument in SAMPLES[name].made_with:

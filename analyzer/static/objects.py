@@ -153,7 +153,7 @@ class Heap:
     def made(self, value: Instance, stored: Way, modules: Collection[str]) -> None:
         """The making of an object has stored this. One made at the same place before is the same object to us: what
         it surely has is what each of them got. Of its attributes, only `modules` are asked for."""
-        own = {name for ident, name in stored if ident == value.ident and name in modules}
+        own = {name for name in modules if (value.ident, name) in stored}
         thing = self[value]
         if stored:  # nothing where the very call was followed before
             thing.sure = own if not thing.stored else thing.sure & own
