@@ -130,6 +130,10 @@ SAMPLES = {
     ),
     "modules that the configuration may leave out": Sample(
         """
+        class Other(Good):
+            def forward(self, x):
+                return self.fc(x).tanh()
+
         class Net(nn.Module):
             def __init__(self, config):
                 super().__init__()
@@ -141,14 +145,18 @@ SAMPLES = {
                 if config.neck:
                     self.pool = Good()
                 if config.neck:
+                    self.either = Good()
+                else:
+                    self.either = nn.Sequential(Good(), Good())
+                if config.neck:
                     self.tail = Good()
                 else:
-                    self.tail = nn.Sequential(Good(), Good())
+                    self.tail = Other()
             def forward(self, x):
                 x = self.bad(x)
                 if self.head is not None:
                     x = self.pool(self.head(self.neck(x)))
-                return self.tail(x)
+                return self.tail(self.either(x))
         """,
         (("tail", 1),),
     ),

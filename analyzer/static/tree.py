@@ -91,6 +91,11 @@ def _breaking(interpreter: Interpreter, findings: Mapping[Place, Finding], codes
     return _Breaking(contexts, called)
 
 
+def _own_forward(interpreter: Interpreter, value: Instance | ExternalInstance) -> list[FunctionInfo]:
+    """The definitions of a module's forward whose source is read; none if it is torch's."""
+    return interpreter.mro(value.cls).functions("forward") if isinstance(value, Instance) else []
+
+
 def _idents_below(nodes: Sequence[TreeNode]) -> dict[str, set[int]]:
     """The modules that stand below each name."""
     below: dict[str, set[int]] = {node.name: set() for node in nodes}
@@ -118,13 +123,10 @@ def _static_module(
             for callee in interpreter.unknown_callees.get(context, ()):
                 if _is_made_elsewhere(interpreter, interpreter.contexts[context], callee):
                     unknown[ast.unparse(callee)] = None
-    forwards = [
-        interpreter.mro(v.cls).functions("forward") if isinstance(v, Instance) else [] for v in node.values
-    ]
-    if all(forwards):  # code that compiles torch's own forward does for others too, not the other way round
-        forward = forwards[0][0]
-        path = display_path(str(forward.module.path), str(interpreter.program.root))
-        line = forward.node.lineno
+    forwards = [forward for value in node.values for forward in _own_forward(interpreter, value)[:1]]
+    if forwards:
+        path = display_path(str(forwards[0].module.path), str(interpreter.program.root))
+        line = forwards[0].node.lineno
     names = (v.cls.name if isinstance(v, Instance) else v.name.rpartition(".")[2] for v in node.values)
     types = " | ".join(dict.fromkeys(names))
     return StaticModule(
@@ -221,6 +223,8 @@ def _walk(interpreter: Interpreter, node: TreeNode, above: tuple[int, ...], dept
         if modules:
             in_all = {holder for holder, _ in children} == everyone
             sure = node.sure and in_all and all(child.sure for _, child in children)
+            # one line does not compile both what has a forward of its own and what has torch's
+            sure = sure and len({bool(_own_forward(interpreter, module)) for module in modules}) == 1
             path = f"{node.name}.{name}" if node.name else name
             yield from _walk(interpreter, TreeNode(path, modules, sure), inner, depth + 1)
 
