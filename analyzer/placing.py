@@ -53,7 +53,6 @@ class Node:
     ops: int | None = None
     captured: int | None = None
     seconds: float | None = None
-    known: bool = True
 
 
 @dataclass(frozen=True)

@@ -555,7 +555,9 @@ class _Printer:
 
     def region(self, region: Region, wide: int, state: str) -> None:
         style = {"proved": "green", "refuted": "red", "predicted": ""}[region.state]
-        facts = [number(region.instances, "instance")]
+        facts = [
+            number(region.instances, "instance") if region.instances else "number of instances not known"
+        ]
         if region.ops_share is not None:
             facts.append(f"{percent(region.ops_share)} of ops")
         if region.time_share is not None:

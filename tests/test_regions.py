@@ -212,8 +212,8 @@ def test_a_lost_frame_and_a_steady_recompile_count_and_benign_ones_do_not() -> N
     assert named(predicted(transformer(), (), (), skipped=(benign,), recompiles=(other,))) == [("", 1)]
 
 
-def static(name: str, kind: str, *breaks: str, line: int | None = 1, known: bool = True) -> StaticModule:
-    return StaticModule(name, kind, "m.py" if line else None, line, breaks, known)
+def static(name: str, kind: str, *breaks: str, line: int | None = 1, **more: Any) -> StaticModule:
+    return StaticModule(name, kind, "m.py" if line else None, line, breaks, **more)
 
 
 def test_static_breaks_reach_real_modules_by_name_pattern_or_by_code() -> None:
@@ -236,16 +236,38 @@ STATIC = (
     static("encoder.layer.*", "Layer", line=50),
     static("encoder.layer.*.attn", "Attention", "f1", line=70),
     static("encoder.layer.*.mlp", "MLP", line=90),
-    static("encoder.layer.*.mlp.act", "?", line=None, known=False),
+    static("encoder.layer.*.mlp.act", "GELU", line=None),
 )
 
 
 def test_from_the_source_alone_a_list_counts_once_and_bare_torch_is_left_out() -> None:
     assert named(predicted((), STATIC, ())) == [("", 1)]
     (found,) = predicted((), STATIC, {"f1"})
-    assert (found.name, found.instances, found.ops_share) == ("encoder.layer.*.mlp", 1, None)
+    assert (found.name, found.instances, found.ops_share) == ("encoder.layer.*.mlp", 0, None)
     assert found.code == "for module in model.encoder.layer:\n    module.mlp.compile()"
-    assert found.reason == "no break predicted in 2 modules, of which the source does not tell 1"
+    assert found.reason == (
+        "in each member of model.encoder.layer, how many the source does not tell: no break predicted in 2 modules"
+    )
+
+
+def test_from_the_source_a_module_that_calls_the_unknown_is_in_no_region() -> None:
+    modules = (
+        static("", "Net", line=10),
+        static("body", "Body", line=30, unknown=("self.backbone",)),
+        static("body.neck", "Neck", line=40),
+        static("head", "Head", line=50),
+    )
+    assert named(predicted((), modules, ())) == [("body.neck", 1), ("head", 1)]
+
+
+def test_from_the_source_no_code_is_told_over_what_may_not_be_there() -> None:
+    modules = (
+        static("", "Net", "f1"),
+        static("neck", "Neck", line=40, sure=False),
+        static("neck.inner", "Block", line=45, sure=False),
+        static("head", "Head", line=50),
+    )
+    assert named(predicted((), modules, {"f1"})) == [("head", 1)]
 
 
 def test_from_the_source_bare_torch_is_named_where_there_is_nothing_else() -> None:

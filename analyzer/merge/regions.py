@@ -66,6 +66,9 @@ def predicted(
 
     Modules alike (one class, children of the same shape, the same list positions) are one region with that
     many instances. Bare modules of torch are left out unless there is nothing else.
+
+    From the source alone, a module that calls what the source does not tell is in no region, and no region is one
+    that the configuration may leave out.
     """
     if modules:
         nodes = [node_of(module) for module in modules]
@@ -73,12 +76,13 @@ def predicted(
         broken = _statically_broken(tree, static_modules, breaking, breaks_by_code or {})
         broken |= _owners(tree, sites, skipped, recompiles, code_ends or {})
     else:
-        nodes = [Node(m.name, m.type, _place(m.path, m.line), known=m.known) for m in static_modules]
+        nodes = [Node(m.name, m.type, _place(m.path, m.line)) for m in static_modules]
         tree = tree_of(nodes)
-        broken = {m.name for m in static_modules if not set(m.breaks).isdisjoint(breaking)}
+        broken = {m.name for m in static_modules if m.unknown or not set(m.breaks).isdisjoint(breaking)}
     if not nodes:
         return ()
-    return _regions(tree, broken, measured=bool(modules))
+    doubtful = frozenset[str]() if modules else {m.name for m in static_modules if not m.sure}
+    return _regions(tree, broken, doubtful, measured=bool(modules))
 
 
 def tried(trials: Sequence[RegionTrial]) -> tuple[Region, ...]:
@@ -230,9 +234,12 @@ def _forward_of(frame: Frame, codes: Iterable[Place], code_ends: Mapping[Place, 
     return max(before, key=lambda code: code[1], default=None)
 
 
-def _regions(tree: Tree, broken: Collection[str], *, measured: bool) -> tuple[Region, ...]:
+def _regions(
+    tree: Tree, broken: Collection[str], doubtful: Collection[str], *, measured: bool
+) -> tuple[Region, ...]:
+    """`doubtful` modules may not be there: code over them would raise."""
     unclean = set(itertools.chain.from_iterable(ancestry(name) for name in broken))
-    tops = list(maximal(tree, "", unclean))
+    tops = [name for name in maximal(tree, "", unclean) if name not in doubtful]
     worthy = [name for name in tops if not is_bare_leaf(tree, name)]
     regions = [_region(tree, *group) for group in groups_of(tree, worthy or tops)]
     if measured and operations(tree, ""):
@@ -256,14 +263,32 @@ def _region(tree: Tree, pattern: str, names: Sequence[str], alike: Sequence[str]
     reason = _reason(tree, names, captured=sum(captured) if captured else None, ops=ops)
     return Region(
         name=name,
-        instances=len(names),
+        instances=0 if _uncounted(names) else len(names),
         state="predicted",
-        reason=_among(tree, names, pattern, alike) + reason,
+        reason=_each(names) + _among(tree, names, pattern, alike) + reason,
         code=code_of(tree, name, names),
         ops_share=ops / total if total else None,
         time_share=sum(seconds) / total_seconds if seconds and total_seconds else None,
         ops_captured_share=min(1.0, sum(captured) / ops) if captured and ops else None,
     )
+
+
+def _uncounted(names: Iterable[str]) -> list[str]:
+    """The lists in these names of which the source does not tell how many members they have."""
+    return [
+        ".".join(("model", *segments[:index]))
+        for segments in (name.split(".") for name in names)
+        for index, segment in enumerate(segments)
+        if segment == "*"
+    ]
+
+
+def _each(names: Iterable[str]) -> str:
+    """What is said in place of a number of instances."""
+    lists = dict.fromkeys(_uncounted(names))
+    if not lists:
+        return ""
+    return f"in each member of {' and '.join(lists)}, how many the source does not tell: "
 
 
 def _among(tree: Tree, names: Sequence[str], pattern: str, alike: Sequence[str]) -> str:
@@ -279,12 +304,9 @@ def _among(tree: Tree, names: Sequence[str], pattern: str, alike: Sequence[str])
 def _reason(tree: Tree, names: Sequence[str], *, captured: int | None, ops: int) -> str:
     below = {name for top in names for name in subtree(tree, top)}
     running = [name for name in below if tree.modules[name].type not in HOLDERS]
-    unknown = sum(not tree.modules[name].known for name in below)
     count = f"{len(running)} module{'s' if len(running) != 1 else ''}"
     if captured is not None and ops:
         return (
             f"no break seen or predicted in {count}; {captured} of their {ops} operations ran inside graphs"
         )
-    if unknown:
-        return f"no break predicted in {count}, of which the source does not tell {unknown}"
     return f"no break predicted in {count}"

@@ -21,10 +21,14 @@ from tcready.schema import (
     Observation,
     Region,
     Stage,
+    StaticModule,
     StaticTarget,
     TargetReport,
 )
 from tcready.target import Target
+
+_SHOWN = 3
+"""So many members are named of which the source does not tell what they are."""
 
 
 def reports_of(
@@ -152,9 +156,21 @@ def _static_target(target: StaticTarget, findings: Sequence[Finding]) -> TargetR
         observation=Observation(target.target, None, target.modes[0], stages, None, modules=modules),
         verdict="unknown",
         verdict_reason="nothing was run; the regions are what the source predicts"
-        + (", over both modes" if len(target.modes) > 1 else ""),
+        + (", over both modes" if len(target.modes) > 1 else "")
+        + _unknown(target.modules),
         regions=found,
     )
+
+
+def _unknown(modules: Sequence[StaticModule]) -> str:
+    """What keeps modules out of regions although nothing in them is known to break."""
+    members = [
+        f"{member} of {module.type}"
+        for module in {each.type: each for each in modules}.values()
+        for member in module.unknown
+    ]
+    shown = ", ".join(members[:_SHOWN]) + (", ..." if len(members) > _SHOWN else "")
+    return f"; it does not tell what these are: {shown}" if members else ""
 
 
 def _breaking(

@@ -17,7 +17,7 @@ class Region:
     name: str
     """Dotted; `*` and `{0,2}` stand for list positions, `{a.0,b.1}` for those modules; the whole model is ""."""
     instances: int
-    """Modules alike, which one line of code compiles."""
+    """Modules alike, which one line of code compiles; 0 if nothing was run and the source does not tell how many."""
     state: RegionState
     reason: str
     """Why it can be compiled whole, or cannot."""

@@ -131,8 +131,10 @@ class StaticModule:
     """Where the code of its forward stands; None for a module of torch or one not found."""
     breaks: tuple[str, ...]
     """Fingerprints of the breaking findings that stand in the code this very module runs."""
-    known: bool = True
-    """False if the source does not tell what this module is."""
+    unknown: tuple[str, ...] = ()
+    """Members that it calls and that a helper made which could not be followed, as written: `self.backbone`."""
+    sure: bool = True
+    """Whether every model of the class has a module of this name, whatever its configuration says."""
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,10 @@ class Evaluator:
         self.edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]] = {}
         """(caller, callee), and what stands around each place of the call."""
         self.calls: dict[tuple[str, int, int], bool] = {}
+        self.spread: set[ast.Call] = set()
+        """Calls that are given a sequence of unknown length, member by member."""
+        self.unknown_callees: dict[int, dict[ast.expr, None]] = {}
+        """What each context calls although nothing in sight tells what it is."""
         """Call sites reached, and whether every callee was found, by file and position."""
         self.quiet = 0
         """Above 0 while code runs that is not compiled: module level, `__init__` of what is built before."""
@@ -1369,6 +1373,9 @@ class Evaluator:
         args, keywords = self.arguments(node, frame)
         if isinstance(function, External) and function.name == "super":
             return self._super(args, frame)
+        callees = [value for value in options(function) if value != NONE]
+        if callees and not self.quiet and all(isinstance(value, (Unknown, Plain)) for value in callees):
+            self.unknown_callees.setdefault(frame.context, {})[node.func] = None
         return self.call(function, args, keywords, frame, node)
 
     def arguments(self, node: ast.Call, frame: Frame) -> Arguments:
@@ -1382,6 +1389,7 @@ class Evaluator:
                     args.extend(value.items)
                 else:
                     args.extend([self.element(value)] * 3)
+                    self.spread.add(node)
             else:
                 args.append(self.eval(arg, frame))
         for keyword in node.keywords:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 
 from tcready.static.interp import Interpreter
 
@@ -38,14 +39,14 @@ class CallGraph:
         named = self._contexts[context].function is not None and symbol not in chain
         return (*chain, symbol) if named else chain
 
-    def run_by(self, ident: int) -> set[int]:
-        """Contexts that run as part of one module instance: its methods and the helpers they call, down to,
-        not into, the methods of other modules."""
+    def run_by(self, ident: int, below: Collection[int] = ()) -> set[int]:
+        """Contexts that run as part of one module instance: its methods and all that they call, down to, not into,
+        the methods of the modules `below` it, which answer for themselves."""
         seen = set(self._methods.get(ident, ()))
         pending = list(seen)
         while pending:
             for following in self._calls.get(pending.pop(), ()):
-                if following not in seen and self._contexts[following].module in (None, ident):
+                if following not in seen and self._contexts[following].module not in below:
                     seen.add(following)
                     pending.append(following)
         return seen

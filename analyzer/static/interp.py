@@ -17,6 +17,7 @@ from tcready.static import knowledge as K  # noqa: N812
 from tcready.static import text
 from tcready.static.evaluate import Context, Evaluator, names_in
 from tcready.static.index import ClassInfo, FunctionInfo, Program, imports_of
+from tcready.static.objects import Way
 from tcready.static.registries import modules_for
 from tcready.static.scope import Env, Frame, join_envs
 from tcready.static.values import (
@@ -525,11 +526,16 @@ class Interpreter(Evaluator):
         ident = self.heap.ident(cls.info, node, frame.context, outer=self.quiet > 0)
         made = Instance(ident, cls.info)
         if mro.functions("__init__"):
-            for option in self.initialisers(mro):
-                self.invoke(Function(option.info, made, option.closure), args, keywords, frame, confidence)
+            with self.heap.making() as stored:
+                for option in self.initialisers(mro):
+                    self.invoke(
+                        Function(option.info, made, option.closure), args, keywords, frame, confidence
+                    )
+            held = self.heap[made].attributes.items()
+            self.heap.made(made, stored, {name for name, v in held if all(map(self.is_module, options(v)))})
             return made
         if mro.container:
-            self._fill_container(made, mro.container, args)
+            self._fill_container(made, mro.container, args, node)
             return made
         thing = self.heap[made]
         fields = [name for c in reversed(mro.classes) for name in c.annotated]
@@ -639,7 +645,7 @@ class Interpreter(Evaluator):
             return self._call_builtin(name, args, keywords, frame, node, confidence)
         if name in K.CONTAINERS:
             made = ExternalInstance(name, self.heap.ident(name, node, frame.context, outer=self.quiet > 0))
-            self._fill_container(made, name, args)
+            self._fill_container(made, name, args, node)
             return made
         if name in ("re.findall", "re.search", "re.match", "re.fullmatch"):
             return text.match(name.removeprefix("re."), args)
@@ -717,8 +723,11 @@ class Interpreter(Evaluator):
                 found.append(option)
         return join(*found)
 
-    def _fill_container(self, made: Instance | ExternalInstance, kind: str, args: tuple[Value, ...]) -> None:
+    def _fill_container(
+        self, made: Instance | ExternalInstance, kind: str, args: tuple[Value, ...], node: ast.Call
+    ) -> None:
         thing = self.heap[made]
+        thing.uncounted = thing.uncounted or node in self.spread
         members: Value
         if kind == "torch.nn.Sequential" and not (len(args) == 1 and isinstance(args[0], Mapping)):
             members = Sequence("list", args, UNKNOWN, True)
@@ -813,6 +822,7 @@ class Interpreter(Evaluator):
         members = thing.members
         if name in ("append", "extend", "insert", "add_module", "__setitem__", "update") and args:
             new = self.element(args[-1]) if name in ("extend", "update") else args[-1]
+            self.heap.note(made, None)
             if isinstance(members, Sequence):
                 known = (
                     members.items is not None
@@ -844,7 +854,7 @@ class Interpreter(Evaluator):
         mro = self.mro(made.cls)
         if name == "__init__":
             if mro.container:
-                self._fill_container(made, mro.container, args)
+                self._fill_container(made, mro.container, args, node)
             return NONE
         if name in ("forward", "__call__"):
             if name == "__call__" and mro.functions("forward"):
@@ -861,6 +871,7 @@ class Interpreter(Evaluator):
             return NONE
         if name in ("add_module", "register_module") and len(args) > 1 and isinstance(args[0], Const):
             self.heap[made].put(str(args[0].value), args[1], replace=True)
+            self._note(made, str(args[0].value))
             return NONE
         if mro.container:
             return self._container_method(made, name, args)
@@ -967,6 +978,7 @@ class Interpreter(Evaluator):
         if name == "setattr" and len(args) == 3 and isinstance(first, Instance):
             if isinstance(args[1], Const):
                 self.heap[first].put(str(args[1].value), args[2], replace=False)
+                self._note(first, str(args[1].value))
             return NONE
         if name == "hasattr" and len(args) == 2 and isinstance(args[1], Const):
             return self._hasattr(first, str(args[1].value))
@@ -1208,6 +1220,11 @@ class Interpreter(Evaluator):
                         node.attr, value, replace=bool(self.quiet) and not (frame.conditional or frame.parted)
                     )
 
+    def _note(self, made: Instance | ExternalInstance, name: str) -> None:
+        """What `forward` stores is not there before it has run."""
+        if self.quiet:
+            self.heap.note(made, name)
+
     # statements
 
     def block(self, body: list[ast.stmt], frame: Frame) -> bool:
@@ -1392,9 +1409,11 @@ class Interpreter(Evaluator):
                 self.heap[option].put(
                     target.attr, value, replace=bool(self.quiet) and not (frame.conditional or frame.parted)
                 )
+                self._note(option, target.attr)
             elif isinstance(option, ExternalInstance):
                 if option.ident:
                     self.heap[option].put(target.attr, value, replace=False)
+                    self._note(option, target.attr)
                 self.tell(
                     F.Store(
                         self.where(frame),
@@ -1490,6 +1509,7 @@ class Interpreter(Evaluator):
         rare = undecided and guess is None and _arms_by_literal(node) > 2
         ends: dict[bool, Env | None] = {}
         assumed: dict[bool, Env] = {}
+        ways: list[Way] = []
         start = frame.env
         for taken, body in arms:
             passed_by = guess is not None and guess != taken
@@ -1502,9 +1522,16 @@ class Interpreter(Evaluator):
                 frame.confidence = lower or "low"
             frame.env = dict(self.narrow(node.test, taken, frame))
             assumed[taken] = dict(frame.env)
-            ends[taken] = frame.env if self.block(body, frame) else None
+            with self.heap.way() as stored:
+                ends[taken] = frame.env if self.block(body, frame) else None
+            if ends[taken] is not None or not _gives_up(body):
+                ways.append(stored)
             frame.confidence = confidence
         frame.conditional, frame.parted = before, parted
+        if answer.decided is not None and ways:
+            self.heap.follow(ways[0])
+        elif ways:
+            self.heap.join(*ways, *([set()] if len(ends) < 2 else []))
         # `frame.env` is replaced by assignments inside the blocks, so each end was read after its block
         merged = join_envs(*ends.values())
         if merged is None:
@@ -1519,11 +1546,15 @@ class Interpreter(Evaluator):
     def _branches(self, branches: list[tuple[Env, list[ast.stmt]]], frame: Frame, *, undecided: bool) -> bool:
         before = frame.conditional
         ends: list[Env | None] = []
+        ways: list[Way] = []
         for env, body in branches:
             frame.env = env
             frame.conditional = before or undecided
-            ends.append(frame.env if self.block(body, frame) else None)
+            with self.heap.way() as stored:
+                ends.append(frame.env if self.block(body, frame) else None)
+            ways.append(stored)
         frame.conditional = before
+        self.heap.join(*ways, set())
         merged = join_envs(*ends)
         if merged is None:
             return False
@@ -1536,14 +1567,20 @@ class Interpreter(Evaluator):
         kind: F.Enclosing,
         rounds: list[Value | None],
         node: ast.For | ast.AsyncFor | ast.While,
+        *,
+        known: bool = False,
     ) -> bool:
-        """Interprets a loop's body for each round, until nothing new is learnt if members are not known."""
+        """Interprets a loop's body for each round, until nothing new is learnt if members are not known.
+
+        `known`: the rounds are those that the loop has.
+        """
         outer_exits, outer_enclosing, outer_conditional = frame.exits, frame.enclosing, frame.conditional
         frame.enclosing = (*outer_enclosing, kind)
         if len(rounds) < 2:
             frame.conditional = True
         leaving: list[Env] = []
         fell = True
+        ways: list[Way] = []
         for member in rounds:
             start = frame.env
             frame.env, frame.exits = dict(start), []
@@ -1553,13 +1590,20 @@ class Interpreter(Evaluator):
                 frame.env = dict(self.narrow(node.test, True, frame))
             elif member is not None:
                 self.assign(node.target, member, frame)
-            fell = self.block(node.body, frame)
+            with self.heap.way() as stored:
+                fell = self.block(node.body, frame)
+            ways.append(stored)
             leaving.extend(frame.exits)
             merged = join_envs(start, frame.env if fell else None, *frame.exits)
             assert merged is not None
             frame.env = merged
             if merged == start:
                 break
+        if known and len(ways) == len(rounds) and fell and not leaving:
+            for stored in ways:
+                self.heap.follow(stored)
+        elif ways:
+            self.heap.join(*ways, set())
         frame.exits, frame.enclosing, frame.conditional = outer_exits, outer_enclosing, outer_conditional
         return self.block(node.orelse, frame)
 
@@ -1577,7 +1621,8 @@ class Interpreter(Evaluator):
             if not items:
                 return self.block(node.orelse, frame)
             if len(items) <= UNROLL:
-                return self._loop(frame, "for", items if len(items) > 1 else items * 2, node)
+                several = len(items) > 1
+                return self._loop(frame, "for", items if several else items * 2, node, known=several)
         element = self.element(value)
         return self._loop(frame, "for", [element, element], node)
 
@@ -1609,7 +1654,10 @@ class Interpreter(Evaluator):
             if handler.name:
                 frame.env[handler.name] = UNKNOWN
             frame.confidence = "low"  # an exception has to be raised first
-            if self.block(handler.body, frame) and not completes:
+            with self.heap.way() as stored:
+                handled = self.block(handler.body, frame)
+            self.heap.join(stored, set())
+            if handled and not completes:
                 fell, end = True, frame.env
             frame.confidence = confidence
         if completes:

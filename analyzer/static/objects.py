@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tcready.static.index import ClassInfo, FunctionInfo
 from tcready.static.knowledge import CONTAINERS, is_module_class
@@ -71,6 +74,13 @@ class Object:
     members: Value | None = None
     """What a ModuleList, Sequential, ModuleDict or ParameterList holds."""
 
+    uncounted: bool = False
+    """The source does not tell how many members there are: it shows some of those that `members` lists in a branch or
+    a loop, or with `*`."""
+    sure: set[str] = field(default_factory=set)
+    """Modules that it holds whichever way its making went, by attribute."""
+    stored: bool = False
+    """Whether its making has been looked at."""
     version: int = 0
     """Counts what was put."""
 
@@ -78,6 +88,7 @@ class Object:
         """Becomes a copy of `other`."""
         self.attributes = dict(other.attributes)
         self.assumed, self.made, self.members = other.assumed, other.made, other.members
+        self.uncounted, self.sure = other.uncounted, set(other.sure)
         self.version += 1
 
     def put(self, name: str, value: Value, *, replace: bool) -> None:
@@ -90,12 +101,18 @@ class Object:
             self.attributes[name] = join(self.attributes[name], value)
 
 
+Way: TypeAlias = "set[tuple[int, str | None]]"
+"""What one way through a branch stores: (object, attribute); None for an attribute: a member of a container."""
+
+
 class Heap:
     """The objects of one analysis; the identity of an object is where and for whom it was made."""
 
     def __init__(self) -> None:
         self._objects: dict[int, Object] = {}
         self._idents: dict[tuple[object, ...], int] = {}
+        self._ways: list[Way] = []
+        """The ways that are being followed and may not be taken, outermost first."""
 
     def ident(self, *key: object, outer: bool) -> int:
         """The identity for an allocation key; the same key gives the same object again."""
@@ -108,6 +125,60 @@ class Heap:
         if value.ident not in self._objects:
             self._objects[value.ident] = Object(True)
         return self._objects[value.ident]
+
+    def note(self, value: Instance | ExternalInstance, name: str | None) -> None:
+        """An attribute is stored (None: a member is added) while things are built."""
+        if value.ident in self._objects:
+            self._keep(value.ident, name)
+
+    @contextmanager
+    def way(self) -> Iterator[Way]:
+        """What is stored inside is told to the caller, who says with `join` what of it is certain."""
+        self._ways.append(set())
+        try:
+            yield self._ways[-1]
+        finally:
+            self._ways.pop()
+
+    @contextmanager
+    def making(self) -> Iterator[Way]:
+        """An object is made inside; what is certain there is told to the caller, who says `made` of it."""
+        outside, self._ways = self._ways, []
+        try:
+            with self.way() as stored:
+                yield stored
+        finally:
+            self._ways = outside
+
+    def made(self, value: Instance, stored: Way, modules: Collection[str]) -> None:
+        """The making of an object has stored this. One made at the same place before is the same object to us: what
+        it surely has is what each of them got. Of its attributes, only `modules` are asked for."""
+        own = {name for name in modules if (value.ident, name) in stored}
+        thing = self[value]
+        if stored:  # nothing where the very call was followed before
+            thing.sure = own if not thing.stored else thing.sure & own
+            thing.stored = True
+        self.follow({entry for entry in stored if entry[0] != value.ident})
+
+    def join(self, *ways: Way) -> None:
+        """One of several ways is taken: certain is what each of them stores; no member that one adds can be counted."""
+        for ident, name in set().union(*ways):
+            if name is None:
+                self._objects[ident].uncounted = True
+        for ident, name in set.intersection(*ways):
+            if name is not None:
+                self._keep(ident, name)
+
+    def follow(self, way: Way) -> None:
+        """The way is taken for sure."""
+        for ident, name in way:
+            self._keep(ident, name)
+
+    def _keep(self, ident: int, name: str | None) -> None:
+        if self._ways:
+            self._ways[-1].add((ident, name))
+        elif name is not None:
+            self._objects[ident].sure.add(name)
 
 
 def linearise(

@@ -222,8 +222,12 @@ def _joined(modules: Iterable[StaticModule]) -> tuple[StaticModule, ...]:
     joined: dict[str, StaticModule] = {}
     for module in modules:
         known = joined.setdefault(module.name, module)
-        breaks = tuple(sorted({*known.breaks, *module.breaks}))
-        joined[module.name] = dataclasses.replace(known, breaks=breaks, known=known.known and module.known)
+        joined[module.name] = dataclasses.replace(
+            known,
+            breaks=tuple(sorted({*known.breaks, *module.breaks})),
+            unknown=tuple(dict.fromkeys((*known.unknown, *module.unknown))),
+            sure=known.sure and module.sure,
+        )
     return tuple(joined.values())
 
 

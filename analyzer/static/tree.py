@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tcready.schema import BREAKING, Finding, Mode, StaticModule, StaticTarget, display_path
 from tcready.static.analyse import Interpretation
+from tcready.static.evaluate import Context
+from tcready.static.facts import Call
+from tcready.static.index import FunctionInfo
 from tcready.static.interp import Interpreter
 from tcready.static.judge import Place
 from tcready.static.knowledge import CONTAINERS, is_module_class
-from tcready.static.values import ExternalInstance, Instance, Value, options
+from tcready.static.values import UNKNOWN, Class, External, ExternalInstance, Instance, Value, options
 from tcready.static.values import Mapping as Dict
 from tcready.static.values import Sequence as Items
 
@@ -25,7 +29,17 @@ class TreeNode:
 
     name: str
     values: tuple[Instance | ExternalInstance, ...]
-    known: bool
+    sure: bool
+    """Whether there is such a module, whatever the configuration says."""
+
+
+@dataclass(frozen=True)
+class _Child:
+    """What one object holds under a name of its own."""
+
+    name: str
+    modules: tuple[Instance | ExternalInstance, ...]
+    sure: bool
 
 
 def static_targets(
@@ -38,98 +52,215 @@ def static_targets(
 
     `codes` are those of the rules that claim anything.
     """
-    interpreter = interpretation.interpreter
-    breaking: dict[int, list[str]] = {}
+    breaking = _breaking(interpretation.interpreter, findings, codes)
+    for analysis in interpretation.analyses:
+        if analysis.root is None:
+            every = sorted({fingerprint for found in breaking.contexts.values() for fingerprint in found})
+            modules = [StaticModule("", "function", None, None, tuple(every))]
+        else:
+            nodes = list(module_tree(interpretation.interpreter, analysis.root))
+            below = _idents_below(nodes)
+            modules = [_static_module(interpretation, node, below[node.name], breaking) for node in nodes]
+        yield StaticTarget(analysis.target, tuple(modules), modes)
+
+
+@dataclass(frozen=True)
+class _Breaking:
+    """Fingerprints of breaking findings."""
+
+    contexts: Mapping[int, set[str]]
+    """By the context in which the code stands."""
+    called: Mapping[int, set[str]]
+    """By the module, whose code is not read, that a call breaks at: the call is what no graph can hold."""
+
+
+def _breaking(interpreter: Interpreter, findings: Mapping[Place, Finding], codes: Sequence[str]) -> _Breaking:
+    contexts: dict[int, set[str]] = {}
+    called: dict[int, set[str]] = {}
     for fact in interpreter.facts:
         start = (fact.where.path, fact.node.lineno, fact.node.col_offset)
         for place in ((*start, code) for code in codes):
             finding = findings.get(place)
             if finding is not None and finding.effect in BREAKING and finding.confidence != "low":
-                breaking.setdefault(fact.where.context, []).append(finding.fingerprint)
-    for analysis in interpretation.analyses:
-        if analysis.root is None:
-            every = sorted({fingerprint for found in breaking.values() for fingerprint in found})
-            modules = [StaticModule("", "function", None, None, tuple(every))]
-        else:
-            nodes = module_tree(interpreter, analysis.root)
-            modules = [_static_module(interpretation, node, breaking) for node in nodes]
-        yield StaticTarget(analysis.target, tuple(modules), modes)
+                contexts.setdefault(fact.where.context, set()).add(finding.fingerprint)
+                if isinstance(fact, Call) and fact.method in (None, "__call__", "forward"):
+                    callees = (fact.function, fact.receiver)
+                    for callee in callees:
+                        if isinstance(callee, (Instance, ExternalInstance)) and callee.ident:
+                            called.setdefault(callee.ident, set()).add(finding.fingerprint)
+    return _Breaking(contexts, called)
+
+
+def _own_forward(interpreter: Interpreter, value: Instance | ExternalInstance) -> list[FunctionInfo]:
+    """The definitions of a module's forward whose source is read; none if it is torch's."""
+    return interpreter.mro(value.cls).functions("forward") if isinstance(value, Instance) else []
+
+
+def _idents_below(nodes: Sequence[TreeNode]) -> dict[str, set[int]]:
+    """The modules that stand below each name."""
+    below: dict[str, set[int]] = {node.name: set() for node in nodes}
+    for node in reversed(nodes):  # children before their parents
+        if node.name:
+            parent = below[node.name.rpartition(".")[0]]
+            parent.update(below[node.name], (value.ident for value in node.values))
+    return below
 
 
 def _static_module(
-    interpretation: Interpretation, node: TreeNode, breaking: Mapping[int, Sequence[str]]
+    interpretation: Interpretation, node: TreeNode, below: set[int], breaking: _Breaking
 ) -> StaticModule:
-    """A node of the hierarchy; `breaking` has the fingerprints of the breaks that stand in each context."""
+    """A node of the hierarchy; `below` are the modules under it, which answer for themselves."""
     interpreter = interpretation.interpreter
     found: set[str] = set()
+    unknown: dict[str, None] = {}
     path, line = None, None
     for value in node.values:
+        found |= breaking.called.get(value.ident, set())
         if not isinstance(value, Instance):
             continue
-        for context in interpretation.graph.run_by(value.ident) if breaking else ():
-            found.update(breaking.get(context, ()))
-        forward = interpreter.mro(value.cls).functions("forward")
-        if forward and line is None:
-            path = display_path(str(forward[0].module.path), str(interpreter.program.root))
-            line = forward[0].node.lineno
+        for context in sorted(interpretation.graph.run_by(value.ident, below)):
+            found |= breaking.contexts.get(context, set())
+            for callee in interpreter.unknown_callees.get(context, ()):
+                if _is_made_elsewhere(interpreter, interpreter.contexts[context], callee):
+                    unknown[ast.unparse(callee)] = None
+    forwards = [forward for value in node.values for forward in _own_forward(interpreter, value)[:1]]
+    if forwards:
+        path = display_path(str(forwards[0].module.path), str(interpreter.program.root))
+        line = forwards[0].node.lineno
     names = (v.cls.name if isinstance(v, Instance) else v.name.rpartition(".")[2] for v in node.values)
+    types = " | ".join(dict.fromkeys(names))
     return StaticModule(
-        node.name, " | ".join(dict.fromkeys(names)), path, line, tuple(sorted(found)), node.known
+        node.name, types, path, line, tuple(sorted(found)), unknown=tuple(unknown), sure=node.sure
     )
+
+
+def _is_made_elsewhere(interpreter: Interpreter, context: Context, callee: ast.expr) -> bool:
+    """Whether code calls a member of its module that a helper made which could not be followed, `self.backbone` after
+    `self.backbone = load(config)`: any code may stand there. What a parameter or a table gives, an activation or the
+    class of a norm, is small and says less."""
+    owner = context.arguments[0] if context.arguments else None
+    if context.function is None or not isinstance(owner, Instance) or not interpreter.is_module(owner):
+        return False
+    own = next(iter(_parameters(context.function)), None)
+    name = ""
+    while isinstance(callee, ast.Attribute):
+        name, callee = callee.attr, callee.value
+    if not (name and isinstance(callee, ast.Name) and callee.id == own):
+        return False
+    mro = interpreter.mro(owner.cls)
+    if any(_modules(interpreter, interpreter.heap[owner].attributes.get(name, UNKNOWN))):
+        return False  # one way of making it is known
+    methods = [info for cls in mro.classes for found in cls.functions.values() for info in found]
+    return bool(mro.functions(name)) or any(
+        _is_a_helpers(interpreter, value, info)
+        for info in methods
+        for value in _assigned(info, lambda target: isinstance(target, ast.Attribute) and target.attr == name)
+    )
+
+
+def _is_a_helpers(interpreter: Interpreter, value: ast.expr, info: FunctionInfo) -> bool:
+    """Whether a call of what no parameter gives makes the value, directly or by way of a variable."""
+
+    def variable(name: str) -> list[ast.expr]:
+        return [*_assigned(info, lambda target: isinstance(target, ast.Name) and target.id == name)]
+
+    if isinstance(value, ast.IfExp):
+        return any(_is_a_helpers(interpreter, each, info) for each in (value.body, value.orelse))
+    if isinstance(value, ast.Name):
+        named = (each for each in variable(value.id) if not isinstance(each, ast.Name))
+        return any(_is_a_helpers(interpreter, each, info) for each in named)
+    if not isinstance(value, ast.Call):
+        return False
+    function = value.func
+    while isinstance(function, ast.Attribute):
+        function = function.value
+    if not isinstance(function, ast.Name) or function.id in _parameters(info)[1:] or variable(function.id):
+        return False
+    named_globally = interpreter.global_value(info.module, function.id)
+    if isinstance(named_globally, External):
+        return not named_globally.name.startswith("torch")
+    if isinstance(named_globally, Dict):
+        return False  # a table
+    return not (isinstance(named_globally, Class) and isinstance(value.func, ast.Name))
+
+
+def _assigned(info: FunctionInfo, wanted: Callable[[ast.expr], bool]) -> Iterator[ast.expr]:
+    """What a function assigns to the targets that are wanted."""
+    for node in ast.walk(info.node):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(map(wanted, targets)):
+                yield node.value
+
+
+def _parameters(info: FunctionInfo) -> list[str]:
+    spec = info.node.args
+    return [arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
 
 
 def module_tree(interpreter: Interpreter, root: Instance) -> Iterator[TreeNode]:
     """The modules below `root`, parents first; one held at two names is told at both (two modules may be one
     object to the interpreter). Ends after MAX_NODES."""
-    yield from itertools.islice(_walk(interpreter, "", (root,), (), 0), MAX_NODES)
+    yield from itertools.islice(_walk(interpreter, TreeNode("", (root,), True), (), 0), MAX_NODES)
 
 
-def _walk(
-    interpreter: Interpreter,
-    name: str,
-    values: tuple[Instance | ExternalInstance, ...],
-    above: tuple[int, ...],
-    depth: int,
-) -> Iterator[TreeNode]:
-    yield TreeNode(name, values, True)
+def _walk(interpreter: Interpreter, node: TreeNode, above: tuple[int, ...], depth: int) -> Iterator[TreeNode]:
+    yield node
     if depth > MAX_TREE_DEPTH:
         return
-    children: dict[str, list[Instance | ExternalInstance]] = {}
-    for value in values:
-        if value.ident in above:
-            continue
-        for child, modules in _children(interpreter, value):
-            found = children.setdefault(child, [])
-            found.extend(m for m in modules if m not in found and m.ident not in above)
-    for child, modules in children.items():
+    found: dict[str, list[tuple[int, _Child]]] = {}
+    for value in node.values:
+        for child in _children(interpreter, value) if value.ident not in above else ():
+            found.setdefault(child.name, []).append((value.ident, child))
+    if "*" in found:  # of one list it is not known which members it has, so positions in another tell no more
+        for name in [name for name in found if name.isdigit()]:
+            found["*"] += found.pop(name)
+    everyone = {value.ident for value in node.values}
+    inner = (*above, *everyone)
+    for name, children in found.items():
+        every = (module for _, child in children for module in child.modules)
+        modules = tuple(dict.fromkeys(module for module in every if module.ident not in above))
         if modules:
-            inner = (*above, *(v.ident for v in values))
-            path = f"{name}.{child}" if name else child
-            yield from _walk(interpreter, path, tuple(modules), inner, depth + 1)
+            in_all = {holder for holder, _ in children} == everyone
+            sure = node.sure and in_all and all(child.sure for _, child in children)
+            # one line does not compile both what has a forward of its own and what has torch's
+            sure = sure and len({bool(_own_forward(interpreter, module)) for module in modules}) == 1
+            path = f"{node.name}.{name}" if node.name else name
+            yield from _walk(interpreter, TreeNode(path, modules, sure), inner, depth + 1)
 
 
-def _children(
-    interpreter: Interpreter, value: Instance | ExternalInstance
-) -> Iterator[tuple[str, list[Instance | ExternalInstance]]]:
+def _children(interpreter: Interpreter, value: Instance | ExternalInstance) -> Iterator[_Child]:
     if isinstance(value, ExternalInstance) and not value.ident:
         return
     known = interpreter.heap[value]
     for name, attribute in known.attributes.items():
-        modules = list(_modules(interpreter, attribute))
+        modules = tuple(_modules(interpreter, attribute))
         if modules:
-            yield name, modules
+            yield _Child(name, modules, name in known.sure and _is_module_whatever(modules, attribute))
     members = known.members
     if isinstance(members, Items):
-        if members.items is not None:
-            for index, item in enumerate(members.items):
-                yield str(index), list(_modules(interpreter, item))
+        if members.items is None:
+            yield _member(interpreter, "*", members.element)
         else:
-            yield "*", list(_modules(interpreter, members.element))
+            for index, item in enumerate(members.items):
+                yield _member(interpreter, "*" if known.uncounted else str(index), item)
     elif isinstance(members, Dict):
         for key, item in members.entries:
-            yield str(key), list(_modules(interpreter, item))
+            yield _member(interpreter, str(key), item)
         if members.element is not None:
-            yield "*", list(_modules(interpreter, members.element))
+            yield _member(interpreter, "*", members.element)
+
+
+def _member(interpreter: Interpreter, name: str, item: Value) -> _Child:
+    modules = tuple(_modules(interpreter, item))
+    every = len(modules) == len(options(item)) if name == "*" else _is_module_whatever(modules, item)
+    return _Child(name, modules, every)
+
+
+def _is_module_whatever(modules: Sequence[Value], value: Value) -> bool:
+    """Whether a value is a module, and one that does something, whatever the configuration says."""
+    named = (module.name for module in modules if isinstance(module, ExternalInstance))
+    return len(modules) == len(options(value)) and (len(modules) == 1 or "torch.nn.Identity" not in named)
 
 
 def _modules(interpreter: Interpreter, value: Value) -> Iterable[Instance | ExternalInstance]:
