@@ -107,3 +107,24 @@ def test_a_record_from_elsewhere_is_merged_with_what_the_source_says_here() -> N
     assert target.environment is not None
     assert target.environment["gpu"] == "NVIDIA H200"
     assert not [w for w in report.warnings if "changed" in w or "differ" in w], report.warnings
+
+
+@pytest.mark.parametrize("name", ["plan_bert", "plan_unet", "plan_moe"])
+def test_a_plan_was_measured_with_inductor_on_the_device(name: str) -> None:
+    plan = seen(name).plan
+    assert plan is not None
+    sound = {item.name: item for item in reversed(plan.alternatives) if item.sound}
+    assert plan.recommended in sound
+    assert all(item.backend == "inductor" for item in sound.values())
+    assert all(item.parity for item in sound.values())
+    assert (plan.share or 0.0) >= (sound["whole"].share or 0.0)
+    assert (sound["repeated_blocks"].graphs or 0) >= 1
+
+
+def test_blocks_compiled_once_are_quicker_to_compile_than_the_whole_model() -> None:
+    plan = seen("plan_bert").plan
+    assert plan is not None
+    seconds = {item.name: item.compile_seconds or 0.0 for item in plan.alternatives}
+    assert seconds["repeated_blocks"] < seconds["whole"] / 4
+    assert plan.quickest is not None
+    assert plan.quickest.name == "repeated_blocks"

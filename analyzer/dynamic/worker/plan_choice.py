@@ -12,7 +12,7 @@ NEAR = 0.01
 """Shares of operations this close count as equal."""
 NEAR_TIME = 0.05
 """How far below the best share of time the quickest placement may be."""
-QUICKER = 0.9
+QUICKER = 0.75
 SAVED = 0.5
 """Compile seconds are less than others if they are below this part of them and at least so many seconds below: the same
 lines differ by as much from run to run."""
