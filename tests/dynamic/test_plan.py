@@ -17,6 +17,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 FILE = Path(__file__).parents[2] / "fixtures" / "plans" / "placements.py"
 CLOSE = 0.03
 """What a share that is claimed may be off by."""
+SETTINGS = (
+    *("allow_unspec_int_on_nn_module", "capture_scalar_outputs", "capture_dynamic_output_shape_ops"),
+    "recompile_limit",
+)
+"""What the lines of a plan set for the whole process."""
 pytestmark = pytest.mark.dynamo
 
 
@@ -95,9 +100,7 @@ def share_when_pasted(name: str, code: str, monkeypatch: pytest.MonkeyPatch) -> 
         return compile_(**options) if model is None else compile_(model, **options)
 
     scope = {"model": fresh(), "torch": torch}
-    with torch._dynamo.config.patch(
-        allow_unspec_int_on_nn_module=torch._dynamo.config.allow_unspec_int_on_nn_module
-    ):
+    with torch._dynamo.config.patch(**{name: getattr(torch._dynamo.config, name) for name in SETTINGS}):
         with monkeypatch.context() as patched:
             patched.setattr(torch, "compile", compiling)
             exec(code, scope)
@@ -233,6 +236,23 @@ def test_a_function_has_a_plan_too(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of("plain")
     assert (plan.recommended, plan.code, plan.share) == ("whole", "model = torch.compile(model)", 1.0)
     assert share_when_pasted("plain", plan.code, monkeypatch) == 1.0
+
+
+def test_functions_and_methods_are_regions() -> None:
+    plan = plan_of("Helped")
+    found = {trial.name: trial for trial in plan.regions if trial.kind == "function"}
+    assert {name: trial.state for name, trial in found.items()} == {
+        "smooth": "proved",
+        "Helped.mixed": "proved",
+    }
+    assert found["Helped.mixed"].code == "model.mixed = torch.compile(model.mixed)"
+
+
+def test_a_setting_that_captures_what_breaks_is_tried() -> None:
+    plan = plan_of("Numbered")
+    assert plan.share == 1.0
+    assert plan.code.startswith("torch._dynamo.config.capture_scalar_outputs = True")
+    assert region(plan, "").state == "proved"
 
 
 def test_the_way_back_and_the_lines_for_production_were_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from tcready.dynamic.worker import gradients
 from tcready.dynamic.worker.budget import spent
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.disabled import disabling_code
+from tcready.dynamic.worker.function_trials import function_trials
 from tcready.dynamic.worker.inductor_seconds import InductorClock
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
 from tcready.dynamic.worker.loss import NotTrainedError
@@ -164,6 +165,9 @@ def _tried(study: _Study) -> None:
             study.note("regions alone")
     if not clean:
         _regions(study, whole)
+        if study.note("functions"):
+            known = {name for trial in _proved(study) for name in trial.modules}
+            study.regions += function_trials(study.context, known, study.run)
     blocks = [
         trial
         for trial in _proved(study)
@@ -223,7 +227,8 @@ def _whole_region(whole: Placement) -> RegionTrial:
 
 
 def _proved(study: _Study) -> list[RegionTrial]:
-    return [trial for trial in study.regions if trial.state == "proved" and trial.name]
+    """Modules, but for the root."""
+    return [trial for trial in study.regions if trial.state == "proved" and any(trial.modules)]
 
 
 def _regions(study: _Study, whole: Placement | None) -> None:
@@ -356,7 +361,7 @@ def _placement(name: PlacementName, code: str, found: Measured, reason: str) -> 
 def _ended(study: _Study) -> Plan:
     """The plan with the smallest and quickest placements, and the way back, all tried."""
     smallest = None
-    trials = smallest_of([trial for trial in study.regions if trial.state == "proved"])
+    trials = smallest_of([trial for trial in study.regions if trial.state == "proved" and trial.modules])
     if trials and study.note("the smallest placement"):
         code = _joined(trials)
         smallest = _placement("regions" if trials[0].name else "whole", code, study.run(code), "")
