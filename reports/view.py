@@ -346,9 +346,10 @@ def keys_sentence(plan: Plan) -> str:
     """What the recommended code does to the keys of the state_dict; empty if none is recommended."""
     if not plan.code:
         return ""
+    tried = f"; {plan.checkpoint}" if plan.checkpoint else ""
     if not plan.state_dict_changes:
-        return "state_dict keys stay as they are"
-    return f"state_dict keys that change: {', '.join(plan.state_dict_changes)}"
+        return f"state_dict keys stay as they are{tried}"
+    return f"state_dict keys that change: {', '.join(plan.state_dict_changes)}{tried}"
 
 
 def further_lines(plan: Plan) -> list[tuple[str, str]]:

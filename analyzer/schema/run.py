@@ -585,6 +585,8 @@ class Plan:
     compile_seconds: float | None = None
     parity: bool | None = None
     state_dict_changes: tuple[str, ...] = ()
+    checkpoint: str = ""
+    """What saving and loading between eager and the recommended code came to, in one line; empty if it was not tried."""
     smallest: Placement | None = None
     """With the fewest operations that hold 80 % of the time."""
     quickest: Placement | None = None

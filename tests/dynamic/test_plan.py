@@ -229,7 +229,9 @@ def test_keys_of_the_checkpoint_that_would_change_are_named() -> None:
     plan = plan_of("Called")
     assert plan.code == "model = torch.compile(model)"
     assert "linear.weight -> _orig_mod.linear.weight" in plan.state_dict_changes
+    assert "Missing key" in plan.checkpoint or "Error(s) in loading state_dict" in plan.checkpoint
     assert plan_of("Indexed").state_dict_changes == ()
+    assert plan_of("Indexed").checkpoint == "saved and loaded both ways between eager and compiled"
 
 
 def test_a_function_has_a_plan_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import one_line
@@ -15,7 +16,10 @@ from tcready.dynamic.worker.ops import CountingBackend
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.placements import fresh
 from tcready.dynamic.worker.torch_internals.placement import executed, logs_as_before, stance
+from torch import nn
 
+LARGEST = 4 << 30
+"""Bytes of a state_dict above which no checkpoint is saved."""
 SWITCH = "TCREADY_EAGER"
 ROLLBACK = f"""\
 import os
@@ -66,6 +70,51 @@ def production_fails(context: Context, code: str, expected: Sequence[Any] | None
     if not backend.counts.captured.ops.total():
         return "nothing ran in graphs"
     return None if expected is None else compare(expected[0], first, context.tolerance).difference
+
+
+def checkpoint(context: Context, code: str) -> str:
+    """What saving and loading came to: a checkpoint of the compiled model into an eager one, and the other way round.
+
+    In one line; empty for a function, and for a model that is too large to be copied for it.
+    """
+    with fresh(context) as model:
+        if not isinstance(model, nn.Module) or _bytes(model) > LARGEST:
+            return ""
+        placed = executed(code, model, CountingBackend(model, context.work.options.device))
+        call(context, placed, context.cases[0])
+        saved = _saved(placed)
+    eager = context.build()
+    failures = [_loading(eager, saved, "saved compiled, loaded in eager", context)]
+    with fresh(context) as model:
+        placed = executed(code, model, CountingBackend(model, context.work.options.device))
+        failures.append(_loading(placed, _saved(eager), "saved in eager, loaded compiled", context))
+    return "; ".join(filter(None, failures)) or "saved and loaded both ways between eager and compiled"
+
+
+def _bytes(model: nn.Module) -> int:
+    return sum(
+        tensor.numel() * tensor.element_size() for tensor in model.state_dict().values() if _is(tensor)
+    )
+
+
+def _is(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _saved(model: nn.Module) -> io.BytesIO:
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+    buffer.seek(0)
+    return buffer
+
+
+def _loading(model: nn.Module, saved: io.BytesIO, what: str, context: Context) -> str:
+    """Why it failed, in one line; empty if it did not."""
+    try:
+        model.load_state_dict(torch.load(saved, map_location=context.work.options.device, weights_only=False))
+    except Exception as error:
+        return f"{what}: {one_line(error, context.work.root)}"
+    return ""
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from tcready.dynamic.worker.region_trials import CAPTURING, proved_groups, prove
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import has_nested_regions
-from tcready.dynamic.worker.way_back import PRODUCTION, ROLLBACK, production_fails, rollback_fails
+from tcready.dynamic.worker.way_back import PRODUCTION, ROLLBACK, checkpoint, production_fails, rollback_fails
 from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, tree_of
 from tcready.schema import Placement, PlacementName, Plan, RegionTrial
 from torch import nn
@@ -368,10 +368,11 @@ def _ended(study: _Study) -> Plan:
         smallest = smallest if smallest.sound else None
     study.regions = [replace(trial, parameter_share=share) for trial, share in _with_parameters(study)]
     best = chosen(study.placements)
-    rollback = production = ""
+    rollback = production = saved = ""
     if best is not None and study.note("the way back to eager"):
         rollback = _unless(study, "the way back", rollback_fails(study.context, best[0].code), ROLLBACK)
         failure = production_fails(study.context, best[0].code, study.expected.outputs)
+        saved = checkpoint(study.context, best[0].code)
         production = _unless(study, "the lines for production", failure, PRODUCTION)
     return study.plan(
         study.cut,
@@ -379,6 +380,7 @@ def _ended(study: _Study) -> Plan:
             {
                 "rollback": rollback,
                 "production": production,
+                "checkpoint": saved,
                 "smallest": smallest,
                 "quickest": quickest(study.placements),
             }
