@@ -250,7 +250,7 @@ def _outcome(
             f" beyond it run eagerly ({'; '.join([*alone.guards][:2])})"
         )
     trial = replace(
-        _trial(tree, group, names, "refuted" if why else "proved", why or _how(alone, len(names))),
+        _trial(tree, group, names, "refuted" if why else "proved", why or _how(len(names))),
         code=code,
         compilations=alone.compilations,
         guards=tuple(alone.guards),
@@ -260,12 +260,10 @@ def _outcome(
     return trial, list(names) if why else []
 
 
-def _how(alone: _Alone, instances: int) -> str:
+def _how(instances: int) -> str:
     """In one line, how it was proved."""
-    each = f"; {alone.compilations} compilations" if alone.compilations > 1 else ""
-    because = f" ({'; '.join([*alone.guards][:2])})" if alone.guards else ""
     of = f" in each of {instances} instances" if instances > 1 else ""
-    return f"compiled alone{of}: all operations in graphs, the outputs of eager{each}{because}"
+    return f"compiled alone{of}: all operations in graphs, the outputs of eager"
 
 
 def _cures(code: str, alone: _Alone, instances: int) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from tcready.dynamic.worker.function_trials import function_trials
 from tcready.dynamic.worker.inductor_seconds import InductorClock
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
 from tcready.dynamic.worker.loss import NotTrainedError
+from tcready.dynamic.worker.narrate import ADDRESS
 from tcready.dynamic.worker.placements import Expected, Measured, measure
 from tcready.dynamic.worker.plan_choice import NEAR, chosen, quickest, smallest_of
 from tcready.dynamic.worker.region_trials import CAPTURING, proved_groups, proved_regions, repeated
@@ -333,7 +334,7 @@ def _placement(name: PlacementName, code: str, found: Measured, reason: str) -> 
     covered = found.coverage
     why = reason
     if found.error is not None:
-        why = f"raised: {found.error}"
+        why = f"raised: {ADDRESS.sub('', found.error)}"
     elif found.difference is not None:
         why = f"differs from eager: {found.difference}"
     elif found.identical:
