@@ -175,14 +175,16 @@ def _tried(study: _Study) -> None:
         if len(trial.modules) > 1 and not all(is_bare_leaf(study.tree, name) for name in trial.modules)
     ]
     if blocks:
-        study.place("repeated_blocks", _joined(blocks))
+        code = _joined(blocks)
+        if study.place("repeated_blocks", code) is not None and clean:
+            _as_pasted(study, study.measured[code])
         own = [trial for trial in blocks if study.tree.modules[trial.modules[0]].code is not None]
         if own and has_nested_regions() and whole is not None:  # a class of torch's own is everybody's
             study.place("nested", _nested(study, own, whole))
     if not clean and whole is not None:
-        code = disabling_code(study.context, whole.code)
-        if code is not None:
-            study.place("disable", code)
+        disabling = disabling_code(study.context, whole.code)
+        if disabling is not None:
+            study.place("disable", disabling)
 
 
 def _is_clean(whole: Placement | None) -> bool:
@@ -270,6 +272,7 @@ def _as_pasted(study: _Study, together: Measured) -> list[str]:
         return []
     opened: list[str] = []
     modules = {module.name: module for module in together.modules}
+    only = len(_proved(study)) == 1
     total, seconds = modules[""].ops or 0, modules[""].seconds
     for index, trial in enumerate(study.regions):
         if trial.state != "proved" or not trial.name:
@@ -283,6 +286,10 @@ def _as_pasted(study: _Study, together: Measured) -> list[str]:
             ops_share=captured / total if total else 0.0,
             time_share=spent_in / seconds if seconds else None,
         )
+        if only:  # what its lines put in graphs is all there is, whatever module it is charged to
+            shares = replace(
+                shares, ops_share=together.coverage.share, time_share=together.coverage.time_share
+            )
         if captured < ops * (1 - 3 * NEAR):
             why = f"in the whole model these lines put {captured} of its {ops} operations in graphs"
             shares = replace(shares, state="refuted", reason=why)
