@@ -163,7 +163,8 @@ def _tried(study: _Study) -> None:
     if study.note("regions alone"):
         for trial in trials:
             study.regions.append(trial)
-            study.note("regions alone")
+            if not study.note("the next region"):
+                break
     if not clean:
         _regions(study, whole)
         if study.note("functions"):
@@ -427,7 +428,8 @@ def _summary(plan: Plan | None) -> str:
     best = (
         plan.recommended if plan.share is None else f"{plan.recommended}, {plan.share:.0%} of the operations"
     )
-    return f"{counted(len(plan.alternatives), 'placement')} tried: {best}; {proved} regions proved, {refuted} refuted"
+    placements = counted(len(plan.alternatives), "placement")
+    return f"{placements} tried: {best}; {counted(proved, 'region')} proved, {refuted} refuted"
 
 
 STEP = Step("plan", run, requires=("eager",), asked=lambda context: context.work.options.plan)
