@@ -259,8 +259,8 @@ def how_to_prove(target: TargetReport) -> str:
     command = f"tcready check {shlex.quote(target.target)} --run --plan"
     inputs = " with the same `--inputs`" if target.observation.inputs_from == "option" else ""
     lines = any(region.kind == "lines" for region in target.regions)
-    each = "each of these regions but lines of functions" if lines else "each of these regions"
-    return f"To prove what is predicted, run `{command}`{inputs}: it compiles {each} alone."
+    aside = " (lines of functions aside)" if lines else ""
+    return f"To prove what is predicted, run `{command}`{inputs}: it compiles each of these regions alone{aside}."
 
 
 def again_sentence(region: Region) -> str:

@@ -52,7 +52,7 @@ def site(line: int, symbol: str = "Net.forward", *stack: Frame, **change: Any) -
 def seen(*sites: BreakSite, **change: Any) -> Observation:
     stages = tuple(Stage(name, "pass", "") for name in STAGES[: STAGES.index("capture") + 1])
     model = ModuleShare("", "Net", 10, 5, path=PATH, line=FORWARD)
-    found = Observation(PATH, "get_inputs()", "infer", stages, {"torch": "2.13.0"}, sites, modules=(model,))
+    found = Observation(PATH, None, "infer", stages, {"torch": "2.13.0"}, sites, modules=(model,))
     return dataclasses.replace(found, **change)
 
 
