@@ -606,6 +606,10 @@ def _marks(
         for region, module in _region_code(target.report):
             text = f"compile region {region.name or '(the whole)'}"
             add(module.path or "", module.line or 0, Mark("region", text, f"#{target.anchor}-regions"))
+        for region in target.report.regions:
+            if region.path and region.line:
+                text = f"predicted to compile: {region.name}"
+                add(region.path, region.line, Mark("region", text, f"#{target.anchor}-regions"))
     return marks
 
 

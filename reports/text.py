@@ -71,6 +71,7 @@ from tcready.schema import Finding, Fix, Plan, Region, Report, RuleText, Stage, 
 
 TAB = 4
 TERMINAL_TAB = 8
+EXTRACTED = "the page and the JSON hold a change that takes these lines out into a compiled function"
 MANY_STATIC_TARGETS = 3
 """With more targets than this and no run, regions are left to the other formats: a hook stays short."""
 MANY_ROWS = 12
@@ -579,6 +580,8 @@ class _Printer:
         if again := again_sentence(region):
             self.wrapped("      ", again, style="dim")
         self.code(region.code)
+        if region.diff:
+            self.wrapped("      ", EXTRACTED, style="dim")
 
     def code(self, text: str) -> None:
         for line in lines_of(text) if text else ():

@@ -246,13 +246,21 @@ def region_word(region: Region, target: TargetReport) -> str:
 
 
 def how_to_prove(target: TargetReport) -> str:
-    """The command that tries the regions that are predicted; empty if none is, or a plan has tried what it could."""
-    predicted = any(region_word(region, target).startswith("predicted") for region in target.regions)
+    """The command that tries the regions that are predicted; empty if none is, or a plan has tried what it could.
+
+    No command tries lines between breaks.
+    """
+    predicted = any(
+        region.kind != "lines" and region_word(region, target).startswith("predicted")
+        for region in target.regions
+    )
     if not predicted or target.observation.plan is not None:
         return ""
     command = f"tcready check {shlex.quote(target.target)} --run --plan"
     inputs = " with the same `--inputs`" if target.observation.inputs_from == "option" else ""
-    return f"To prove what is predicted, run `{command}`{inputs}: it compiles each of these regions alone."
+    lines = any(region.kind == "lines" for region in target.regions)
+    aside = " (lines of functions aside)" if lines else ""
+    return f"To prove what is predicted, run `{command}`{inputs}: it compiles each of these regions alone{aside}."
 
 
 def again_sentence(region: Region) -> str:

@@ -139,6 +139,7 @@ def test_a_plan_survives_reading_back_merging_and_comparing(
     assert [(region.name, region.state, region.code) for region in report.targets[0].regions] == [
         ("a", "proved", "model.a.compile()"),
         ("", "refuted", ""),
+        ("Net.forward:13-15", "predicted", ""),
     ]
     for one in (
         load("report.json"),

@@ -24,7 +24,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "static": frozenset({"schema", "identity", "edits", "options", "target"}),
     "dynamic": frozenset({"schema", "options", "target", "worker"}),
     "worker": frozenset({"schema", "options", "target", "placing"}),
-    "merge": frozenset({"schema", "target", "identity", "placing"}),
+    "merge": frozenset({"schema", "target", "identity", "placing", "edits"}),
     "rules": frozenset({"schema", "static"}),
     "refactor": frozenset({"schema", "static"}),
     "reports": frozenset({"schema", "target"}),

@@ -19,7 +19,7 @@ class Code:
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._lines: dict[str, list[str]] = {}
         self._texts = texts
-        self._functions: dict[str, tuple[_Function, ...]] = {}
+        self._functions: dict[str, tuple[Function, ...]] = {}
         self._trees: dict[str, ast.Module] = {}
 
     def line(self, path: str, line: int) -> str:
@@ -30,18 +30,31 @@ class Code:
         lines = self._lines[path]
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
-    def function(self, path: str, line: int) -> _Function | None:
+    def function(self, path: str, line: int) -> Function | None:
         """The function whose code begins at `line`, be it told by its `def` or by its first decorator."""
-        if path not in self._functions:
-            self._functions[path] = tuple(_functions(self._tree(path)))
-        return next((f for f in self._functions[path] if line in (f.first, f.line)), None)
+        return next((f for f in self._functions_in(path) if line in (f.first, f.line)), None)
+
+    def around(self, path: str, line: int) -> Function | None:
+        """The innermost function that a line stands in."""
+        found = [f for f in self._functions_in(path) if f.first <= line <= f.last]
+        return max(found, key=lambda f: f.first, default=None)
+
+    def text(self, path: str) -> str:
+        """The whole source; empty if it is not there."""
+        return self._texts.get(path, "")
 
     def statement(self, path: str, line: int) -> str | None:
         """What is written on a line, however it is laid out; None if the source is not there."""
-        found = statement_at(self._tree(path), line)
+        found = statement_at(self.tree(path), line)
         return spelled(found) if found is not None else None
 
-    def _tree(self, path: str) -> ast.Module:
+    def _functions_in(self, path: str) -> tuple[Function, ...]:
+        if path not in self._functions:
+            self._functions[path] = tuple(_functions(self.tree(path)))
+        return self._functions[path]
+
+    def tree(self, path: str) -> ast.Module:
+        """Its syntax; empty if the source is not there or cannot be parsed."""
         if path not in self._trees:
             try:
                 self._trees[path] = ast.parse(self._texts.get(path, ""))
@@ -62,17 +75,32 @@ class Code:
 
 
 @dataclass(frozen=True)
-class _Function:
+class Function:
     first: int
+    """Of its decorators, if there are some."""
     line: int
     last: int
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+    owners: tuple[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, ...]
+    """The classes and functions around it, outermost first."""
+
+    @property
+    def name(self) -> str:
+        """`Class.method`, or its own name."""
+        return ".".join(node.name for node in (*self.owners, self.node))
 
 
-def _functions(tree: ast.Module) -> Iterator[_Function]:
-    for node in ast.walk(tree):
+def _functions(
+    tree: ast.AST, owners: tuple[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, ...] = ()
+) -> Iterator[Function]:
+    for node in ast.iter_child_nodes(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            yield _Function(first, node.lineno, node.end_lineno or node.lineno)
+            yield Function(first, node.lineno, node.end_lineno or node.lineno, node, owners)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield from _functions(node, (*owners, node))
+        elif not isinstance(node, ast.expr):
+            yield from _functions(node, owners)
 
 
 class Lines:

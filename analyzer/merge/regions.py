@@ -102,6 +102,7 @@ def tried(trials: Sequence[RegionTrial]) -> tuple[Region, ...]:
             compilations=trial.compilations,
             guards=trial.guards,
             cure=trial.cure,
+            kind=trial.kind,
         )
         for trial in trials
     ]

@@ -10,6 +10,7 @@ from tcready.merge import regions
 from tcready.merge.code import Code
 from tcready.merge.findings import predicted_in
 from tcready.merge.run import Run
+from tcready.merge.stretches import stretches
 from tcready.merge.verdict import failed_to_compile, is_whole, verdict_of
 from tcready.placing import Place
 from tcready.schema import (
@@ -88,13 +89,16 @@ def _observed_target(
     else:
         found = ()
     verdict, reason = verdict_of(run, found)
+    # after the verdict: stretches have no shares and count for none
+    offered = run.captured and not failed_to_compile(run) and verdict != "ready"
+    between = stretches(run, findings, code) if offered else ()
     if run.observation.inputs_from == "made_up" and run.state("eager") == "pass":
         reason += "; the inputs were made up"
     return TargetReport(
         observation=kept(run.observation),
         verdict=verdict,
         verdict_reason=reason,
-        regions=tuple(_as_compiled(region, run.observation.intents) for region in found),
+        regions=(*(_as_compiled(region, run.observation.intents) for region in found), *between),
         dominator=regions.dominator(run.sites),
     )
 

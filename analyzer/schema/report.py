@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tcready.schema.codec import FLAT
+from tcready.schema.edit import Edit
 from tcready.schema.run import BreakSite, Coverage, Frame, Observation, Stage
 from tcready.schema.static import Finding, Noqa, RuleText, Skipped, SourceText, StaticTarget
 from tcready.schema.words import SCHEMA_VERSION, Mode, ModeAsked, RegionState, Verdict
@@ -37,6 +38,16 @@ class Region:
     """What made instances compile again."""
     cure: str = ""
     """A line that was tried and makes fewer compilations serve."""
+    kind: Literal["modules", "function", "lines"] = "modules"
+    """`lines`: a stretch of a function between breaks, named `Class.forward:37-43`."""
+    path: str | None = None
+    """Of a stretch: where it stands."""
+    line: int | None = None
+    end_line: int | None = None
+    edits: tuple[Edit, ...] = ()
+    """Of a stretch: what takes it out into a compiled function of its own; empty if that is not mechanical."""
+    diff: str = ""
+    """The same, shown."""
 
 
 def covers(region: str, name: str) -> bool:
@@ -68,7 +79,7 @@ class TargetReport:
     that the source tells."""
     verdict: Verdict
     regions: tuple[Region, ...]
-    """Parts that no break stands in."""
+    """Parts that no break stands in; last come stretches of functions, which count for no verdict."""
     verdict_reason: str = ""
     """The verdict in one sentence, naming the stages that did not run."""
     dominator: Frame | None = field(default=None, metadata={"json": "waist"})

@@ -1,0 +1,156 @@
+"""Stretches of a function that stand between the lines that break.
+
+Nothing of this was run: a stretch holds no line that was seen to break, and none of a finding that predicts a break.
+Pure: syntax trees and places in, regions out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+
+from tcready.edits import patch
+from tcready.merge.code import Code, Function
+from tcready.merge.extraction import extraction
+from tcready.merge.findings import predicted_in
+from tcready.merge.run import Run
+from tcready.merge.words import first_line
+from tcready.schema import BREAKING, Finding, Frame, Region
+
+_MOST = 5
+"""So many are told of one target."""
+_LEAST = 2
+"""A stretch has so many statements at least."""
+_WORK = (ast.Call, ast.BinOp, ast.AugAssign, ast.Compare)
+"""What could be an operation on a tensor."""
+_PACKAGES = ("site-packages", "dist-packages")
+
+
+def stretches(run: Run, findings: Iterable[Finding], code: Code) -> tuple[Region, ...]:
+    """The longest stretches of those functions of the user's own code that a break of `run` stands in or below."""
+    breaks = _breaks(run, findings)
+    found = [
+        region
+        for path, function in _functions(run, code)
+        if not _is_proved(run, path, function, code)
+        for region in _in_function(run, path, function, breaks.get(path, {}), code)
+    ]
+    return tuple(sorted(found, key=_length, reverse=True)[:_MOST])
+
+
+def _length(region: Region) -> int:
+    return (region.end_line or 0) - (region.line or 0)
+
+
+def _breaks(run: Run, findings: Iterable[Finding]) -> dict[str, dict[int, str]]:
+    """By path and line: the kind of the break that stands there, or below a call there."""
+    found: dict[str, dict[int, str]] = {}
+    for site in run.observation.break_sites:
+        kind = first_line(site.reason).partition(":")[0]
+        for frame in (Frame(site.path, site.line, site.symbol), *site.stack):
+            found.setdefault(frame.path, {}).setdefault(frame.line, kind)
+    for finding in findings:
+        spared = any(
+            entry.target == run.target and entry.status in ("not_observed", "not_reached")
+            for entry in finding.targets
+        )
+        spared |= finding.status != "confirmed" and not predicted_in(finding, run.observation.mode)
+        if finding.effect in BREAKING and not spared:
+            for line in range(finding.line, finding.end_line + 1):
+                found.setdefault(finding.path, {}).setdefault(line, f"predicted: {finding.name}")
+    return found
+
+
+def _functions(run: Run, code: Code) -> Iterator[tuple[str, Function]]:
+    """Each own function that a break stands in, and each own forward on the way to one; not what its author decided."""
+    sites = run.observation.break_sites
+    foreign = {site.path for site in sites if site.origin == "third_party"}
+    places = [(site.path, site.line) for site in sites if site.origin == "own"]
+    places += [
+        (frame.path, frame.line)
+        for site in sites
+        for frame in site.stack
+        if "forward" in frame.symbol.split(".")[-1]
+        and frame.path not in foreign
+        and not any(folder in frame.path for folder in _PACKAGES)
+    ]
+    found = {
+        (path, function.first): function
+        for path, line in places
+        if (function := code.around(path, line)) is not None
+    }
+    decided = [(intent.path, intent.line) for intent in run.observation.intents]
+    for (path, _), function in found.items():
+        if not any(path == other and function.first <= line <= function.last for other, line in decided):
+            yield path, function
+
+
+def _is_proved(run: Run, path: str, function: Function, code: Code) -> bool:
+    """Whether a plan proved this function, or every module whose forward it is."""
+    trials = run.observation.plan.regions if run.observation.plan else ()
+    proved = [trial for trial in trials if trial.state == "proved"]
+    if any(trial.kind == "function" and trial.name == function.name for trial in proved):
+        return True
+    tops = {name for trial in proved for name in trial.modules}
+    names = _modules(run, path, function, code)
+    return bool(names) and all(
+        any(not top or name == top or name.startswith(f"{top}.") for top in tops) for name in names
+    )
+
+
+def _modules(run: Run, path: str, function: Function, code: Code) -> list[str]:
+    """The modules whose forward this function is."""
+    here = (path, function.first)
+    return [module.name for module in run.modules if code.place(module.path, module.line) == here]
+
+
+def _in_function(
+    run: Run, path: str, function: Function, breaks: Mapping[int, str], code: Code
+) -> Iterator[Region]:
+    body = function.node.body
+    for begin, end in _runs(body, breaks):
+        first, last = body[begin].lineno, _last(body[end - 1])
+        ran = not run.executed or run.executed.meets(path, first, last)
+        if not ran or not any(isinstance(node, _WORK) for s in body[begin:end] for node in ast.walk(s)):
+            continue
+        edits = extraction(path, function, begin, end, code)
+        yield Region(
+            name=f"{function.name}:{first}-{last}",
+            instances=max(len(_modules(run, path, function, code)), 1),
+            state="predicted",
+            reason=_reason(function, first, last, breaks),
+            code="",
+            kind="lines",
+            path=path,
+            line=first,
+            end_line=last,
+            edits=edits,
+            diff=patch({path: code.text(path)}, edits),
+        )
+
+
+def _runs(body: list[ast.stmt], breaks: Mapping[int, str]) -> Iterator[tuple[int, int]]:
+    """First position, and one past the last, of statements in a row that hold no break; a docstring is in none."""
+    begin = 1 if ast.get_docstring(ast.Module(body, []), clean=False) is not None else 0
+    for position in range(begin, len(body) + 1):
+        if position == len(body) or any(
+            line in breaks for line in range(body[position].lineno, _last(body[position]) + 1)
+        ):
+            if position - begin >= _LEAST:
+                yield begin, position
+            begin = position + 1
+
+
+def _last(statement: ast.stmt) -> int:
+    return statement.end_lineno or statement.lineno
+
+
+def _reason(function: Function, first: int, last: int, breaks: Mapping[int, str]) -> str:
+    inside = [line for line in sorted(breaks) if function.first <= line <= function.last]
+    before = [line for line in inside if line < first]
+    after = [line for line in inside if line > last]
+    lines = f"lines {first} to {last} of {function.name}"
+    if not after:
+        return f"{lines} stand after the last break, at line {before[-1]} ({breaks[before[-1]]})"
+    where = "between breaks" if before else "before the first break"
+    return f"{lines} stand {where}; from line {after[0]} it stays eager ({breaks[after[0]]})"
