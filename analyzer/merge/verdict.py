@@ -73,27 +73,40 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
     planned = plan is not None and bool(plan.regions)
     if failed and not (planned and any(region.state == "proved" for region in found)):
         return "not_ready", f"{troubles}{captured}; no regions are offered{missing}"
-    counting = [region for region in found if region.state == ("proved" if planned else "predicted")]
-    worthy = [
-        region
-        for region in regions.outermost(counting, run.modules)
-        if regions.worth_compiling(region, run.modules)
-    ]
-    ops = sum(region.ops_share or 0.0 for region in worthy)
-    times = [region.time_share for region in worthy if region.time_share is not None]
-    time = sum(times) if times else None
-    kind = "regions that were compiled alone" if planned else "regions free of breaks"
-    free = (
-        f"{kind} (single modules of torch aside) hold {_shares(ops, time)}"
-        if run.modules
-        else "no module tree was seen"
+    ops, time = _held(run, found, planned)
+    kind = (
+        "regions that were compiled alone"
+        if planned
+        else "regions free of breaks (single modules of torch aside)"
     )
-    if plan is not None and plan.share is not None and plan.recommended != "whole":
+    if any(region.name == "" and region.state == "proved" for region in found):
+        kind = "the whole model with the plan's settings, and its regions,"
+    free = f"{kind} hold {_shares(ops, time)}" if run.modules else "no module tree was seen"
+    if plan is not None and plan.share is not None:
         free += f"; with the plan, {_shares(plan.share, plan.time_share)} run in graphs"
     return (
         "ready_by_region" if _enough(ops, time) else "not_ready",
         f"{troubles}{captured}; {free}{missing}",
     )
+
+
+def _held(run: Run, found: Sequence[Region], planned: bool) -> tuple[float, float | None]:
+    """What regions hold of the operations and of their time: with a plan those that were proved, modules or functions,
+    which may lie in each other; else those that are predicted, but for single modules of torch, which gain nothing."""
+    if not planned:
+        modules = [region for region in found if region.state == "predicted" and region.kind == "modules"]
+        modules = [region for region in modules if regions.worth_compiling(region, run.modules)]
+        return _sums(regions.outermost(modules, run.modules))
+    proved = [region for region in found if region.state == "proved"]
+    parts = _sums(regions.outermost([region for region in proved if region.kind == "modules"], run.modules))
+    functions = _sums([region for region in proved if region.kind == "function"])
+    return max(parts, functions, key=lambda held: held[0])
+
+
+def _sums(some: Sequence[Region]) -> tuple[float, float | None]:
+    times = [region.time_share for region in some if region.time_share is not None]
+    ops = min(1.0, sum(region.ops_share or 0.0 for region in some))
+    return ops, min(1.0, sum(times)) if times else None
 
 
 def _enough(ops: float, time: float | None) -> bool:

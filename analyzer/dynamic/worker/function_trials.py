@@ -139,7 +139,7 @@ def _trial(context: Context, code: types.CodeType, lines: str, found: Measured, 
         why = f"differs from eager: {found.difference}"
     elif found.sites:
         path, line = min(found.sites)
-        why = f"compiled where it is called, it breaks at {path}:{line}"
+        why = f"compiled where it is called, it breaks at {path}:{line}: {found.sites[path, line]}"
     elif found.identical:
         why = "compiles again on an identical call"
     elif covered is None or not covered.ops_captured:

@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn.modules import module as hooks
 
 ROOT = re.compile(r"^L\['(\w+)'\]")
-STEP = re.compile(r"\.(\w+)|\[(-?\d+)\]|\['([^']*)'\]")
+STEP = re.compile(r"\.(\w+)|\[(-?\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 
 
 Site = tuple[str, int]
@@ -323,7 +323,8 @@ def follow(path: str, values: Mapping[str, Any]) -> Any:
     if root is None or root[1] not in values:
         return None
     value = values[root[1]]
-    for attribute, index, key in STEP.findall(path[root.end() :]):
+    for attribute, index, single, double in STEP.findall(path[root.end() :]):
+        key = single or double
         step = attribute or index or key
         children = getattr(value, "_modules", {})
         try:

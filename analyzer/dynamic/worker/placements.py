@@ -54,7 +54,8 @@ class Measured:
     """Functions compiled again in the third of three calls with the same inputs."""
     limit: bool = False
     """Whether a function reached the recompile limit."""
-    sites: set[tuple[str, int]] = field(default_factory=set)
+    sites: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Where it broke, and why."""
     compile_seconds: float = 0.0
     steady_seconds: float = 0.0
     coverage: Coverage | None = None
@@ -133,7 +134,8 @@ def _case(
     found.limit = found.limit or any(
         event.gb_type == RECOMPILE_LIMIT for record in (cold, second, warm) for event in record.skips
     )
-    found.sites |= {(site.path, site.line) for site in narrate.break_sites(cold, context.names, case.name)}
+    for site in narrate.break_sites(cold, context.names, case.name):
+        found.sites.setdefault((site.path, site.line), site.reason)
     found.compile_seconds += max(0.0, cold_seconds - steady)
     found.steady_seconds += steady
     if expected.outputs is not None and found.difference is None:

@@ -29,10 +29,10 @@ LOGGING = "torch._logging.set_logs(graph_breaks=True, recompiles=True)"
 WARM = 'torch.compiler.set_stance("eager_on_recompile")'
 SECONDS = "print(torch._dynamo.utils.compile_times())"
 PRODUCTION = f"""\
-{LOGGING}  # log each break and each recompilation
+{LOGGING}  # before the first call: log each break and each recompilation
 # here: call the model twice with each size that it must take
-{SECONDS}  # seconds of compiling
-{WARM}  # from now on run eagerly what would compile again"""
+{SECONDS}  # seconds of compiling, by phase
+{WARM}  # once warm: a call that would compile again runs eagerly, and no line is logged for it"""
 
 
 def rollback_fails(context: Context, code: str) -> str | None:

@@ -16,8 +16,8 @@ from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
 from tcready.dynamic.worker.loss import NotTrainedError
 from tcready.dynamic.worker.narrate import ADDRESS
 from tcready.dynamic.worker.placements import Expected, Measured, measure
-from tcready.dynamic.worker.plan_choice import NEAR, chosen, quickest, smallest_of
-from tcready.dynamic.worker.region_trials import CAPTURING, proved_groups, proved_regions, repeated
+from tcready.dynamic.worker.plan_choice import HOT, NEAR, WORDS, chosen, quickest, smallest_of
+from tcready.dynamic.worker.region_trials import CAPTURING, MOSTLY, proved_groups, proved_regions, repeated
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import has_nested_regions
@@ -26,6 +26,8 @@ from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, tr
 from tcready.schema import Placement, PlacementName, Plan, RegionTrial
 from torch import nn
 
+RAISED_LIMIT = 64
+"""The recompile limit that is tried if a function reaches the default of 8."""
 LARGE = 0.2
 """Of a region with a larger share of the operations, the share is that of its lines alone. Others are taken from a run
 with several regions: what is off there is a tenth of it at most."""
@@ -50,7 +52,7 @@ class _Study:
     def note(self, doing: str) -> bool:
         """Say what comes next; False, and it is told as cut, if the budget is spent."""
         if spent(self.context):
-            self.cut.append(f"{BUDGET_SPENT} before {doing}")
+            self.cut.append(f"{BUDGET_SPENT} before this was tried: {doing}")
             return False
         journal = self.context.journal
         journal.add(plan=self.plan((*self.cut, f"the run ended during {doing}")))
@@ -64,7 +66,7 @@ class _Study:
 
     def place(self, name: PlacementName, code: str, reason: str = "") -> Placement | None:
         """Execute and measure a placement; None if the budget is spent."""
-        if not self.note(f"{name.replace('_', ' ')}"):
+        if not self.note(WORDS[name]):
             return None
         found = _placement(name, code, self.run(code), reason)
         if self.clock is not None and found.sound:
@@ -81,7 +83,7 @@ class _Study:
                 "every placement that was tried raised, differed from eager, compiled again on identical calls or put "
                 "nothing in graphs"
                 if tried
-                else "nothing could be tried"
+                else "nothing was tried"
             )
             return Plan(
                 "eager" if tried else "none",
@@ -132,7 +134,11 @@ def run(context: Context) -> None:
         return
     finally:
         dynamo.reset()
-    journal.end("pass", _summary(journal.observation.plan))
+    plan = journal.observation.plan
+    if plan is not None and plan.recommended == "none" and not plan.regions:
+        journal.end("not_run", f"{BUDGET_SPENT} before anything was tried", "budget")
+    else:
+        journal.end("pass", _summary(plan))
 
 
 def _expected(context: Context) -> Expected:
@@ -153,6 +159,11 @@ def _tried(study: _Study) -> None:
     whole = _whole(study)
     clean = _is_clean(whole)
     if whole is not None and not clean:
+        if study.measured[whole.code].limit:
+            line = f"{SETTING}recompile_limit = {RAISED_LIMIT}\n"
+            raised = study.place("whole", line + whole.code, "with a higher recompile limit")
+            if raised is not None and raised.sound and (raised.share or 0.0) > (whole.share or 0.0):
+                whole = raised
         capturing = study.place(
             "whole", CAPTURING + whole.code, "with numbers and sizes that depend on data in graphs"
         )
@@ -296,7 +307,7 @@ def _as_pasted(study: _Study, together: Measured) -> list[str]:
             pasted = together if only else Measured()
         if pasted.coverage is not None:  # its lines alone: the other parts run other operations eagerly
             shares = replace(shares, ops_share=pasted.coverage.share, time_share=pasted.coverage.time_share)
-        if captured < ops * (1 - 3 * NEAR):
+        if captured < MOSTLY * ops:
             why = f"in the whole model these lines put {captured} of its {ops} operations in graphs"
             shares = replace(shares, state="refuted", reason=why)
             opened += (child for name in trial.modules for child in study.tree.children[name])
@@ -379,11 +390,11 @@ def _ended(study: _Study) -> Plan:
     if trials and study.note("the smallest placement"):
         code = _joined(trials)
         smallest = _placement("regions" if trials[0].name else "whole", code, study.run(code), "")
-        smallest = smallest if smallest.sound else None
+        smallest = smallest if smallest.sound and (smallest.time_share or 0.0) >= HOT else None
     study.regions = [replace(trial, parameter_share=share) for trial, share in _with_parameters(study)]
     best = chosen(study.placements)
     rollback = production = saved = ""
-    if best is not None and study.note("the way back to eager"):
+    if best is not None and study.note("the way back to eager, the lines for production, checkpoints"):
         rollback = _unless(study, "the way back", rollback_fails(study.context, best[0].code), ROLLBACK)
         failure = production_fails(study.context, best[0].code, study.expected.outputs)
         saved = checkpoint(study.context, best[0].code)
