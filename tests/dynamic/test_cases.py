@@ -95,6 +95,8 @@ def test_what_gave_the_inputs(tmp_path: Path) -> None:
         "eager": None,
         "capture": None,
         "fullgraph": None,
+        "shapes": "not_asked",
+        "plan": "not_asked",
         "backend": "not_asked",
         "parity": None,
         "speed": "not_asked",
