@@ -24,29 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from recorded import source_of
 from tcready.dynamic import RunRequest, observe
 from tcready.options import RunOptions
-
-TARGET = """\
-import importlib
-import sys
-
-sys.path.insert(0, {zoo!r})
-
-
-def _made():
-    module, function = {build!r}.split(":")
-    return getattr(importlib.import_module(module), function)(**{kwargs!r})
-
-
-def model():
-    return _made()[0]
-
-
-def inputs():
-    _, args, kwargs = _made()
-    return tuple(args), dict(kwargs)
-"""
 
 Site = tuple[str, int]
 
@@ -70,8 +50,7 @@ def compared(record: dict[str, Any], zoo: str, python: str, mode: str, timeout: 
     result = Compared(record["target"], record["package"])
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        source = TARGET.format(zoo=zoo, build=record["spec"]["build"], kwargs=record["spec"]["kwargs"])
-        (Path(folder) / "target_of_record.py").write_text(source, "utf-8")
+        (Path(folder) / "target_of_record.py").write_text(source_of(record, zoo), "utf-8")
         seen = observe(
             RunRequest(
                 "target_of_record.py::model",

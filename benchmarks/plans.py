@@ -27,30 +27,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recorded import source_of
 from tcready.dynamic import RunRequest, observe
 from tcready.options import RunOptions
 from tcready.schema import Placement, Plan
 
-TARGET = """\
-import importlib
-import sys
-
-sys.path.insert(0, {zoo!r})
-
-
-def _made():
-    module, function = {build!r}.split(":")
-    return getattr(importlib.import_module(module), function)(**{kwargs!r})
-
-
-def model():
-    return _made()[0]
-
-
-def inputs():
-    _, args, kwargs = _made()
-    return tuple(args), dict(kwargs)
-"""
 CHECKER = Path(__file__).with_name("plan_checker.py")
 PLAIN = "model = torch.compile(model)"
 OFF = 0.03
@@ -169,8 +150,7 @@ def row(record: dict[str, Any], zoo: str, python: str, timeout: float) -> Row:
     empty = Row(record["id"], record["target"], bool(record["break_sites"]))
     spec = record["spec"]
     with tempfile.TemporaryDirectory() as folder:
-        source = TARGET.format(zoo=zoo, build=spec["build"], kwargs=spec["kwargs"])
-        (Path(folder) / "target_of_record.py").write_text(source, "utf-8")
+        (Path(folder) / "target_of_record.py").write_text(source_of(record, zoo), "utf-8")
         options = RunOptions(inputs="target_of_record.py::inputs", python=python, timeout=timeout, plan=True)
         seen = observe(RunRequest("target_of_record.py::model", options, folder))
         stage = next((stage for stage in seen.stages if stage.stage == "plan"), None)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tcready.schema import (
     LEVELS,
+    PLACEMENT_WORDS,
     STAGES,
     Backend,
     Break,
@@ -29,7 +30,6 @@ from tcready.schema import (
     FrameFate,
     Placement,
     Plan,
-    PlanChoice,
     Recompile,
     Region,
     RegionState,
@@ -103,15 +103,6 @@ _REGION_WORD: dict[RegionState, str] = {
     "predicted": "predicted, not run",
     "proved": "proved",
     "refuted": "refuted",
-}
-PLACEMENT_WORD: dict[PlanChoice, str] = {
-    "whole": "the whole model",
-    "regions": "regions",
-    "repeated_blocks": "repeated blocks",
-    "nested": "whole model, repeated blocks traced once",
-    "disable": "whole model, functions that break kept out",
-    "eager": "leave it eager",
-    "none": "no recommendation",
 }
 PLACEMENT_COLUMNS = ("of ops", "of time", "graphs", "recompiles", "cold compile", "parity")
 _PARITY_WORD = {True: "same", False: "differs", None: "unknown"}
@@ -280,7 +271,7 @@ def captured_phrase(region: Region) -> str:
 
 def plan_title(plan: Plan) -> str:
     """What is recommended; why is the plan's reason."""
-    word = PLACEMENT_WORD[plan.recommended]
+    word = PLACEMENT_WORDS[plan.recommended]
     return f"recommended: {word}" if plan.code else word
 
 
@@ -301,7 +292,7 @@ def placement_rows(plan: Plan) -> list[PlacementRow]:
     """Every placement that was tried, in the order in which it was."""
     return [
         PlacementRow(
-            PLACEMENT_WORD[item.name],
+            PLACEMENT_WORDS[item.name],
             (item.name, item.code) == (plan.recommended, plan.code),
             item.sound,
             (
@@ -347,7 +338,7 @@ def placement_sentence(placement: Placement) -> str:
         facts.append(f"{percent(placement.time_share)} of their time")
     if taken := compile_phrase(placement):
         facts.append(f"compiled in {taken}")
-    return f"{PLACEMENT_WORD[placement.name]}: {', '.join(facts)}"
+    return f"{PLACEMENT_WORDS[placement.name]}: {', '.join(facts)}"
 
 
 def keys_sentence(plan: Plan) -> str:

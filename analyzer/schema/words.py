@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, get_args
 
 SCHEMA_VERSION = 1
 """1: first version."""
@@ -70,8 +71,17 @@ PlacementName = Literal["whole", "regions", "repeated_blocks", "nested", "disabl
 """Where `torch.compile` is put: on the whole model; on the parts proved to compile whole; on repeated blocks alone;
 on the whole model with its repeated blocks compiled once (`nested_compile_region`), or with the functions that break
 kept out (`torch.compiler.disable`)."""
-PlanChoice = Literal["whole", "regions", "repeated_blocks", "nested", "disable", "eager", "none"]
+PlanChoice = Literal[PlacementName, "eager", "none"]
 """`eager`: all that was tried raised, differed, recompiled or captured nothing; `none`: nothing could be tried."""
+PLACEMENT_WORDS: Mapping[PlanChoice, str] = {
+    "whole": "the whole model",
+    "regions": "regions",
+    "repeated_blocks": "repeated blocks",
+    "nested": "whole model, repeated blocks traced once",
+    "disable": "whole model, functions that break kept out",
+    "eager": "leave it eager",
+    "none": "no recommendation",
+}
 FindingKind = Literal["new", "moved", "unchanged", "fixed", "not_compared"]
 """`not_compared`: the later report cannot tell: it did not read that file or run that target, read it otherwise, or
 hides the finding."""
@@ -84,19 +94,7 @@ LEVELS: tuple[Level, ...] = ("note", "warning", "error")
 """In rising order of weight."""
 FATES: tuple[Fate, ...] = ("not_compiled", "split", "whole_frame")
 """In rising order of what is lost: of several fates of one function the last of these is told."""
-STAGES: tuple[StageName, ...] = (
-    "parse",
-    "import",
-    "build",
-    "eager",
-    "capture",
-    "fullgraph",
-    "shapes",
-    "plan",
-    "backend",
-    "parity",
-    "speed",
-)
+STAGES: tuple[StageName, ...] = get_args(StageName)
 """In the order in which a target climbs them."""
 OF_THE_MODEL: frozenset[StageReason] = frozenset({"compile_error", "mismatch"})
 """Reasons for a failed stage that speak of the model; all others leave open whether it compiles."""

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import narrate
+from tcready.dynamic.worker import distributed, narrate
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.journal import one_line, user_place
 from tcready.dynamic.worker.loading import dtype_of, fresh
 from tcready.dynamic.worker.narrate import RawFrame
+from tcready.dynamic.worker.ops import CountingBackend
 
 SEED_CALL = 1
 CALLS = ("cold", "second", "warm")
@@ -39,6 +40,26 @@ def call(
             kind = torch.device(context.work.options.device).type
             stack.enter_context(torch.autocast(kind, dtype_of(context.work.options.autocast)))
         return function(*inputs.args, **inputs.kwargs)
+
+
+TIMED_CALLS = 5
+QUICK = 1.0
+"""The counted call is measured up to so many times again, as many as this number of seconds allows: the first call under
+a dispatch mode pays for more than its operations, and others on the machine disturb some."""
+
+
+def time_again(context: Context, function: Callable[..., Any], case: Case, backend: CountingBackend) -> None:
+    """Measure the times of a counted call a few times more; without it, if a call raises, its own times stand."""
+    once = distributed.agreed(backend.counts.total.seconds_in_all, context.work)
+    with contextlib.suppress(Exception):  # it ran before
+        for _ in range(min(TIMED_CALLS, int(QUICK / max(once, QUICK / TIMED_CALLS)))):
+            call(context, function, case, backend.adopting(), backend.timing())
+
+
+def settle(context: Context) -> None:
+    """Wait for the device, which only then has done its work, and says what went wrong in it."""
+    if context.work.options.device.startswith("cuda"):
+        torch.cuda.synchronize()
 
 
 def eager_again(context: Context, case: Case) -> Any:

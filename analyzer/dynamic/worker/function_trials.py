@@ -132,17 +132,11 @@ def _lines(code: types.CodeType, seen: _Seen, modules: dict[str, nn.Module]) -> 
 def _trial(context: Context, code: types.CodeType, lines: str, found: Measured, share: float) -> RegionTrial:
     frame = context.names.frame(code.co_filename, code.co_firstlineno, code.co_name)
     covered = found.coverage
-    why = None
-    if found.error is not None:
-        why = f"raised: {found.error}"
-    elif found.difference is not None:
-        why = f"differs from eager: {found.difference}"
-    elif found.sites:
+    why = found.against
+    if why is None and found.sites:
         path, line = min(found.sites)
         why = f"compiled where it is called, it breaks at {path}:{line}: {found.sites[path, line]}"
-    elif found.identical:
-        why = "compiles again on an identical call"
-    elif covered is None or not covered.ops_captured:
+    if why is None and (covered is None or not covered.ops_captured):
         why = "compiled where it is called, nothing of it runs in graphs"
     return RegionTrial(
         frame.symbol,

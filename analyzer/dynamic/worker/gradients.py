@@ -13,9 +13,9 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import counted, one_line
 from tcready.dynamic.worker.loss import Loss, NotTrainedError, loss_of
-from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
+from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.schema import StageReason, StageState, Training, TrainingPart, TrainingPhase
 from torch import nn
 

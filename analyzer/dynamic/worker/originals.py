@@ -15,8 +15,6 @@ SPACES: Mapping[str, Any] = {
     "torch.Tensor": torch.Tensor,
     "torch.nn.Module": nn.Module,
 }
-compile_callable = torch.compile
-"""`torch.compile` as it was before any of the user's code ran."""
 
 Snapshot = dict[tuple[str, str], Any]
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from tcready.dynamic.worker import gradients, narrate
-from tcready.dynamic.worker.calling import call, compile_error
+from tcready.dynamic.worker.calling import QUICK, call, compile_error, settle, time_again
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage, weighted
+from tcready.dynamic.worker.journal import counted
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.torch_internals import dynamo
@@ -25,8 +25,6 @@ from torch import nn
 
 WARM_CALLS = 3
 """Calls over which a warm call's time is the median, if they are quick."""
-QUICK = 1.0
-"""Seconds above which one warm call must do."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,17 @@ class Measured:
     """The module tree with what was captured where."""
     keys: tuple[str, ...] = ()
     """Keys of the state_dict that changed."""
+
+    @property
+    def against(self) -> str | None:
+        """Why it is out; None if it works."""
+        if self.error is not None:
+            return f"raised: {narrate.ADDRESS.sub('', self.error)}"
+        if self.difference is not None:
+            return f"differs from eager: {self.difference}"
+        if self.identical:
+            return f"compiles again on an identical call ({counted(self.identical, 'function')})"
+        return None
 
 
 def measure(context: Context, code: str, expected: Expected) -> Measured:
@@ -123,11 +132,7 @@ def _case(
     call(context, placed, case, recording(second))
     call(context, placed, case, recording(warm), backend.count())
     steady = steady_seconds(context, placed, case)
-    with contextlib.suppress(
-        Exception
-    ):  # the first call under a dispatch mode pays for more than its operations
-        if steady < QUICK:
-            call(context, placed, case, backend.timing())
+    time_again(context, placed, case, backend)
     found.graphs += sum(1 for frame in cold.compiled if frame.ops)
     found.recompiles += sum(1 for record in (cold, second, warm) for event in record.recompiles if event.kept)
     found.identical += sum(1 for event in warm.recompiles if event.kept)
@@ -149,17 +154,12 @@ def steady_seconds(context: Context, function: Any, case: Case) -> float:
     """Of a warm call, the median of several if they are quick."""
     spent: list[float] = []
     while len(spent) < WARM_CALLS and sum(spent) < QUICK:
-        _wait(context)
+        settle(context)
         started = time.perf_counter()
         call(context, function, case)
-        _wait(context)
+        settle(context)
         spent.append(time.perf_counter() - started)
     return statistics.median(spent)
-
-
-def _wait(context: Context) -> None:
-    if context.work.options.device.startswith("cuda"):
-        torch.cuda.synchronize()
 
 
 def _step(context: Context, code: str, case: Case, expected: gradients.Trained, found: Measured) -> None:

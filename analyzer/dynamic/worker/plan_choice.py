@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from tcready.schema import Placement, PlanChoice, RegionTrial
+from tcready.schema import PLACEMENT_WORDS, Placement, RegionTrial
 
 SAME = 1e-6
 NEAR = 0.01
@@ -16,15 +16,6 @@ QUICKER = 0.75
 SAVED = 0.5
 """Compile seconds are less than others if they are below this part of them and at least so many seconds below: the same
 lines differ by as much from run to run."""
-WORDS: Mapping[PlanChoice, str] = {
-    "whole": "the whole model",
-    "regions": "regions",
-    "repeated_blocks": "repeated blocks",
-    "nested": "the whole model, repeated blocks traced once",
-    "disable": "the whole model, functions that break kept out",
-    "eager": "leave it eager",
-    "none": "nothing",
-}
 HOT = 0.8
 """The share of the time that the smallest placement holds."""
 
@@ -67,13 +58,15 @@ def _why(
     share = f"{best.share or 0.0:.1%} of the operations run in graphs"
     more = max((item for item in out if item.share), key=lambda item: item.share or 0.0, default=None)
     if more is not None and (more.share or 0.0) > (best.share or 0.0):
-        share += f"; {WORDS[more.name]} would have {more.share or 0.0:.1%}, and is out: it {more.reason}"
+        share += (
+            f"; {PLACEMENT_WORDS[more.name]} would have {more.share or 0.0:.1%}, and is out: it {more.reason}"
+        )
     if len(sound) == 1:
         return f"{share}; no other placement that was tried works and captures anything"
     if len(near) == 1:
         other = max((item for item in sound if item is not best), key=lambda item: item.share or 0.0)
         settings = " without the settings" if other.name == best.name else ""
-        next_best = f"{WORDS[other.name]}{settings} with {other.share or 0.0:.1%}"
+        next_best = f"{PLACEMENT_WORDS[other.name]}{settings} with {other.share or 0.0:.1%}"
         return f"{share}, the most of {len(sound)} placements that work; next is {next_best}"
     if len(timely) == 1:
         return f"{share}, as with others, and it holds the most time"

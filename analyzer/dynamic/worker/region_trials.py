@@ -74,8 +74,6 @@ class _Alone:
     difference: str | None = None
     ops: int = 0
     captured: int = 0
-    failed: list[str] = field(default_factory=list)
-    """Instances that Dynamo refused."""
 
     @property
     def against(self) -> str | None:

@@ -7,21 +7,20 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from tcready.dynamic.worker import narrate
-from tcready.dynamic.worker.calling import CALLS, call, compile_error, error_place
+from tcready.dynamic.worker.calling import CALLS, call, compile_error, error_place, settle
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.ops import CountingBackend, Counts
-from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.shape_axes import inputs_of
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
+from tcready.dynamic.worker.torch_internals.placement import executed
 from tcready.dynamic.worker.torch_internals.recording import RECOMPILE_LIMIT, Record, recording
 from tcready.schema import Frame, InputShape, ShapeCall, ShapeSetting, ShapeTrial
 
@@ -137,7 +136,7 @@ def calls_of(
     dynamo.reset()
     model = context.build()
     backend = CountingBackend(model, context.work.options.device)
-    compiled = _compiled(setting.model_code, model, backend)
+    compiled = executed(setting.model_code, model, backend)
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         with backend.count():  # around the model alone: what `call_code` dispatches is the caller's
@@ -224,17 +223,6 @@ def with_arguments(code: str, names: Sequence[str], function: Callable[..., Any]
     return changed
 
 
-def _compiled(code: str, model: Any, backend: CountingBackend) -> Any:
-    """What `code` makes of the model; only the backend is another, which counts."""
-
-    def compile_with(function: Any, **options: Any) -> Any:
-        return compile_callable(function, backend=backend, **options)
-
-    scope = {"torch": SimpleNamespace(compile=compile_with), "model": model}
-    exec(compile(code, "<code for the model>", "exec"), scope)  # noqa: S102
-    return scope["model"]
-
-
 def _timed(
     context: Context,
     function: Callable[..., Any],
@@ -248,8 +236,7 @@ def _timed(
     failure: BaseException | None = None
     try:
         output = call(context, function, step.case, watcher, backend.adopting())
-        if context.work.options.device.startswith("cuda"):
-            torch.cuda.synchronize()
+        settle(context)
     except (Exception, SystemExit) as error:
         failure = error
     return output, time.perf_counter() - start, failure

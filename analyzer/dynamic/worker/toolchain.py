@@ -7,8 +7,8 @@ import os
 import torch
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import one_line
-from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.torch_internals import inductor
+from tcready.dynamic.worker.torch_internals.placement import compile_callable
 
 PREFIX = "torchinductor_tcready_"
 """Of the cache folder: by it `frames.is_user_file` knows generated code."""

@@ -92,13 +92,8 @@ def checkpoint(context: Context, code: str) -> str:
 
 
 def _bytes(model: nn.Module) -> int:
-    return sum(
-        tensor.numel() * tensor.element_size() for tensor in model.state_dict().values() if _is(tensor)
-    )
-
-
-def _is(value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
+    tensors = (value for value in model.state_dict().values() if isinstance(value, torch.Tensor))
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def _saved(model: nn.Module) -> io.BytesIO:

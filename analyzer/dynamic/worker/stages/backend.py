@@ -26,12 +26,12 @@ from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted
 from tcready.dynamic.worker.loading import dtype_of
 from tcready.dynamic.worker.loss import NotTrainedError, loss_of
-from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.outcome import Outcome, difference
 from tcready.dynamic.worker.parity import flatten
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.toolchain import PREFIX, missing_toolchain
 from tcready.dynamic.worker.torch_internals import dynamo, inductor
+from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.schema import Backend, CudaGraphSkip, Fallback
 
 CALLS = 3

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
 from tcready.dynamic.worker import compiled_calls, custom_ops, distributed, narrate
-from tcready.dynamic.worker.calling import CALLS, call, compile_error
+from tcready.dynamic.worker.calling import CALLS, call, compile_error, time_again
 from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage, weighted, with_cost
 from tcready.dynamic.worker.frames import line_sets
 from tcready.dynamic.worker.journal import counted
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
-from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.step import Step, failing
 from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.dynamic.worker.torch_internals.recording import Record, recording
 from tcready.schema import Explain, Troubles
 
 NOTE = "capture under torch._dynamo.explain"
-TIMED_CALLS = 5
-QUICK = 1.0
-"""The counted call is measured up to so many times again, as many as this number of seconds allows: the first call under
-a dispatch mode pays for more than its operations, and others on the machine disturb some."""
 
 
 @dataclass
@@ -89,10 +84,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
             if journal.observation.explain is None:
                 journal.add(explain=_explained(explained.output()))
             backend.owners = narrate.owners(record, context.names)
-    once = distributed.agreed(backend.counts.total.seconds_in_all, context.work)
-    with contextlib.suppress(Exception):  # it ran three times before: without it, the times stand
-        for _ in range(min(TIMED_CALLS, int(QUICK / max(once, QUICK / TIMED_CALLS)))):
-            call(context, compiled, case, backend.adopting(), backend.timing())
+    time_again(context, compiled, case, backend)
     graphs = narrate.graphs(cold, context.names, context.work.options.mode, case.name, backend.owned)
     journal.add(
         break_sites=with_cost(journal.observation.break_sites, case.name, backend.counts),

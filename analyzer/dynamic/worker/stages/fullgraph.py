@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tcready.dynamic.worker.calling import call, compile_error
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.placement import compile_callable
 
 
 def run(context: Context) -> None:

@@ -10,10 +10,10 @@ from tcready.dynamic.worker import compiled_calls
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import StageFailedError, one_line
-from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.dynamic.worker.torch_internals.recording import Record, recording
 
 

@@ -14,16 +14,15 @@ from tcready.dynamic.worker.function_trials import function_trials
 from tcready.dynamic.worker.inductor_seconds import InductorClock
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
 from tcready.dynamic.worker.loss import NotTrainedError
-from tcready.dynamic.worker.narrate import ADDRESS
 from tcready.dynamic.worker.placements import Expected, Measured, measure
-from tcready.dynamic.worker.plan_choice import HOT, NEAR, WORDS, chosen, quickest, smallest_of
+from tcready.dynamic.worker.plan_choice import HOT, NEAR, chosen, quickest, smallest_of
 from tcready.dynamic.worker.region_trials import CAPTURING, MOSTLY, proved_groups, proved_regions, repeated
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import has_nested_regions
 from tcready.dynamic.worker.way_back import PRODUCTION, ROLLBACK, checkpoint, production_fails, rollback_fails
 from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, tree_of
-from tcready.schema import Placement, PlacementName, Plan, RegionTrial
+from tcready.schema import PLACEMENT_WORDS, Placement, PlacementName, Plan, RegionTrial
 from torch import nn
 
 RAISED_LIMIT = 64
@@ -66,7 +65,7 @@ class _Study:
 
     def place(self, name: PlacementName, code: str, reason: str = "") -> Placement | None:
         """Execute and measure a placement; None if the budget is spent."""
-        if not self.note(WORDS[name]):
+        if not self.note(PLACEMENT_WORDS[name]):
             return None
         found = _placement(name, code, self.run(code), reason)
         if self.clock is not None and found.sound:
@@ -356,14 +355,6 @@ def _nested(study: _Study, blocks: Sequence[RegionTrial], whole: Placement) -> s
 
 def _placement(name: PlacementName, code: str, found: Measured, reason: str) -> Placement:
     covered = found.coverage
-    why = reason
-    if found.error is not None:
-        why = f"raised: {ADDRESS.sub('', found.error)}"
-    elif found.difference is not None:
-        why = f"differs from eager: {found.difference}"
-    elif found.identical:
-        why = f"compiles again on an identical call ({counted(found.identical, 'function')})"
-    sound = found.error is None and found.difference is None and not found.identical
     measured = found.error is None
     return Placement(
         name,
@@ -372,8 +363,8 @@ def _placement(name: PlacementName, code: str, found: Measured, reason: str) -> 
         found.graphs if measured else None,
         found.recompiles if measured else None,
         (found.difference is None) if found.compared else None,
-        why,
-        sound=sound,
+        found.against or reason,
+        sound=found.against is None,
         time_share=covered.time_share if measured and covered else None,
         break_sites=len(found.sites) if measured else None,
         compile_seconds=round(found.compile_seconds, 3) if measured else None,
@@ -441,9 +432,8 @@ def _summary(plan: Plan | None) -> str:
         return ""
     proved = sum(trial.state == "proved" for trial in plan.regions)
     refuted = sum(trial.state == "refuted" for trial in plan.regions)
-    best = (
-        plan.recommended if plan.share is None else f"{plan.recommended}, {plan.share:.0%} of the operations"
-    )
+    best = PLACEMENT_WORDS[plan.recommended]
+    best += "" if plan.share is None else f", {plan.share:.1%} of the operations"
     placements = counted(len(plan.alternatives), "placement")
     return f"{placements} tried: {best}; {counted(proved, 'region')} proved, {refuted} refuted"
 

@@ -12,11 +12,10 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.budget import spent
-from tcready.dynamic.worker.calling import call
+from tcready.dynamic.worker.calling import call, settle
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import BUDGET_SPENT, one_line
-from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.shape_advice import (
     advise,
     changed,
@@ -37,6 +36,7 @@ from tcready.dynamic.worker.shape_axes import (
 from tcready.dynamic.worker.shape_trial import Call, Expected, Made, Setting, calls_of, sum_up
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
+from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.schema import (
     CASES,
     InputDimension,
@@ -328,17 +328,15 @@ class _Eager:
 
     def _settle(self, message: str) -> None:
         """Wait for the device, which tells of an index out of range only then. Raises DeviceLostError."""
-        if self.context.work.options.device.startswith("cuda"):
-            try:
-                torch.cuda.synchronize()
-            except Exception as error:
-                raise DeviceLostError(message) from error
+        try:
+            settle(self.context)
+        except Exception as error:
+            raise DeviceLostError(message) from error
 
     def _call(self, case: Case) -> None:
         with torch.compiler.set_stance("force_eager"):
             call(self.context, self.model, case)
-        if self.context.work.options.device.startswith("cuda"):
-            torch.cuda.synchronize()  # an index out of range shows only then
+        settle(self.context)  # an index out of range shows only then
 
 
 def _further(study: Study, case: Case, axis: Axis) -> tuple[int, ...]:

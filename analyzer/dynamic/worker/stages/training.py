@@ -31,10 +31,10 @@ from tcready.dynamic.worker.gradients import (
 )
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
 from tcready.dynamic.worker.loss import Loss
-from tcready.dynamic.worker.originals import compile_callable
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dispatch, dynamo
+from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.dynamic.worker.torch_internals.recording import Record, recording
 from tcready.schema import BreakSite, Coverage, Graph, Recompile, StageName, TrainingPhase
 from torch import nn

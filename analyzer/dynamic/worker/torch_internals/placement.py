@@ -12,6 +12,8 @@ import torch
 import torch._dynamo
 from tcready.dynamic.worker.torch_internals import differences
 
+compile_callable = torch.compile
+"""`torch.compile` as it was before any of the user's code ran."""
 CODE_MAY_SET = (
     "allow_unspec_int_on_nn_module",
     "capture_scalar_outputs",
@@ -41,7 +43,7 @@ def _compiling_with(backend: Any) -> Iterator[None]:
 
     def chosen(model: Any = None, **options: Any) -> Any:
         options.setdefault("backend", backend)
-        return original(**options) if model is None else original(model, **options)
+        return compile_callable(**options) if model is None else compile_callable(model, **options)
 
     torch.compile = chosen
     try:
@@ -72,7 +74,8 @@ def restored(classes: Iterable[type]) -> Iterator[None]:
             for cls, forward in forwards:
                 if forward is not None and vars(cls).get("forward") is not forward:
                     cls.forward = forward  # type: ignore[attr-defined]
-                vars(inspect.unwrap(forward)).pop(MARK, None) if inspect.isfunction(forward) else None
+                if inspect.isfunction(forward):
+                    vars(inspect.unwrap(forward)).pop(MARK, None)
 
 
 def refusing_breaks() -> contextlib.AbstractContextManager[Any]:
