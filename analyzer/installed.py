@@ -47,5 +47,6 @@ def _suggest(path: str, rule: Rule, place: Located) -> tuple[Edit, ...]:
 def rule_set() -> RuleSet:
     from tcready.static.driver import RuleSet
 
-    packages = ("tcready", "tcready.schema", "tcready.static", "tcready.rules", "tcready.refactor")
+    engine = ("tcready.static.engine", "tcready.static.engine.models")
+    packages = ("tcready", "tcready.schema", "tcready.static", *engine, "tcready.rules", "tcready.refactor")
     return RuleSet(load_rules, tool, _suggest, packages)

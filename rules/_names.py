@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tcready.static.facts import Call
-from tcready.static.values import External, ExternalInstance, Sequence, Value, options, tensor_of
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import External, ExternalInstance, Sequence, Value, options, tensor_of
 
 FACTORIES = frozenset("zeros ones empty rand randn arange".split())
 RESIZING = (

@@ -15,9 +15,9 @@ Unwrap before the compiled region, or let the subclass's `__torch_function__` gi
 """
 
 from tcready.rules._names import method_of_tensor
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import External
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import External
 
 
 def check(fact: Call) -> Claim | None:

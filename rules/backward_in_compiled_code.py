@@ -17,7 +17,7 @@ An optimizer reached through a name whose class the source does not show is not 
 """
 
 from tcready.rules._names import constructed, method_of_tensor, receiver_class
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 

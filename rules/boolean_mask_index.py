@@ -20,9 +20,9 @@ operators. A mask whose dtype the source does not tell is believed by its name a
 import ast
 import re
 
-from tcready.static.facts import Index
+from tcready.static.engine.facts import Index
+from tcready.static.engine.values import Const, Sequence, Value, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Const, Sequence, Value, options, tensor_of
 
 NAMED_MASK = re.compile(r"(^|_)masks?$")
 

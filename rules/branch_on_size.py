@@ -18,9 +18,9 @@ are guarded anyway. Nor is a test that only raises.
 
 import ast
 
-from tcready.static.facts import Test
+from tcready.static.engine.facts import Test
+from tcready.static.engine.values import Plain, options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Plain, options
 
 ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 

@@ -18,9 +18,9 @@ A conversion that does convert gives a plain tensor, which is traced; which it i
 
 import ast
 
-from tcready.static.facts import Store
+from tcready.static.engine.facts import Store
+from tcready.static.engine.values import Tensor, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Tensor, options, tensor_of
 
 CONVERSIONS = frozenset("to float type type_as contiguous cpu cuda".split())
 """Methods that give back the tensor itself if there is nothing to convert."""

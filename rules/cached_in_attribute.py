@@ -15,9 +15,9 @@ longest case.
 An attribute that nothing reads before it is set is harmless; which ones are read first is not established.
 """
 
-from tcready.static.facts import Store
+from tcready.static.engine.facts import Store
+from tcready.static.engine.values import Const, Plain, Value, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Const, Plain, Value, options, tensor_of
 
 
 def check(fact: Store) -> Claim | None:

@@ -18,9 +18,9 @@ bare `except` are told as notes, since they are often there for other errors. An
 raised when the graph runs, and escapes too.
 """
 
-from tcready.static.facts import Handler
+from tcready.static.engine.facts import Handler
+from tcready.static.engine.values import External, Sequence, Value, members_of, options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import External, Sequence, Value, members_of, options
 
 TENSOR_ERRORS = frozenset(
     "RuntimeError torch.linalg.LinAlgError torch.cuda.OutOfMemoryError torch.OutOfMemoryError".split()

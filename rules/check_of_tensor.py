@@ -15,9 +15,9 @@ assertion inside the graph. `torch._check` is for sizes and other Python values.
 `torch._check` refuses a tensor, eagerly too, so it is not reported here.
 """
 
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import tensor_of
 
 NAMES = frozenset({"torch._check_tensor_all", "torch._check_tensor_all_with"})
 

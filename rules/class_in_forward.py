@@ -15,7 +15,7 @@ module level is.
 `type(name, (), {})`, functions and lambdas defined in the forward are traced.
 """
 
-from tcready.static.facts import Define
+from tcready.static.engine.facts import Define
 from tcready.static.rule import Claim, Rule, Sample
 
 

@@ -17,9 +17,17 @@ object whose class has a `forward` is taken for a module.
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import (
+    ExternalInstance,
+    Instance,
+    Mapping,
+    Sequence,
+    Value,
+    holds_tensor,
+    options,
+)
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import ExternalInstance, Instance, Mapping, Sequence, Value, holds_tensor, options
 
 
 def check(fact: Call) -> Claim | None:

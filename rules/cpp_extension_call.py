@@ -20,7 +20,7 @@ matter of TCR404.
 """
 
 from tcready.rules._names import constructed, receiver_class
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 LOADERS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline")

@@ -17,7 +17,7 @@ empty tensor of the result's shape and dtype. `op.register_autograd` gives it a 
 """
 
 from tcready.rules._names import constructed, receiver_class
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 

@@ -19,9 +19,9 @@ not recognised.
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call, Contains, Test
+from tcready.static.engine.facts import Call, Contains, Test
+from tcready.static.engine.values import Sequence, Value, members_of, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Sequence, Value, members_of, options, tensor_of
 
 WORDS = {
     "comprehension": "the `if` of a comprehension",

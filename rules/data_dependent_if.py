@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.facts import Test
+from tcready.static.engine.facts import Test
+from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import tensor_of
 
 if TYPE_CHECKING:
     from libcst import CSTNode

@@ -16,7 +16,7 @@ Under `fullgraph=True` Dynamo captures such operators.
 """
 
 from tcready.rules._names import operands
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 

@@ -18,9 +18,9 @@ break lies inside torch.
 """
 
 from tcready.rules._names import argument, operands
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import Const, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Const, tensor_of
 
 MESSAGE = "the size of the result depends on the values of a tensor"
 

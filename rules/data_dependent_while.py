@@ -15,9 +15,9 @@ body is pure; or keep the loop outside and compile its body.
 Loops that count Python numbers or sizes are unrolled while tracing and are not reported.
 """
 
-from tcready.static.facts import Test
+from tcready.static.engine.facts import Test
+from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import tensor_of
 
 
 def check(fact: Test) -> Claim | None:

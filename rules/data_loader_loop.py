@@ -15,9 +15,9 @@ A loader that comes in as an argument without an annotation is not known to be o
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call, Loop
+from tcready.static.engine.facts import Call, Loop
+from tcready.static.engine.values import ExternalInstance, Value, options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import ExternalInstance, Value, options
 
 
 def check(fact: Call | Loop) -> Claim | None:

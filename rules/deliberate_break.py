@@ -16,7 +16,7 @@ What a disabled function does inside is not looked into.
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 DISABLED = frozenset({"torch.compiler.disable()", "torch._dynamo.disable()", "torch._disable_dynamo()"})

@@ -17,9 +17,9 @@ and lists is not reported.
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import holds_tensor
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import holds_tensor
 
 LIBRARIES = ("scipy.", "sklearn.", "pandas.")
 

@@ -16,9 +16,9 @@ Storing a value that does not depend on the old one is harmless for globals and 
 compiles once more and is then dynamic.
 """
 
-from tcready.static.facts import Store
+from tcready.static.engine.facts import Store
+from tcready.static.engine.values import Class, Const, Function, Plain, Value, options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Class, Const, Function, Plain, Value, options
 
 
 def check(fact: Store) -> Claim | None:

@@ -15,9 +15,9 @@ A list that the same call empties again (`append` then `pop`), or that starts an
 []`), is harmless; the first is not recognised.
 """
 
-from tcready.static.facts import Call, Store
+from tcready.static.engine.facts import Call, Store
+from tcready.static.engine.values import Sequence, Value, options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Sequence, Value, options
 
 
 def check(fact: Call | Store) -> Claim | None:

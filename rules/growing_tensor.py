@@ -16,9 +16,9 @@ Growing in a helper object whose class is not known, or in a list, is not seen h
 
 import ast
 
-from tcready.static.facts import Store
+from tcready.static.engine.facts import Store
+from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import tensor_of
 
 JOINING = frozenset("cat concat concatenate stack hstack vstack".split())
 

@@ -15,9 +15,9 @@ Register before compiling. To look at an inner value, return it, or use `torch.u
 `tensor.register_hook` is traced and not reported. What a hook itself does is not looked into.
 """
 
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import tensor_of
 
 HOOKS = frozenset(
     """

@@ -16,9 +16,9 @@ A tensor indexed by an integer tensor is harmless. Under `fullgraph=True` both a
 stays symbolic.
 """
 
-from tcready.static.facts import Index
+from tcready.static.engine.facts import Index
+from tcready.static.engine.values import ExternalInstance, Sequence, Value, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import ExternalInstance, Sequence, Value, options, tensor_of
 
 
 def check(fact: Index) -> Claim | None:

@@ -15,7 +15,7 @@ known late.
 Registering over a name that the module had from the start is harmless, and is not told apart.
 """
 
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 

@@ -24,9 +24,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from tcready.rules._names import constructed, receiver_class
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import Unknown, options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Unknown, options
 
 LEVELS = ("debug", "info", "warning", "warn", "error", "critical", "exception", "log")
 FUNCTIONS = frozenset({"logging.basicConfig", *(f"logging.{level}" for level in LEVELS)})

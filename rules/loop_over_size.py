@@ -16,9 +16,9 @@ A dimension that never changes (channels, heads) is unrolled once and for all; w
 known.
 """
 
-from tcready.static.facts import Loop
+from tcready.static.engine.facts import Loop
+from tcready.static.engine.values import Plain, Sequence, options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Plain, Sequence, options
 
 
 def check(fact: Loop) -> Claim | None:

@@ -18,9 +18,9 @@ A counter under `if self.training:` counts only in training. Assigning a value t
 old one is harmless.
 """
 
-from tcready.static.facts import Store
+from tcready.static.engine.facts import Store
+from tcready.static.engine.values import Class, Const, Function, Plain, Value, options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Class, Const, Function, Plain, Value, options
 
 
 def check(fact: Store) -> Claim | None:

@@ -20,9 +20,9 @@ are not meant.
 import re
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import holds_tensor
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import holds_tensor
 
 NATIVE = re.compile(r"(^|[._])(C|ext|cuda|cpp|cpu|hip|kernels?_C)$")
 

@@ -19,10 +19,10 @@ numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`) stays known while tracin
 """
 
 from tcready.rules._names import constructed, receiver_class, sizes
-from tcready.static.facts import Call, Test
-from tcready.static.knowledge import ARRAY, NUMBER
+from tcready.static.engine.facts import Call, Test
+from tcready.static.engine.knowledge import ARRAY, NUMBER
+from tcready.static.engine.values import Value, options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Value, options
 
 ARRAYS = (ARRAY, NUMBER)
 

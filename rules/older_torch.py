@@ -17,9 +17,9 @@ a tensor or a module breaks with any version and has a rule of its own.
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import ExternalInstance, Instance, holds_tensor, options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import ExternalInstance, Instance, holds_tensor, options
 from tcready.static.versions import change_of
 
 

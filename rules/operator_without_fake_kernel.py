@@ -19,9 +19,9 @@ compiled.
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import Tensor
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Tensor
 
 BUILT_IN = frozenset(
     """

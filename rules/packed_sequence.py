@@ -15,7 +15,7 @@ Padded tensors and a mask; pack outside of the compiled region.
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 

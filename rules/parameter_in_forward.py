@@ -17,7 +17,7 @@ Layers without parameters (`nn.ReLU`, `nn.Dropout`, `nn.Softmax`, losses) may be
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 LAYERS = (

@@ -14,7 +14,7 @@ Put the range around the compiled call, or around a part that is compiled by its
 Results are the same; only the label or the profile is lost.
 """
 
-from tcready.static.facts import With
+from tcready.static.engine.facts import With
 from tcready.static.rule import Claim, Rule, Sample
 
 NAMES = frozenset(

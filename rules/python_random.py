@@ -20,9 +20,9 @@ such a number, and a size or an index made of it, end the graph too and are not 
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call, Test
+from tcready.static.engine.facts import Call, Test
+from tcready.static.engine.values import NONE, Plain, options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import NONE, Plain, options
 
 PYTHON = frozenset(
     "random choice shuffle sample seed gauss choices getrandbits getstate setstate normalvariate betavariate "

@@ -16,9 +16,9 @@ if the loop only counted positions.
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import tensor_of
 
 
 def check(fact: Call) -> Claim | None:

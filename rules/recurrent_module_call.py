@@ -15,10 +15,10 @@ Compile the parts around the recurrent layer; `torch._dynamo.config.allow_rnn = 
 `allow_rnn` is a run-time setting this rule does not see.
 """
 
-from tcready.static.facts import Attribute, Call
-from tcready.static.knowledge import RNN_MODULES, is_recurrent
+from tcready.static.engine.facts import Attribute, Call
+from tcready.static.engine.knowledge import RNN_MODULES, is_recurrent
+from tcready.static.engine.values import options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import options
 
 
 def check(fact: Call | Attribute) -> Claim | None:

@@ -17,7 +17,7 @@ A scripted module that comes in as an argument without an annotation is not know
 """
 
 from tcready.rules._names import constructed, instance_called
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 

@@ -14,9 +14,9 @@ Reading attributes of a namespace that was made outside is traced and not report
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call, Store
+from tcready.static.engine.facts import Call, Store
+from tcready.static.engine.values import ExternalInstance, Value, options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import ExternalInstance, Value, options
 
 
 def check(fact: Call | Store) -> Claim | None:

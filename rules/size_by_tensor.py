@@ -17,9 +17,9 @@ by its value, so it is not reported.
 """
 
 from tcready.rules._names import sizes
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import Value, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Value, tensor_of
 
 
 def check(fact: Call) -> Claim | None:

@@ -17,7 +17,7 @@ Jagged nested tensors that come in as arguments are not reported.
 """
 
 from tcready.rules._names import constructed, method_of_tensor
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 NAMES = frozenset({"torch.sparse_coo_tensor", "torch.nested.nested_tensor", "torch.nested.as_nested_tensor"})

@@ -19,9 +19,9 @@ events or a profiler around the call.
 """
 
 from tcready.rules._names import constructed, receiver_class
-from tcready.static.facts import Call, Index
+from tcready.static.engine.facts import Call, Index
+from tcready.static.engine.values import External
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import External
 
 NAMES = frozenset(
     """

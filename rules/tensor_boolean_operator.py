@@ -18,9 +18,9 @@ default` where `or` was meant to replace None.
 graph; those before it break.
 """
 
-from tcready.static.facts import Test
+from tcready.static.engine.facts import Test
+from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import tensor_of
 
 
 def check(fact: Test) -> Claim | None:

@@ -17,9 +17,9 @@ Comparing shapes, dtypes and devices is harmless.
 """
 
 from tcready.rules._names import operands
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import tensor_of
 
 
 def check(fact: Call) -> Claim | None:

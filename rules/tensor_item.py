@@ -19,7 +19,7 @@ does not show to be tensors are not reported.
 """
 
 from tcready.rules._names import method_of_tensor
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 

@@ -16,9 +16,9 @@ A loop over a parameter or buffer has one length for good and is not reported; n
 tensors (their number is part of the program) and unpacking (`a, b = x`).
 """
 
-from tcready.static.facts import Loop
+from tcready.static.engine.facts import Loop
+from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import tensor_of
 
 
 def check(fact: Loop) -> Claim | None:

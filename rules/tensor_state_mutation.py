@@ -19,9 +19,9 @@ too and is not told apart.
 """
 
 from tcready.rules._names import method_of_tensor, receiver_class
-from tcready.static.facts import Call, Store
+from tcready.static.engine.facts import Call, Store
+from tcready.static.engine.values import Const, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Const, tensor_of
 
 
 def check(fact: Call | Store) -> Claim | None:

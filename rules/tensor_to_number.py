@@ -17,9 +17,9 @@ already read by `.item()` is told there.
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import tensor_of
 
 CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
 HARMLESS = frozenset({"math.prod"})

@@ -14,9 +14,9 @@ An f-string of a tensor breaks only if the text is used; of such uses `len` alon
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import Plain, Value, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Plain, Value, options, tensor_of
 
 
 def check(fact: Call) -> Claim | None:

@@ -17,7 +17,7 @@ A float tensor breaks under every setting, an integer one passes with `capture_s
 """
 
 from tcready.rules._names import method_of_tensor
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 

@@ -16,9 +16,9 @@ module level; no `breakpoint` in code that is compiled.
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import tensor_of
 
 BUILTINS = frozenset("breakpoint exec compile globals dir bytes bytearray memoryview object".split())
 

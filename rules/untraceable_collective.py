@@ -18,9 +18,9 @@ Whether a process group has been set up is not known: without one these calls ra
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import Const
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Const
 
 SKIPPED = frozenset("barrier broadcast reduce gather scatter all_to_all new_group".split())
 """Measured in a group of one process."""

@@ -16,7 +16,7 @@ ranges are traced. `with open(...)` is told as the system call it is.
 """
 
 from tcready.rules._names import receiver_class
-from tcready.static.facts import Call, With
+from tcready.static.engine.facts import Call, With
 from tcready.static.rule import Claim, Rule, Sample
 
 NAMES = frozenset(

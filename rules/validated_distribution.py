@@ -15,9 +15,9 @@ Leave `validate_args` out: validation is then off while compiling. Check values 
 """
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
+from tcready.static.engine.values import Const
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.values import Const
 
 
 def check(fact: Call) -> Claim | None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tcready.rules._names import constructed
-from tcready.static.facts import Call
+from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from tcready.options import ReadOptions
 from tcready.refactor import suggest
 from tcready.rules import print_call
 from tcready.schema import Report, as_json
-from tcready.static import cache, examine, interp
+from tcready.static import cache, examine
 from tcready.static.disk import Disk, Stamp
+from tcready.static.engine import interpreter
 
 NET = """\
 import torch
@@ -252,7 +253,7 @@ def test_every_option_is_in_the_key(name: str) -> None:
 def test_every_room_that_decides_a_result_is_in_the_key() -> None:
     options = ReadOptions(root=Path("/"))
     key = cache.cache_key(options, installed.rule_set().packages)
-    for module in (schema, interp, suggest, print_call):
+    for module in (schema, interpreter, suggest, print_call):
         file = Path(module.__file__ or "")
         before = file.stat()
         try:
@@ -395,12 +396,12 @@ def loaded(done: subprocess.CompletedProcess[str]) -> set[str]:
 
 def test_a_hit_loads_no_parser_and_nothing_that_interprets(project: Path) -> None:
     cold = run_cli(project, "net.py")
-    assert {"libcst", "tcready.static.interp", "tcready.rules"} <= loaded(cold)
+    assert {"libcst", "tcready.static.engine.interpreter", "tcready.rules"} <= loaded(cold)
     warm = run_cli(project, "net.py")
     assert warm.stdout == cold.stdout
     unwanted = ("libcst", "networkx", "rich.console", "importlib.metadata", "multiprocessing")
     ours = (
-        "interp",
+        "engine.interpreter",
         "evaluate",
         "values",
         "knowledge",
@@ -447,7 +448,7 @@ def test_processes_are_really_started_and_fill_the_cache(project: Path) -> None:
     names = _many(project)
     cold = run_cli(project, *names, "--jobs", "2")
     assert "multiprocessing" in loaded(cold)
-    assert "tcready.static.interp" not in loaded(cold), "all the reading is done elsewhere"
+    assert "tcready.static.engine.interpreter" not in loaded(cold), "all the reading is done elsewhere"
     warm = run_cli(project, *names, "--jobs", "2")
     assert warm.stdout == cold.stdout
     assert "multiprocessing" not in loaded(warm)

@@ -13,12 +13,12 @@ from tcready.schema import TcreadyError
 from tcready.static import locate
 from tcready.static.break_effect import BreakEffects
 from tcready.static.concrete import Concrete
+from tcready.static.engine.interpreter import Interpreter
+from tcready.static.engine.values import Class, Function, Instance, Value, options
 from tcready.static.graph import CallGraph
 from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
-from tcready.static.interp import Interpreter
 from tcready.static.source import UnreadableError
 from tcready.static.units import Unit
-from tcready.static.values import Class, Function, Instance, Value, options
 
 
 @dataclass(frozen=True)

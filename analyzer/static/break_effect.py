@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from tcready.schema import FATES, BreakEffect, Effect, Fate, FrameFate, display_path
-from tcready.static.evaluate import Context
-from tcready.static.facts import Enclosing, Fact, Test
+from tcready.static.engine.contract import Context
+from tcready.static.engine.facts import Enclosing, Fact, Test
+from tcready.static.engine.interpreter import Interpreter
+from tcready.static.engine.values import Class, Sequence, Tensor, Unknown, Value, members_of, options
+from tcready.static.engine.values import Mapping as Dict
 from tcready.static.index import FunctionInfo, Import
-from tcready.static.interp import Interpreter
-from tcready.static.values import Class, Sequence, Tensor, Unknown, Value, members_of, options
-from tcready.static.values import Mapping as Dict
 
 UNBROKEN: frozenset[Enclosing] = frozenset({"comprehension", "checkpoint"})
 """What may stand around a break that splits the function all the same: a comprehension is one of its own."""

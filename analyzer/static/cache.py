@@ -71,12 +71,13 @@ def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
 
 
 def _code_of(package: str) -> list[tuple[str, int, int]]:
-    """The Python files of a package, or a module, with times and sizes: in an editable install any may change."""
+    """The Python files and tables of a package, or a module, with times and sizes: in an editable install any may change."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         return []
     origin = Path(spec.origin)
-    files = origin.parent.glob("*.py") if spec.submodule_search_locations else [origin]
+    whole = spec.submodule_search_locations
+    files = [f for kind in ("*.py", "*.json") for f in origin.parent.glob(kind)] if whole else [origin]
     return sorted((str(path), (stat := path.stat()).st_mtime_ns, stat.st_size) for path in files)
 
 

@@ -16,8 +16,8 @@ from tcready.schema import Finding, Mode, Noqa, Origin, Skipped, SourceText, Tcr
 from tcready.static import judge, locate, noqa
 from tcready.static.analyse import Entry, Interpretation, entries, uses_third_party
 from tcready.static.cache import Reading
+from tcready.static.engine.interpreter import Interpreter
 from tcready.static.index import Library, Program
-from tcready.static.interp import Interpreter
 from tcready.static.judge import Place, Suggest
 from tcready.static.parts import Part, in_both_modes
 from tcready.static.rule import Rule

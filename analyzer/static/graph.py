@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 
-from tcready.static.interp import Interpreter
+from tcready.static.engine.interpreter import Interpreter
 
 
 class CallGraph:

@@ -26,10 +26,10 @@ from tcready.schema import (
 )
 from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at
-from tcready.static.facts import Fact, Loop, Test
+from tcready.static.engine.facts import Fact, Loop, Test
+from tcready.static.engine.values import NONE, Choice, Tensor, Unknown, likely, options, tensor_of
 from tcready.static.parts import CONFIDENCES
 from tcready.static.rule import Claim, Rule
-from tcready.static.values import NONE, Choice, Tensor, Unknown, likely, options, tensor_of
 from tcready.static.versions import NEWEST, Version
 
 if TYPE_CHECKING:

@@ -13,12 +13,11 @@ from tcready.schema import Noqa, display_path
 from tcready.static import judge
 from tcready.static.analyse import Entry, Interpretation
 from tcready.static.concrete import Concrete, comments
+from tcready.static.engine.interpreter import Interpreter
+from tcready.static.engine.values import Function
 from tcready.static.index import FunctionInfo, Program
-from tcready.static.interp import Interpreter
 from tcready.static.judge import Claims, Place
 from tcready.static.rule import Rule
-from tcready.static.scope import Frame
-from tcready.static.values import Function
 
 NOQA = re.compile(r"#\s*noqa\b(?::\s*(?P<codes>[A-Z]+[0-9]*(?:[\s,]+[A-Z]+[0-9]*)*))?", re.IGNORECASE)
 
@@ -50,9 +49,8 @@ def unused(
     functions = [b for found in entry.module.bindings.values() for b in found if isinstance(b, FunctionInfo)]
     walked: set[int] = set()
     for plain_call in (False, True):
-        interpreter = _Walking(program, plain_call=plain_call)
+        interpreter = Interpreter(program, None, low=True, plain_call=plain_call, walked=walked)
         interpretation = Interpretation(interpreter, [entry])
-        walked |= interpreter.walked
         for info in functions:
             first, last = info.node.lineno, info.node.end_lineno or info.node.lineno
             if any(first <= noqa.line <= last for noqa in idle):
@@ -90,22 +88,6 @@ def _named(comment: str) -> tuple[str, ...]:
     if match is None:
         return ()
     return tuple(re.split(r"[\s,]+", match["codes"].upper())) if match["codes"] else ("",)
-
-
-class _Walking(Interpreter):
-    """Reads as widely as can be, and keeps the `id` of each statement that compiled code comes by by default."""
-
-    def __init__(self, program: Program, *, plain_call: bool) -> None:
-        self.walked: set[int] = set()
-        super().__init__(program, None, low=True, plain_call=plain_call)
-
-    def block(self, body: list[ast.stmt], frame: Frame) -> bool:
-        for statement in body:
-            if not self.quiet and frame.confidence == "high" and not frame.conditional:
-                self.walked.add(id(statement))
-            if not super().block([statement], frame):
-                return False
-        return True
 
 
 class _Innermost:

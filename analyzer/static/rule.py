@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tcready.schema import Confidence, Effect, Level, RuleText
-from tcready.static.facts import Fact
+from tcready.static.engine.facts import Fact
 from tcready.static.versions import Version
 
 PRELUDE = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n\n\n"

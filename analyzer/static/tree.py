@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from tcready.schema import BREAKING, Finding, Mode, StaticModule, StaticTarget, display_path
 from tcready.static.analyse import Interpretation
-from tcready.static.evaluate import Context
-from tcready.static.facts import Call
+from tcready.static.engine.contract import Context
+from tcready.static.engine.facts import Call
+from tcready.static.engine.interpreter import Interpreter
+from tcready.static.engine.knowledge import CONTAINERS, is_module_class
+from tcready.static.engine.values import UNKNOWN, Class, External, ExternalInstance, Instance, Value, options
+from tcready.static.engine.values import Mapping as Dict
+from tcready.static.engine.values import Sequence as Items
 from tcready.static.index import FunctionInfo
-from tcready.static.interp import Interpreter
 from tcready.static.judge import Place
-from tcready.static.knowledge import CONTAINERS, is_module_class
-from tcready.static.values import UNKNOWN, Class, External, ExternalInstance, Instance, Value, options
-from tcready.static.values import Mapping as Dict
-from tcready.static.values import Sequence as Items
 
 MAX_TREE_DEPTH = 24
 MAX_NODES = 5000

@@ -8,9 +8,8 @@ from pathlib import Path
 from reading import read
 from tcready.options import ReadOptions
 from tcready.schema import Mode
-from tcready.static.facts import Call, Fact
-from tcready.static.rule import Rule, Sample
-from tcready.static.values import (
+from tcready.static.engine.facts import Call, Fact
+from tcready.static.engine.values import (
     Choice,
     Class,
     Const,
@@ -27,6 +26,7 @@ from tcready.static.values import (
     Value,
     members_of,
 )
+from tcready.static.rule import Rule, Sample
 
 HEAD = """\
 import functools

@@ -10,15 +10,33 @@ LAYERS = {
     "what is named and kept": ("patterns", "units", "parts"),
     "program": ("source", "locate", "disk", "index", "versions"),
     "engine": (
-        "values",
-        "facts",
-        "text",
-        "knowledge",
-        "objects",
-        "scope",
-        "evaluate",
-        "registries",
-        "interp",
+        "engine.values",
+        "engine.facts",
+        "engine.text",
+        "engine.knowledge",
+        "engine.heap",
+        "engine.lineage",
+        "engine.scope",
+        "engine.contract",
+        "engine.operators",
+        "engine.models.builtins",
+        "engine.models.iteration",
+        "engine.models.library",
+        "engine.registries",
+        "engine.names",
+        "engine.classes",
+        "engine.annotations",
+        "engine.attributes",
+        "engine.questions",
+        "engine.expressions",
+        "engine.containers",
+        "engine.assignment",
+        "engine.statements",
+        "engine.calls",
+        "engine.objects",
+        "engine.functions",
+        "engine.entries",
+        "engine.interpreter",
     ),
     "places": ("concrete", "graph", "rule", "break_effect"),
     "judge": ("analyse", "judge", "noqa", "tree"),
@@ -27,27 +45,40 @@ LAYERS = {
 """From the lowest to the highest, and so inside each layer."""
 
 
+def path_of(name: str) -> Path:
+    return FOLDER / (name.replace(".", "/") + ".py")
+
+
 def imported(name: str) -> set[str]:
     """The files of the static half that one imports, lazily too."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse((FOLDER / f"{name}.py").read_bytes())):
-        if isinstance(node, ast.ImportFrom) and node.module == "tcready.static":
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tcready.static."):
-            found.add((node.module or "").removeprefix("tcready.static."))
+    for node in ast.walk(ast.parse(path_of(name).read_bytes())):
+        named: list[str] = []
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tcready.static"):
+            named = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Import):
-            found.update(
-                alias.name.removeprefix("tcready.static.")
-                for alias in node.names
-                if alias.name.startswith("tcready.static.")
-            )
+            named = [alias.name for alias in node.names]
+        short = {n.removeprefix("tcready.static.") for n in named if n.startswith("tcready.static.")}
+        found |= {n for n in short if path_of(n).is_file()}
     return found
 
 
 def test_every_file_is_in_a_layer() -> None:
     names = [name for layer in LAYERS.values() for name in layer]
-    assert sorted(names) == sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
-    assert imported("judge") >= {"analyse", "facts", "rule"}, "imports are seen"
+    assert sorted(names) == sorted(
+        ".".join(path.relative_to(FOLDER).with_suffix("").parts)
+        for path in FOLDER.rglob("*.py")
+        if path.stem != "__init__"
+    )
+    assert imported("judge") >= {"analyse", "engine.facts", "rule"}, "imports are seen"
+
+
+def test_rooms_of_the_engine_know_one_another_by_contract_alone() -> None:
+    rooms = LAYERS["engine"][LAYERS["engine"].index("engine.names") : -1]
+    wrong = [
+        f"{room} imports {other}" for room in rooms for other in sorted(imported(room)) if other in rooms
+    ]
+    assert wrong == []
 
 
 def test_no_file_imports_one_above_it() -> None:

@@ -9,32 +9,32 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tcready.static.evaluate import Evaluator
+from tcready.static.engine.contract import Engine
+from tcready.static.engine.lineage import Mro
 from tcready.static.index import ClassInfo
-from tcready.static.objects import Mro
 
 
-def modules_for(config: ClassInfo, evaluator: Evaluator) -> list[ClassInfo]:
+def modules_for(config: ClassInfo, engine: Engine) -> list[ClassInfo]:
     """The modules beside a configuration class that are typed with it, those that hold another one left out.
 
     A model with a head is typed with the same configuration as the model it builds inside; a registry that is
     given no more than a configuration gives the latter.
     """
-    found = [cls for cls in _beside(config, evaluator) if _takes(evaluator.mro(cls), config)]
+    found = [cls for cls in _beside(config, engine) if _takes(engine.mro(cls), config)]
     names = {cls.name for cls in found}
     return [cls for cls in found if not _built(cls) & (names - {cls.name})]
 
 
-def _beside(config: ClassInfo, evaluator: Evaluator) -> Iterator[ClassInfo]:
+def _beside(config: ClassInfo, engine: Engine) -> Iterator[ClassInfo]:
     """The modules with a `forward` in the files of the same folder that name the configuration."""
     package = config.module.name.rpartition(".")[0]
     for path in sorted(config.module.path.parent.glob("*.py")):
         name = f"{package}.{path.stem}" if package else path.stem
-        if path.stem == "__init__" or not evaluator.program.mentions(name, config.name):
+        if path.stem == "__init__" or not engine.program.mentions(name, config.name):
             continue
-        module = evaluator.program.module(name)
+        module = engine.program.module(name)
         for cls in module.classes() if module is not None else ():
-            mro = evaluator.mro(cls)
+            mro = engine.mro(cls)
             made = mro.functions("__init__")
             # what another file's mixin makes asks a registry itself
             if mro.is_module and mro.functions("forward") and made and made[0].module is module:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import cast
 
-from tcready.static.values import (
+from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
     Const,

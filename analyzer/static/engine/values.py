@@ -219,6 +219,10 @@ MAX_OPTIONS = 8
 """Candidates of one value; more are unknown."""
 
 
+UNROLL = 8
+"""Known members of a sequence that inference keeps apart, walking a `for` over them one by one."""
+MAX_ITEMS = 32
+"""Longer literal sequences are known by their joined element alone."""
 MAX_NESTING = 6
 """Of containers in containers: a program that wraps a value in a loop or by recursion has no deepest one, and
 every comparison walks all of it."""
@@ -433,3 +437,23 @@ def _truth(value: Value) -> bool | None:
     if isinstance(value, (Class, Function, Method, Module, External)):
         return True
     return None
+
+
+def without_falsy(value: Value) -> Value:
+    """The value once it is known to be true."""
+    return keep(value, lambda v: not (isinstance(v, Const) and not v.value))
+
+
+def truth_value(answer: Answer) -> Value:
+    if answer.decided is not None:
+        return Const(answer.decided)
+    return Plain("bool") if answer.likely is None else prefer(Const(answer.likely), Plain("bool"))
+
+
+def outliving(value: Value) -> Value:
+    """The value as read off something that outlives the call."""
+    if isinstance(value, Sequence) and not value.outer:
+        return Sequence(value.kind, value.items, value.element, True)
+    if isinstance(value, Mapping) and not value.outer:
+        return Mapping(value.entries, value.element, True)
+    return value

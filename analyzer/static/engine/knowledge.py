@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from tcready.static.values import (
+from tcready.static.engine.values import (
     DATA,
     NONE,
     TAINTED,

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import TypeAlias
 
 from tcready.schema import Confidence
-from tcready.static.facts import Enclosing
+from tcready.static.engine.facts import Enclosing
+from tcready.static.engine.values import Value, join
 from tcready.static.index import FunctionInfo, ModuleInfo
-from tcready.static.values import Value, join
 
 Env: TypeAlias = "dict[str, Value]"
+
+
+class _Restoring:
+    """Sets what stands around a place, and how sure it runs; both are as before on leaving."""
+
+    __slots__ = ("_after", "_before", "_frame")
+
+    def __init__(self, frame: Frame, enclosing: tuple[Enclosing, ...], confidence: Confidence) -> None:
+        self._frame = frame
+        self._before = frame.enclosing, frame.confidence
+        self._after = enclosing, confidence
+
+    def __enter__(self) -> None:
+        self._frame.enclosing, self._frame.confidence = self._after
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._frame.enclosing, self._frame.confidence = self._before
 
 
 @dataclass(eq=False)
@@ -48,6 +68,14 @@ class Frame:
     def symbol(self) -> str:
         return self.function.symbol if self.function else "<module>"
 
+    def inside(self, *words: Enclosing) -> _Restoring:
+        """While it is entered, what is evaluated stands in such statements too."""
+        return _Restoring(self, (*self.enclosing, *words), self.confidence)
+
+    def no_surer_than(self, confidence: Confidence) -> _Restoring:
+        """While it is entered, what is evaluated runs with that confidence."""
+        return _Restoring(self, self.enclosing, confidence)
+
     def lookup(self, name: str) -> Value | None:
         """A variable of this frame or of one that encloses it."""
         frame: Frame | None = self
@@ -83,3 +111,16 @@ def join_envs(*envs: Env | None) -> Env | None:
         for name in [n for n in merged if "." in n and n not in env]:
             del merged[name]
     return merged
+
+
+def with_walrus(before: dict[str, Value], node: ast.expr, after: dict[str, Value]) -> dict[str, Value]:
+    """`before` with the names that `:=` bound while `node` was evaluated; what narrowing learnt is left out."""
+    bound = {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+    return {**before, **{name: after[name] for name in bound if name in after}} if bound else before
+
+
+def positional(spec: ast.arguments) -> list[tuple[ast.arg, ast.expr | None]]:
+    """The parameters that can be given by position, each with its default or None."""
+    named = [*spec.posonlyargs, *spec.args]
+    bare = len(named) - len(spec.defaults)
+    return [(arg, spec.defaults[index - bare] if index >= bare else None) for index, arg in enumerate(named)]

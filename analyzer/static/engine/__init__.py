@@ -1,0 +1,1 @@
+"""The engine: values, objects, expressions, statements, calls, and what is known of libraries."""

@@ -1,0 +1,167 @@
+"""Annotations: what a value is that is only declared."""
+
+from __future__ import annotations
+
+import ast
+
+from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.contract import Room
+from tcready.static.engine.scope import Frame
+from tcready.static.engine.values import (
+    MAX_ITEMS,
+    NONE,
+    UNKNOWN,
+    Class,
+    External,
+    ExternalInstance,
+    Instance,
+    Mapping,
+    Plain,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    join,
+    likely,
+    prefer,
+    tensor_of,
+)
+from tcready.static.index import ClassInfo, Import, ModuleInfo
+
+
+class Annotations(Room):
+    """Annotations: what a value is that is only declared."""
+
+    def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value:
+        """What a parameter or attribute annotated with `node` holds; unknown stays unknown."""
+        with self.engine.quietly():
+            return self._annotation(node, module, sure, 0)
+
+    def _annotation(self, node: ast.expr | None, module: ModuleInfo, sure: bool, depth: int) -> Value:
+        if node is None or depth > 6:
+            return UNKNOWN
+        if isinstance(node, ast.Constant):
+            if node.value is None:
+                return NONE
+            if isinstance(node.value, str):
+                try:
+                    parsed = ast.parse(node.value, mode="eval").body
+                except (SyntaxError, ValueError):
+                    return UNKNOWN
+                return self._annotation(parsed, module, sure, depth + 1)
+            return UNKNOWN
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            return _either(
+                self._annotation(node.left, module, sure, depth + 1),
+                self._annotation(node.right, module, sure, depth + 1),
+            )
+        if isinstance(node, ast.Subscript):
+            outer = ast.unparse(node.value).rpartition(".")[2]
+            inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            values = [
+                self._annotation(i, module, sure, depth + 1)
+                for i in inner
+                if not (isinstance(i, ast.Constant) and i.value is Ellipsis)
+            ]
+            if outer == "Optional":
+                return _either(*values, NONE)
+            if outer == "Union":
+                return _either(*values)
+            if outer in ("list", "List", "Sequence", "Iterable", "Collection", "Iterator"):
+                return Sequence("list", None, values[0] if values else UNKNOWN)
+            if outer in ("tuple", "Tuple"):
+                if len(inner) == len(values) and len(values) < MAX_ITEMS:
+                    return Sequence("tuple", tuple(values), UNKNOWN)
+                return Sequence("tuple", None, values[0] if values else UNKNOWN)
+            if outer in ("dict", "Dict", "Mapping", "OrderedDict"):
+                return Mapping((), values[-1] if values else UNKNOWN)
+            if outer in ("Annotated", "Final", "ClassVar"):
+                return values[0] if values else UNKNOWN
+            if outer in ("Literal", "Callable", "Type", "type"):
+                return UNKNOWN if outer == "Callable" else Plain()
+            return self._annotation(node.value, module, sure, depth + 1)
+        if not isinstance(node, (ast.Name, ast.Attribute)):
+            return UNKNOWN
+        alias = self._alias(node.id, module) if isinstance(node, ast.Name) else None
+        if alias is not None:
+            return self._annotation(alias[0], alias[1], sure, depth + 1)
+        return self._annotated_by(self.engine.eval(node, self.engine.module_frame(module)), sure)
+
+    def _alias(self, name: str, module: ModuleInfo, depth: int = 0) -> tuple[ast.expr, ModuleInfo] | None:
+        """The type that a name such as `Adj = Union[Tensor, SparseTensor]` stands for, and where it is written."""
+        for binding in module.bindings.get(name, ()):
+            if isinstance(binding, (ast.Subscript, ast.BinOp)):
+                return binding, module
+            if isinstance(binding, Import) and binding.name is not None and depth < 4:
+                source = self.engine.program.module(binding.module)
+                found = self._alias(binding.name, source, depth + 1) if source is not None else None
+                if found is not None:
+                    return found
+        return None
+
+    def _annotated_by(self, value: Value, sure: bool) -> Value:
+        if isinstance(value, External):
+            name = value.name
+            last = name.rpartition(".")[2]
+            if name.startswith("torch."):
+                if last.endswith("Tensor") or last == "Parameter":
+                    return Tensor(K.TENSOR_CLASSES.get(last), sure)
+                if last in ("Size",):
+                    return K.SHAPE
+                if last in ("device", "dtype", "Generator"):
+                    return Plain(last)
+                if K.is_module_class(name):
+                    return UNKNOWN if last == "Module" else ExternalInstance(name)
+                return UNKNOWN
+            if last in ("Tensor", "LongTensor", "BoolTensor", "FloatTensor") or name.startswith("jaxtyping."):
+                return Tensor(None, sure)
+            if name in ("int", "float", "bool", "str", "bytes", "complex"):
+                return Plain(name)
+            if name in ("list", "List", "typing.List", "tuple", "typing.Tuple"):
+                return Sequence("list", None, UNKNOWN)
+            if name in ("dict", "typing.Dict"):
+                return Mapping((), UNKNOWN)
+            return UNKNOWN
+        if isinstance(value, Class):
+            return self.assumed(value.info)
+        return UNKNOWN if not isinstance(value, Tensor) else value
+
+    def assumed(self, cls: ClassInfo) -> Instance:
+        """An object of a class that comes from outside, as nobody said more of it than its class."""
+        ident = self.engine.heap.ident("annotated", cls, outer=True)
+        made = Instance(ident, cls)
+        if not self.engine.heap[made].assumed:
+            self.engine.heap[made].assumed, self.engine.heap[made].made = True, False
+        return made
+
+    def instance_value(self, node: ast.expr, frame: Frame) -> Value | None:
+        """What `isinstance(x, node)` makes of x; None if the class is not understood."""
+        if isinstance(node, ast.Tuple):
+            values = [self.instance_value(item, frame) for item in node.elts]
+            known = [v for v in values if v is not None]
+            return join(*known) if len(known) == len(values) else None
+        with self.engine.quietly():
+            value = self.engine.eval(node, frame)
+        if (
+            isinstance(value, External)
+            and value.name.startswith("torch.nn.")
+            and value.name.endswith("Parameter")
+        ):
+            return None  # a tensor, though not every tensor is one
+        found = self._annotated_by(value, sure=True)
+        if isinstance(value, External) and value.name in ("list", "tuple", "set"):
+            return Sequence(value.name, None, UNKNOWN)  # type: ignore[arg-type]
+        return None if isinstance(found, Unknown) else found
+
+
+def _either(*values: Value) -> Value:
+    """One of several types: if a tensor is among them, an object or what comes behind it is the odd case."""
+    found = join(*values)
+    tensor = tensor_of(found)
+    if tensor is None:
+        return found
+    first = next(i for i, v in enumerate(values) if tensor_of(v))
+    odd = (Unknown, Instance, ExternalInstance)
+    behind = (*odd, Sequence, Mapping)
+    usual = [v for i, v in enumerate(values) if not isinstance(v, behind if i > first else odd)]
+    return prefer(join(*map(likely, usual)), found)

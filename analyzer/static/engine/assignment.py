@@ -1,0 +1,289 @@
+"""Assignments: what a target binds, and which of them write to what outlives the call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import cast
+
+from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.scope import Frame
+from tcready.static.engine.values import (
+    UNKNOWN,
+    Class,
+    Const,
+    External,
+    ExternalInstance,
+    Function,
+    Instance,
+    Mapping,
+    Sequence,
+    Tensor,
+    Value,
+    join,
+    options,
+)
+
+
+class Assignment(Room):
+    """Assignments: what a target binds, and which of them write to what outlives the call."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._loads: dict[int, ast.expr] = {}
+
+    def assign(
+        self,
+        target: ast.expr,
+        value: Value,
+        frame: Frame,
+        source: ast.expr | None = None,
+        *,
+        augmented: bool = False,
+        old: Value | None = None,
+    ) -> None:
+        """Binds `value` to a target; a write to what outlives the call is told as a Store."""
+        if isinstance(target, ast.Name):
+            self._assign_name(target, value, frame, source, augmented, old)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            self._unpack(target.elts, value, frame)
+        elif isinstance(target, ast.Starred):
+            self.assign(target.value, Sequence("list", None, self.engine.element(value)), frame)
+        elif isinstance(target, ast.Attribute):
+            self._assign_attribute(target, value, frame, source, augmented, old)
+        elif isinstance(target, ast.Subscript):
+            self._assign_item(target, value, frame, augmented)
+
+    def _assign_name(
+        self,
+        target: ast.Name,
+        value: Value,
+        frame: Frame,
+        source: ast.expr | None,
+        augmented: bool,
+        old: Value | None,
+    ) -> None:
+        scope = frame.outside.get(target.id)
+        if scope is None:
+            env = frame.env
+            for key in [k for k in env if k.startswith(target.id + ".")]:
+                del env[key]
+            env[target.id] = value
+            return
+        reads = augmented or (source is not None and target.id in names_in(source))
+        if scope == "global":
+            known = self.engine.global_value(frame.module, target.id)
+            self.engine.tell(
+                F.Store(self.engine.where(frame), target, "global", None, target.id, value, known, reads)
+            )
+            return
+        inner = frame.parent
+        while inner is not None:
+            if target.id in inner.env:
+                if not self.engine.contexts[
+                    inner.context
+                ].compiled:  # else it lives no longer than the call does
+                    self.engine.tell(
+                        F.Store(
+                            self.engine.where(frame),
+                            target,
+                            "nonlocal",
+                            None,
+                            target.id,
+                            value,
+                            inner.env[target.id],
+                            reads,
+                        )
+                    )
+                inner.env[target.id] = join(inner.env[target.id], value)
+                return
+            inner = inner.parent
+
+    def _unpack(self, elements: list[ast.expr], value: Value, frame: Frame) -> None:
+        starred = next((i for i, e in enumerate(elements) if isinstance(e, ast.Starred)), None)
+        if isinstance(value, Sequence) and value.items is not None:
+            items = value.items
+            if starred is None and len(items) == len(elements):
+                for element, item in zip(elements, items, strict=True):
+                    self.assign(element, item, frame)
+                return
+            if starred is not None and len(items) >= len(elements) - 1:
+                tail = len(elements) - starred - 1
+                middle = items[starred : len(items) - tail]
+                rest = (*items[:starred], Sequence("list", middle, UNKNOWN), *items[len(items) - tail :])
+                for element, item in zip(elements, rest, strict=True):
+                    inner = element.value if isinstance(element, ast.Starred) else element
+                    self.assign(inner, item, frame)
+                return
+        rows = [
+            v for v in options(value) if isinstance(v, Sequence) and v.items and len(v.items) == len(elements)
+        ]
+        if rows and starred is None:
+            for index, element in enumerate(elements):
+                self.assign(element, join(*(cast("tuple[Value, ...]", r.items)[index] for r in rows)), frame)
+            return
+        member = self.engine.element(value)
+        for element in elements:
+            self.assign(element, member, frame)
+
+    def _assign_attribute(
+        self,
+        target: ast.Attribute,
+        value: Value,
+        frame: Frame,
+        source: ast.expr | None,
+        augmented: bool,
+        old: Value | None,
+    ) -> None:
+        owner = self.engine.eval(target.value, frame)
+        reads = augmented or (source is not None and _reads(source, target))
+        for option in options(owner):
+            before = old
+            if isinstance(option, Instance) and self._set_property(option, target.attr, value, frame):
+                continue
+            if isinstance(option, Instance):
+                if before is None and not self.engine.quiet:
+                    before = self._before(option, target.attr, frame)
+                if not self.engine.quiet and (self.engine.heap[option].outer or frame.function is None):
+                    self.engine.tell(
+                        F.Store(
+                            self.engine.where(frame),
+                            target,
+                            "attribute",
+                            option,
+                            target.attr,
+                            value,
+                            before,
+                            reads,
+                            self.engine.is_module(option),
+                            source,
+                        )
+                    )
+                self.engine.heap[option].put(
+                    target.attr,
+                    value,
+                    replace=bool(self.engine.quiet) and not (frame.conditional or frame.parted),
+                )
+                self.engine.note(option, target.attr)
+            elif isinstance(option, ExternalInstance):
+                if option.ident:
+                    self.engine.heap[option].put(target.attr, value, replace=False)
+                    self.engine.note(option, target.attr)
+                self.engine.tell(
+                    F.Store(
+                        self.engine.where(frame),
+                        target,
+                        "attribute",
+                        option,
+                        target.attr,
+                        value,
+                        before,
+                        reads,
+                        self.engine.is_module(option),
+                    )
+                )
+            elif isinstance(option, (Tensor, Class, Function, External)):
+                if isinstance(option, Class):
+                    self.engine.patch(option.info, target.attr, value)
+                self.engine.tell(
+                    F.Store(
+                        self.engine.where(frame),
+                        target,
+                        "attribute",
+                        option,
+                        target.attr,
+                        value,
+                        before,
+                        reads,
+                    )
+                )
+        if isinstance(target.value, ast.Name):
+            frame.env[f"{target.value.id}.{target.attr}"] = value
+
+    def _set_property(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
+        """Runs the setter of a property if its class has one."""
+        for info in self.engine.mro(owner.cls).functions(name)[1:]:
+            if any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in info.decorators):
+                self.engine.invoke(Function(info, owner), (value,), {}, frame, frame.confidence)
+                return True
+        return False
+
+    def _before(self, owner: Instance, name: str, frame: Frame) -> Value | None:
+        if name in self.engine.heap[owner].attributes:
+            return self.engine.heap[owner].attributes[name]
+        holder = self.engine.mro(owner.cls).holder(name)
+        if holder is None:
+            return None
+        return self.engine.class_attribute(holder, name, owner)
+
+    def _assign_item(self, target: ast.Subscript, value: Value, frame: Frame, augmented: bool) -> None:
+        base = self.engine.eval(target.value, frame)
+        index, parts, slices = self.engine.index(target.slice, frame)
+        self.engine.tell(
+            F.Index(self.engine.where(frame), target, base, index, parts, slices, "store", value)
+        )
+        for option in options(base):
+            if isinstance(option, (External, ExternalInstance)) or (
+                isinstance(option, (Sequence, Mapping)) and option.outer
+            ):
+                old = (
+                    self.engine.item_of(option, index, target.slice) if isinstance(option, Mapping) else None
+                )
+                name = ast.unparse(target.value)
+                self.engine.tell(
+                    F.Store(self.engine.where(frame), target, "item", option, name, value, old, augmented)
+                )
+        if isinstance(base, Mapping):
+            if isinstance(index, Const):
+                entries = {**dict(base.entries), index.value: value}
+                new: Value = Mapping(tuple(entries.items()), base.element, base.outer, base.extra)
+            else:
+                new = Mapping(base.entries, join(base.element, value) if base.element else value, base.outer)
+            self.engine.put_back(target.value, new, frame)
+        elif isinstance(base, Sequence) and not isinstance(target.slice, ast.Slice):
+            if base.items is not None and isinstance(index, Const) and isinstance(index.value, int):
+                if -len(base.items) <= index.value < len(base.items):
+                    items = list(base.items)
+                    items[index.value] = value
+                    self.engine.put_back(
+                        target.value, Sequence(base.kind, tuple(items), UNKNOWN, base.outer), frame
+                    )
+                return
+            self.engine.put_back(
+                target.value,
+                Sequence(base.kind, None, join(self.engine.element(base), value), base.outer),
+                frame,
+            )
+        elif self.engine.container_members(base) is not None and isinstance(
+            base, (Instance, ExternalInstance)
+        ):
+            self.engine.container_method(base, "__setitem__", (index, value))
+
+    def load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
+        """The read that `target += ...` starts with, one node for each target."""
+        if id(target) not in self._loads:
+            self._loads[id(target)] = ast.copy_location(_as_load(target), target)
+        return self._loads[id(target)]
+
+
+def names_in(node: ast.AST) -> Iterable[str]:
+    """Every plain name below a node."""
+    return (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+
+
+def _reads(source: ast.expr, target: ast.Attribute) -> bool:
+    wanted = ast.unparse(target)
+    return any(
+        isinstance(n, ast.Attribute) and n.attr == target.attr and ast.unparse(n) == wanted
+        for n in ast.walk(source)
+    )
+
+
+def _as_load(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.Name):
+        return ast.Name(node.id, ast.Load())
+    if isinstance(node, ast.Attribute):
+        return ast.Attribute(node.value, node.attr, ast.Load())
+    assert isinstance(node, ast.Subscript)
+    return ast.Subscript(node.value, node.slice, ast.Load())

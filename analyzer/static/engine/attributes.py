@@ -1,0 +1,332 @@
+"""Attributes: `owner.name`, for every kind of owner."""
+
+from __future__ import annotations
+
+import ast
+
+from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.contract import Room
+from tcready.static.engine.lineage import PATCHED, Mro
+from tcready.static.engine.scope import Frame
+from tcready.static.engine.values import (
+    NONE,
+    UNKNOWN,
+    Class,
+    Const,
+    External,
+    ExternalInstance,
+    Function,
+    Instance,
+    Mapping,
+    Method,
+    Module,
+    Plain,
+    Sequence,
+    Super,
+    Tensor,
+    Unknown,
+    Value,
+    join,
+    keep,
+    lift,
+    likely,
+    options,
+    outliving,
+    prefer,
+    tensor_of,
+    whole,
+    without_none,
+)
+from tcready.static.index import ClassInfo, FunctionInfo
+
+
+class Attributes(Room):
+    """Attributes: `owner.name`, for every kind of owner."""
+
+    def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
+        """`owner.name`."""
+        if len(options(owner)) > 1:  # None has no attributes worth knowing: who reads one has ruled it out
+            owner = without_none(owner)
+            if tensor_of(owner):
+                owner = keep(owner, lambda v: not isinstance(v, Unknown))
+        return lift(
+            lambda o: join(*(self._attribute_of(option, name, frame) for option in options(o))), owner
+        )
+
+    def _attribute_of(self, owner: Value, name: str, frame: Frame) -> Value:
+        if isinstance(owner, Tensor):
+            if name == "shape":
+                return K.SHAPE
+            if name in K.TENSOR_ATTRIBUTES:
+                return (
+                    Tensor(owner.dtype, owner.sure)
+                    if name not in ("real", "imag")
+                    else Tensor("float", owner.sure)
+                )
+            if name == "grad":
+                return join(NONE, Tensor("float", owner.sure))
+            if name == "ndim":
+                return Plain("int")
+            if name in K.PLAIN_ATTRIBUTES:
+                without_gradients = (
+                    name == "requires_grad" and self.engine.training is False and not owner.leaf
+                )
+                if name in K.UNUSUAL_KINDS or without_gradients:
+                    return prefer(Const(False), Plain("bool"))
+                return Plain(name if name in ("dtype", "layout") else None)
+            return Method(owner, name)
+        if isinstance(owner, Instance):
+            return self.member(owner, name, frame)
+        if isinstance(owner, Super):
+            return self.member(owner.instance, name, frame, owner.after)
+        if isinstance(owner, Class):
+            return self.class_member(owner, name, frame)
+        if isinstance(owner, Module):
+            value = self.engine.module_member(owner.info, name)
+            return UNKNOWN if value is None else value
+        if isinstance(owner, External):
+            inner = self.engine.program.module(f"{owner.name}.{name}")
+            return Module(inner) if inner else K.external_attribute(f"{owner.name}.{name}")
+        if isinstance(owner, ExternalInstance):
+            if K.is_module_class(owner.name):
+                if name == "training":
+                    return self._training()
+                if name in K.MODULE_TENSORS:
+                    return Tensor("float", leaf=True)
+                attribute = self.engine.heap[owner].attributes.get(name) if owner.ident else None
+                return attribute if attribute is not None else Method(owner, name)
+            return Method(owner, name)
+        if isinstance(owner, Plain):
+            return Plain(None, owner.origin) if owner.origin != "shape" else Method(owner, name)
+        if isinstance(owner, Sequence):
+            if (
+                name in ("values", "indices")
+                and owner.kind == "tuple"
+                and owner.items
+                and len(owner.items) == 2
+            ):
+                return owner.items[0 if name == "values" else 1]
+            return Method(owner, name)
+        if isinstance(owner, (Mapping, Const)):
+            if isinstance(owner, Mapping):
+                for key, value in owner.entries:
+                    if key == name and name not in (
+                        "keys",
+                        "values",
+                        "items",
+                        "get",
+                        "pop",
+                        "update",
+                        "copy",
+                    ):
+                        return value  # attribute access of ModelOutput-like dicts
+            return Method(owner, name)
+        if isinstance(owner, Function):
+            if name == "__code__":
+                return owner
+            if name == "co_varnames":
+                return Sequence("tuple", tuple(map(Const, local_names(owner.info))), UNKNOWN)
+            return Const(owner.info.name) if name == "__name__" else UNKNOWN
+        if isinstance(owner, Unknown):
+            if name == "shape":
+                return K.SHAPE
+            if name in ("dtype", "device", "ndim", "is_cuda", "requires_grad"):
+                return Plain()
+            return Method(owner, name)
+        return UNKNOWN
+
+    def _training(self) -> Value:
+        return Plain("bool") if self.engine.training is None else Const(self.engine.training)
+
+    def member(self, owner: Value, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
+        """An attribute of an object whose class is in sight; `after` starts behind that class (super)."""
+        if not isinstance(owner, Instance):
+            return UNKNOWN
+        mro = self.engine.mro(owner.cls)
+        thing = self.engine.heap[owner]
+        if not thing.made:
+            thing.made = True
+            self._make(owner, mro)
+        typed = self._typed_by_table(mro, name) if thing.assumed else None
+        if typed is not None:
+            return typed
+        if after is None and name in thing.attributes:
+            value = thing.attributes[name]
+            if thing.outer and not thing.assumed and name in self.engine.rewritten(mro):
+                value = whole(value)
+                if isinstance(value, Const):
+                    value = join(value, _vague(value))
+            if thing.assumed and isinstance(value, Const):
+                return prefer(value, _vague(value))
+            return outliving(value) if thing.outer else value
+        if name == "training" and mro.is_module:
+            return self._training()
+        if name == "__class__":
+            return Class(owner.cls)
+        if name in PATCHED:
+            replaced = self.engine.replacement(mro, name, after)
+            if replaced is not None:
+                return Function(replaced.info, owner, replaced.closure, replaced.given)
+        defined = mro.functions(name, after)
+        if defined:
+            return self._bind(defined, owner, frame)
+        holder = mro.holder(name, after)
+        if holder is not None:
+            value = self.engine.class_attribute(holder, name, owner)
+            if not thing.assumed or not isinstance(value, Const):
+                return value
+            annotation = holder.annotated.get(name)
+            other = _vague(value)
+            if value == NONE and annotation is not None:
+                other = self.engine.annotation(annotation, holder.module, sure=False)
+            return join(value, other) if name in self.engine.assigned(mro) else prefer(value, other)
+        if mro.container and name in ("_modules", "_parameters"):
+            return Method(owner, name)
+        if mro.is_module:
+            if name in K.MODULE_TENSORS and mro.external:
+                return Tensor("float", leaf=True)
+            if K.module_method(name, owner) is not None or name in (
+                "register_buffer",
+                "add_module",
+                "register_module",
+            ):
+                return Method(owner, name)
+        if after is not None or name in ("__init__", "forward", "__call__"):
+            return Method(owner, name)
+        getter = mro.functions("__getattr__")
+        if getter and not mro.is_module:
+            return self.engine.invoke(Function(getter[0], owner), (Const(name),), {}, frame, frame.confidence)
+        annotated = next((c.annotated[name] for c in mro.classes if name in c.annotated), None)
+        if annotated is not None:
+            return self.engine.annotation(annotated, owner.cls.module, sure=False)
+        if mro.external and mro.external != ("object",):
+            return Method(owner, name)
+        return UNKNOWN
+
+    def _make(self, owner: Instance, mro: Mro) -> None:
+        """Runs what a class does when it is called without arguments, if that is possible."""
+        if mro.is_module or mro.container:
+            return
+        for name in ("__init__", "__post_init__"):
+            for info in mro.functions(name)[:1]:
+                spec = info.node.args
+                needed = len(spec.posonlyargs) + len(spec.args) - len(spec.defaults) - 1
+                if needed > 0 or any(default is None for default in spec.kw_defaults):
+                    return
+                with self.engine.quietly():
+                    frame = self.engine.module_frame(info.module)
+                    self.engine.invoke(Function(info, owner), (), {}, frame, "high")
+
+    def _typed_by_table(self, mro: Mro, name: str) -> Value | None:
+        """An attribute whose class a table in the class body gives: `parts = {"vision": VisionConfig}`."""
+        for cls in mro.classes:
+            for table in cls.assigned.values():
+                if not isinstance(table, ast.Dict):
+                    continue
+                for key, item in zip(table.keys, table.values, strict=True):
+                    if isinstance(key, ast.Constant) and key.value == name and isinstance(item, ast.Name):
+                        with self.engine.quietly():
+                            value = self.engine.eval(item, self.engine.module_frame(cls.module))
+                        if isinstance(value, Class):
+                            return self.engine.assumed(value.info)
+        return None
+
+    def _bind(self, defined: list[FunctionInfo], owner: Instance, frame: Frame) -> Value:
+        kind = _method_kind(defined[0])
+        if kind == "property":
+            return self.engine.invoke(Function(defined[0], owner), (), {}, frame, frame.confidence)
+        values: list[Value] = []
+        for info in defined if kind == "plain" else defined[:1]:
+            for value in options(self.engine.decorated(info, self.engine.module_frame(info.module))):
+                if isinstance(value, Function) and kind != "static":
+                    bound: Value = Class(owner.cls) if kind == "class" else owner
+                    values.append(Function(value.info, bound, value.closure, value.given))
+                else:
+                    values.append(value)
+        return join(*values)
+
+    def class_member(self, owner: Class, name: str, frame: Frame) -> Value:
+        mro = self.engine.mro(owner.info)
+        defined = mro.functions(name)
+        if defined:
+            kind = _method_kind(defined[0])
+            value = self.engine.decorated(defined[0], self.engine.module_frame(defined[0].module))
+            if isinstance(value, Function) and kind == "class":
+                return Function(value.info, owner, value.closure)
+            return value
+        holder = mro.holder(name)
+        if holder is not None:
+            return self.engine.class_attribute(holder, name, None)
+        if name in ("__name__", "__qualname__"):
+            return Const(owner.info.name)
+        if name in ("__module__", "__doc__"):
+            return Plain("str")
+        if name == "apply" and "torch.autograd.Function" in mro.external:
+            return Method(owner, name)
+        if mro.external:
+            return Method(owner, name)
+        return UNKNOWN
+
+    def get_attribute(self, owner: Value, name: Value, default: Value | None, frame: Frame) -> Value:
+        """`getattr(owner, name, default)`: the default of an attribute that nothing is known to set is likely."""
+        chosen = likely(name)
+        if isinstance(chosen, Const) and isinstance(chosen.value, str):
+            found = self.attribute(owner, chosen.value, frame)
+            if default is None or not isinstance(found, (Unknown, Method)):
+                return found
+        else:
+            found = self._some_attribute(owner)
+            if default is None:
+                return found
+        if isinstance(default, Const):
+            return prefer(default, found)
+        return join(found, default)
+
+    def has_attribute(self, value: Value, name: str) -> Value:
+        if isinstance(value, Instance):
+            mro = self.engine.mro(value.cls)
+            if name in self.engine.heap[value].attributes or mro.functions(name) or mro.holder(name):
+                return Plain("bool") if name in self.engine.heap[value].attributes else Const(True)
+            if not self.engine.heap[value].assumed and name not in self.engine.assigned(mro):
+                return prefer(Const(False), Plain("bool"))  # nothing in sight gives it that
+        return Plain("bool")
+
+    def _some_attribute(self, owner: Value) -> Value:
+        """`getattr(self, name)` with a name only known at run time: any module it holds."""
+        modules: list[Value] = []
+        for option in options(owner):
+            if isinstance(option, Instance):
+                modules.extend(
+                    v
+                    for v in self.engine.heap[option].attributes.values()
+                    if any(self.engine.is_module(o) for o in options(v))
+                )
+        return join(*modules) if modules else UNKNOWN
+
+
+def _method_kind(info: FunctionInfo) -> str:
+    for decorator in info.decorators:
+        name = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[
+            2
+        ]
+        if name in ("property", "cached_property", "getter"):
+            return "property"
+        if name == "staticmethod":
+            return "static"
+        if name == "classmethod":
+            return "class"
+    return "plain"
+
+
+def _vague(value: Const) -> Value:
+    """What may stand where a constant is only the default."""
+    return UNKNOWN if value == NONE else Plain(type(value.value).__name__)
+
+
+def local_names(info: FunctionInfo) -> tuple[str, ...]:
+    """The parameters of a function and the names it assigns: CPython's `co_varnames`, nearly in order."""
+    spec = info.node.args
+    named = [a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
+    named += [a.arg for a in (spec.vararg, spec.kwarg) if a is not None]
+    stored = (n.id for n in ast.walk(info.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return tuple(dict.fromkeys((*named, *stored)))

@@ -1,0 +1,268 @@
+"""Calls: from a callee of any kind and what it is given to what comes back."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine import text
+from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.models import library
+from tcready.static.engine.values import (
+    NONE,
+    TAINTED,
+    UNKNOWN,
+    Choice,
+    Class,
+    Const,
+    External,
+    ExternalInstance,
+    Function,
+    Instance,
+    Mapping,
+    Method,
+    Plain,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    holds_tensor,
+    join,
+    likely,
+    members_of,
+    options,
+    prefer,
+    tensor_of,
+)
+
+FACTORIES = ("from_", "build", "create", "make")
+"""How names of class methods begin that make an object."""
+
+
+class Calls(Room):
+    """Calls: from a callee of any kind and what it is given to what comes back."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._chained: set[int] = set()
+        """Sequentials being called."""
+
+    def call(self, function: Value, site: CallSite) -> Value:
+        """The value of a call; a choice of callees is followed one by one, with less confidence each."""
+        if isinstance(function, Choice) and function.likely:
+            lower = self.engine.improbable(site.frame)
+            usual = self.call(likely(function), site)
+            if lower is None:
+                return prefer(usual, UNKNOWN)
+            with site.frame.no_surer_than(lower):
+                rest = join(*(v for v in function.options[function.likely :] if v != NONE))
+                return prefer(usual, self.call(rest, site))
+        candidates = [c for c in options(function) if c != NONE] or [function]
+        confidence = site.frame.confidence
+        if sum(isinstance(c, (Function, Class, Instance)) for c in candidates) > 1:
+            confidence = "low" if len(candidates) > 3 else ("medium" if confidence == "high" else confidence)
+        if confidence != site.confidence:
+            site = dataclasses.replace(site, confidence=confidence)
+        results = []
+        resolved = True
+        for candidate in candidates:
+            result = self.call_one(candidate, site)
+            resolved = resolved and result is not None
+            if result is None:
+                result = (
+                    TAINTED
+                    if any(holds_tensor(v) for v in (*site.args, *site.keywords.values()))
+                    else UNKNOWN
+                )
+                if isinstance(candidate, Method) and candidate.receiver == TAINTED:
+                    result = TAINTED
+            results.append(result)
+        if not self.engine.quiet:
+            key = (str(site.frame.module.path), site.node.lineno, site.node.col_offset)
+            self.engine.calls[key] = self.engine.calls.get(key, True) and resolved
+        return join(*results)
+
+    def call_one(self, function: Value, site: CallSite) -> Value | None:
+        if isinstance(function, Function):
+            given_back = self.engine.invoke(function, site.args, site.keywords, site.frame, site.confidence)
+            factory = isinstance(function.bound, Class) and function.info.name.lstrip("_").startswith(
+                FACTORIES
+            )
+            if self.engine.quiet and factory and all(isinstance(v, Unknown) for v in options(given_back)):
+                return self.engine.registered(site) or given_back
+            return given_back
+        if isinstance(function, Class):
+            return self.engine.instantiate(function, site)
+        if isinstance(function, Instance):
+            return self._call_object(function, site)
+        if isinstance(function, External):
+            result = library.call(self.engine, function.name, site)
+            self._tell_call(site, function, function.name, None, None, result)
+            return result
+        if isinstance(function, ExternalInstance):
+            return self._call_external_object(function, site)
+        if isinstance(function, Method):
+            return self._call_method(function, site)
+        return None
+
+    def _tell_call(
+        self,
+        site: CallSite,
+        function: Value,
+        name: str | None,
+        receiver: Value | None,
+        method: str | None,
+        result: Value | None,
+    ) -> None:
+        if not self.engine.quiet:
+            keywords = tuple(site.keywords.items())
+            where = self.engine.where(site.frame)
+            self.engine.tell(
+                F.Call(
+                    where, site.node, function, name, receiver, method, site.args, keywords, result or UNKNOWN
+                )
+            )
+
+    def call_each(self, function: Value, site: CallSite) -> Value | None:
+        results = [self.call_one(option, site) for option in options(function)]
+        known = [r for r in results if r is not None]
+        return join(*known) if known else None
+
+    def _call_object(self, made: Instance, site: CallSite) -> Value | None:
+        mro = self.engine.mro(made.cls)
+        for name in ("__call__", "forward"):
+            if mro.functions(name):
+                return self.call_each(self.engine.member(made, name, site.frame), site)
+            if name == "__call__" and not mro.is_module:
+                return None
+        return self._inherited_forward(made, site)
+
+    def _inherited_forward(self, made: Instance, site: CallSite) -> Value | None:
+        mro = self.engine.mro(made.cls)
+        if mro.container == "torch.nn.Sequential":
+            return self._chain(made, site)
+        base = next((name for name in mro.external if K.is_module_class(name)), None)
+        if base is None or base == "torch.nn.Module":
+            return None
+        result = K.module_call(base, site.args)
+        self._tell_call(site, made, f"{base}.__call__", made, "__call__", result)
+        return result
+
+    def _chain(self, made: Instance | ExternalInstance, site: CallSite) -> Value | None:
+        """`nn.Sequential`: each member is called with what the one before gave."""
+        value = site.args[0] if site.args else UNKNOWN
+        members = self.engine.heap[made].members
+        if members is None or made.ident in self._chained:  # built in a loop around itself: one object to us
+            return None
+        self._chained.add(made.ident)
+        try:
+            return self._through(members, value, site)
+        finally:
+            self._chained.discard(made.ident)
+
+    def _through(self, members: Value, value: Value, site: CallSite) -> Value:
+        steps: tuple[Value, ...]
+        if isinstance(members, Mapping):
+            steps = tuple(v for _, v in members.entries) + ((members.element,) if members.element else ())
+        else:
+            steps = members_of(members) if isinstance(members, Sequence) else (members,)
+        for step in steps:
+            results = [self.call_one(option, site.giving((value,))) for option in options(step)]
+            value = join(
+                *(r if r is not None else (TAINTED if holds_tensor(value) else UNKNOWN) for r in results)
+            )
+        return value
+
+    def _call_external_object(self, made: ExternalInstance, site: CallSite) -> Value | None:
+        result: Value | None = None
+        if made.name == "torch.nn.Sequential":
+            result = self._chain(made, site)
+        elif K.is_module_class(made.name):
+            result = K.module_call(made.name, site.args)
+        elif made.name.startswith(("torch.no_grad", "torch.autocast", "torch.inference_mode")) and site.args:
+            return site.args[0]  # a context manager used as a decorator
+        self._tell_call(site, made, f"{made.name}.__call__", made, "__call__", result)
+        return result
+
+    def _call_method(self, method: Method, site: CallSite) -> Value | None:
+        receiver, name = method.receiver, method.name
+        if receiver == TAINTED and name in K.TENSOR_ONLY_METHODS:
+            receiver = Tensor(sure=False)
+        dotted: str | None = None
+        result: Value | None = None
+        if isinstance(receiver, Tensor):
+            result = K.tensor_method(name, receiver, site.args, site.keywords)
+        elif isinstance(receiver, Sequence):
+            result = self.engine.sequence_method(receiver, name, site)
+        elif isinstance(receiver, Mapping):
+            result = self.engine.mapping_method(receiver, name, site)
+        elif isinstance(receiver, (Const, Plain)):
+            result = text.method(receiver, name, site.args)
+        elif isinstance(receiver, Unknown) and name in text.METHODS:
+            result = text.method(Plain("str"), name, site.args)
+        elif isinstance(receiver, ExternalInstance):
+            dotted = f"{receiver.name}.{name}"
+            result = self._external_object_method(receiver, name, site.args, site.keywords)
+        elif isinstance(receiver, Instance):
+            result = self._inherited_method(receiver, name, site)
+            base = next(iter(self.engine.mro(receiver.cls).external), None)
+            dotted = f"{base}.{name}" if base else None
+        elif isinstance(receiver, Class):
+            result = self._class_method(receiver, name, site)
+        self._tell_call(site, method, dotted, receiver, name, result)
+        return result
+
+    def _external_object_method(
+        self, receiver: ExternalInstance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
+    ) -> Value | None:
+        if receiver.name == "logging.Logger":
+            return Plain("bool") if name == "isEnabledFor" else NONE
+        if receiver.name in K.CONTAINERS and receiver.ident:
+            return self.engine.container_method(receiver, name, args)
+        if K.is_module_class(receiver.name):
+            return K.module_method(name, receiver)
+        if receiver == K.ARRAY:
+            return Plain(None, "tensor") if name in ("item", "tolist") else receiver
+        if receiver.name.startswith(("torch.distributions", "torch.utils.cpp_extension")):
+            return Tensor(None, sure=False)
+        return None
+
+    def _inherited_method(self, made: Instance, name: str, site: CallSite) -> Value | None:
+        mro = self.engine.mro(made.cls)
+        if name == "__init__":
+            if mro.container:
+                self.engine.fill_container(made, mro.container, site.args, site.node)
+            return NONE
+        if name in ("forward", "__call__"):
+            if name == "__call__" and mro.functions("forward"):
+                return self.call_each(self.engine.member(made, "forward", site.frame), site)
+            return self._inherited_forward(made, site)
+        if name == "register_buffer" and site.args and isinstance(site.args[0], Const):
+            value = site.args[1] if len(site.args) > 1 else site.keywords.get("tensor", UNKNOWN)
+            tensor = tensor_of(value)
+            self.engine.heap[made].put(
+                str(site.args[0].value), Tensor(tensor.dtype, leaf=True) if tensor else value, replace=True
+            )
+            return NONE
+        if (
+            name in ("add_module", "register_module")
+            and len(site.args) > 1
+            and isinstance(site.args[0], Const)
+        ):
+            self.engine.heap[made].put(str(site.args[0].value), site.args[1], replace=True)
+            self.engine.note(made, str(site.args[0].value))
+            return NONE
+        if mro.container:
+            return self.engine.container_method(made, name, site.args)
+        if mro.is_module:
+            return K.module_method(name, made)
+        return None
+
+    def _class_method(self, cls: Class, name: str, site: CallSite) -> Value | None:
+        mro = self.engine.mro(cls.info)
+        if name == "apply" and "torch.autograd.Function" in mro.external:
+            context = ExternalInstance("torch.autograd.function.FunctionCtx")
+            forward = self.engine.class_member(cls, "forward", site.frame)
+            return self.call_each(forward, site.giving((context, *site.args), site.keywords))
+        return None

@@ -1,0 +1,167 @@
+"""Classes: their order, what their decorators change, what their bodies and methods assign."""
+
+from __future__ import annotations
+
+import ast
+
+from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.lineage import PATCHED, Mro, linearise
+from tcready.static.engine.values import (
+    UNKNOWN,
+    Class,
+    External,
+    ExternalInstance,
+    Function,
+    Instance,
+    Value,
+    options,
+    outliving,
+)
+from tcready.static.index import ClassInfo, FunctionInfo
+
+
+class Classes(Room):
+    """Classes: their order, what their decorators change, what their bodies and methods assign."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._busy: set[tuple[ClassInfo, str]] = set()
+        """Attributes whose value is being worked out."""
+        self._patched: dict[ClassInfo, dict[str, Function]] = {}
+        """Methods that decorators of their class put in the place of what it defines."""
+        self._patching: dict[FunctionInfo, bool] = {}
+        self._mros: dict[ClassInfo, Mro] = {}
+        self._stores: dict[Mro, frozenset[str]] = {}
+        self._changing: dict[Mro, frozenset[str]] = {}
+
+    def decorate_class(self, cls: ClassInfo) -> None:
+        """Runs the decorators of a class that put other functions in the place of its methods."""
+        if cls in self._patched:
+            return
+        self._patched[cls] = {}
+        frame = self.engine.module_frame(cls.module)
+        for node in reversed(cls.node.decorator_list):
+            named = self.engine.eval(node.func if isinstance(node, ast.Call) else node, frame)
+            if not isinstance(named, Function) or not self._patches(named.info):
+                continue
+            for decorator in options(self.engine.eval(node, frame)):
+                if isinstance(decorator, Function):
+                    self.engine.invoke(decorator, (Class(cls),), {}, frame, "high")
+
+    def _patches(self, info: FunctionInfo) -> bool:
+        """Whether a decorator, or a function inside it, assigns a method to something."""
+        if info not in self._patching:
+            self._patching[info] = any(
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Name)
+                and any(isinstance(t, ast.Attribute) and t.attr in PATCHED for t in node.targets)
+                for node in ast.walk(info.node)
+            )
+        return self._patching[info]
+
+    def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
+        """`cls.name = value` while its decorators run."""
+        if self.engine.quiet and isinstance(value, Function):
+            self._patched.setdefault(cls, {})[name] = value
+
+    def replacement(self, mro: Mro, name: str, after: ClassInfo | None = None) -> Function | None:
+        """What a decorator put in the place of the method that the nearest class defines."""
+        for cls in mro.after(after):
+            if name in self._patched.get(cls, {}):
+                return self._patched[cls][name]
+            if name in cls.functions:
+                return None
+        return None
+
+    def initialisers(self, mro: Mro) -> list[Function]:
+        """The functions that stand for `__init__`."""
+        replaced = self.replacement(mro, "__init__")
+        if replaced is not None:
+            return [replaced]
+        defined = mro.functions("__init__")[:1]
+        found = (
+            options(self.engine.decorated(info, self.engine.module_frame(info.module))) for info in defined
+        )
+        return [value for values in found for value in values if isinstance(value, Function)]
+
+    def mro(self, cls: ClassInfo) -> Mro:
+        """The method resolution order of a class, its unseen bases by name."""
+        if cls not in self._mros:
+            bases: dict[ClassInfo, list[ClassInfo | str]] = {}
+            self._collect_bases(cls, bases)
+            order, external = linearise(cls, bases)
+            self._mros[cls] = Mro(tuple(order), tuple(external))
+        return self._mros[cls]
+
+    def _collect_bases(self, cls: ClassInfo, bases: dict[ClassInfo, list[ClassInfo | str]]) -> None:
+        if cls in bases:
+            return
+        bases[cls] = []
+        with self.engine.quietly():
+            frame = self.engine.module_frame(cls.module)
+            for node in cls.node.bases:
+                for value in options(self.engine.eval(node, frame)):
+                    if isinstance(value, Class):
+                        bases[cls].append(value.info)
+                        self._collect_bases(value.info, bases)
+                    elif isinstance(value, External):
+                        bases[cls].append(K.public_name(value.name))
+                    else:
+                        bases[cls].append("?" + ast.unparse(node))
+
+    def is_module(self, value: Value) -> bool:
+        """An nn.Module object."""
+        if isinstance(value, Instance):
+            return self.mro(value.cls).is_module
+        return isinstance(value, ExternalInstance) and K.is_module_class(value.name)
+
+    def assigned(self, mro: Mro) -> frozenset[str]:
+        """Attributes that some method assigns, `__init__` and `__post_init__` too."""
+        if mro not in self._stores:
+            self._stores[mro] = frozenset(
+                node.attr
+                for cls in mro.classes
+                for found in cls.functions.values()
+                for info in found
+                for node in ast.walk(info.node)
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            )
+        return self._stores[mro]
+
+    def rewritten(self, mro: Mro) -> frozenset[str]:
+        """Attributes that methods assign which run after `__init__`: what that gave them decides nothing.
+
+        A method that `__init__` alone speaks of is part of it.
+        """
+        if mro not in self._changing:
+            stored: dict[str, set[str]] = {}
+            named: dict[str, set[str]] = {}
+            for cls in mro.classes:
+                for name, found in cls.functions.items():
+                    for node in (
+                        n for info in found for n in ast.walk(info.node) if isinstance(n, ast.Attribute)
+                    ):
+                        kind = stored if isinstance(node.ctx, ast.Store) else named
+                        kind.setdefault(name, set()).add(node.attr)
+            later = {attr for name, attrs in named.items() if name != "__init__" for attr in attrs}
+            building = {"__init__", "__setstate__", *(named.get("__init__", set()) - later)}
+            self._changing[mro] = frozenset(
+                attr for name, attrs in stored.items() if name not in building for attr in attrs
+            )
+        return self._changing[mro]
+
+    def class_attribute(self, holder: ClassInfo, name: str, owner: Value | None) -> Value:
+        if name in holder.inner:
+            return Class(holder.inner[name])
+        node = holder.assigned[name]
+        key = (holder, name)
+        if node is None or key in self._busy:
+            return UNKNOWN
+        self._busy.add(key)
+        with self.engine.quietly():
+            value = self.engine.eval(node, self.engine.module_frame(holder.module))
+            self._busy.discard(key)
+        if isinstance(value, Function) and owner is not None:
+            return Function(value.info, owner, value.closure)
+        return outliving(value)

@@ -1,0 +1,298 @@
+"""Sequences, mappings and the containers of torch.nn: their members, and the methods that change them."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, cast
+
+from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.contract import CallSite, Room
+from tcready.static.engine.scope import Frame
+from tcready.static.engine.values import (
+    NONE,
+    UNKNOWN,
+    UNROLL,
+    Choice,
+    Class,
+    Const,
+    External,
+    ExternalInstance,
+    Instance,
+    Mapping,
+    Plain,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    join,
+    keep,
+    lift,
+    members_of,
+    one_of,
+    options,
+    prefer,
+)
+
+GROWING = frozenset({"append", "add", "insert", "extend", "appendleft", "extendleft"})
+
+
+class Containers(Room):
+    """Sequences, mappings and the containers of torch.nn: their members, and the methods that change them."""
+
+    def element(self, value: Value) -> Value:
+        """What iterating over `value` yields."""
+        found: list[Value] = []
+        for option in options(value):
+            if isinstance(option, Tensor):
+                found.append(Tensor(option.dtype, option.sure))
+            elif isinstance(option, Sequence):
+                found.extend(members_of(option))
+            elif isinstance(option, Mapping):
+                found.extend(Const(cast(Any, key)) for key, _ in option.entries)
+                if option.element is not None or not option.entries:
+                    found.append(Plain("str"))
+            elif (
+                isinstance(option, (ExternalInstance, Instance))
+                and self.container_members(option) is not None
+            ):
+                found.append(self.element(cast(Value, self.container_members(option))))
+            elif isinstance(option, Plain):
+                found.append(Plain(None, option.origin))
+            elif isinstance(option, Unknown):
+                found.append(option)
+            elif isinstance(option, Const) and isinstance(option.value, str):
+                found.append(Plain("str"))
+        return join(*found) if found else UNKNOWN
+
+    def container_members(self, value: Value) -> Value | None:
+        """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
+        if isinstance(value, ExternalInstance) and value.name in K.CONTAINERS and value.ident:
+            return self.engine.heap[value].members
+        if isinstance(value, Instance) and self.engine.mro(value.cls).container:
+            return self.engine.heap[value].members
+        return None
+
+    def item(self, base: Value, index: Value, node: ast.expr) -> Value:
+        """`base[index]`."""
+        return lift(lambda b, i: self._item(b, i, node), base, index)
+
+    def _item(self, base: Value, index: Value, node: ast.expr) -> Value:
+        if isinstance(base, Choice) and isinstance(index, Const) and isinstance(index.value, int):
+            place = index.value
+            base = keep(base, lambda v: not _too_short(v, place))
+        return join(
+            *(self.item_of(option, index, node) for option in options(base) if option != NONE or base == NONE)
+        )
+
+    def item_of(self, base: Value, index: Value, node: ast.expr) -> Value:
+        if isinstance(base, Tensor):
+            return Tensor(base.dtype, base.sure)
+        members = self.container_members(base)
+        if members is not None:
+            return base if isinstance(node, ast.Slice) else self.item_of(members, index, node)
+        if isinstance(base, Sequence):
+            if isinstance(node, ast.Slice):
+                if base.items is not None:
+                    bounds = [_literal(b) for b in (node.lower, node.upper, node.step)]
+                    if all(b is not Ellipsis for b in bounds):
+                        return Sequence(base.kind, base.items[slice(*cast(Any, bounds))], UNKNOWN)
+                return Sequence(base.kind, None, self.element(base))
+            if base.items is not None and isinstance(index, Const) and isinstance(index.value, int):
+                if -len(base.items) <= index.value < len(base.items):
+                    return base.items[index.value]
+                return UNKNOWN
+            return self.element(base)
+        if isinstance(base, Mapping):
+            if isinstance(index, Const):
+                found = dict(base.entries).get(index.value)
+                if found is not None:
+                    return found
+                return base.element if base.element is not None else UNKNOWN
+            return one_of([v for _, v in base.entries] + ([base.element] if base.element is not None else []))
+        if isinstance(base, (Plain, Class, External)):
+            return base if not isinstance(base, Plain) else Plain(None, base.origin)
+        if base == K.ARRAY:
+            return base
+        if isinstance(base, Unknown):
+            return base
+        return UNKNOWN
+
+    def fill_container(
+        self, made: Instance | ExternalInstance, kind: str, args: tuple[Value, ...], node: ast.Call
+    ) -> None:
+        thing = self.engine.heap[made]
+        thing.uncounted = thing.uncounted or node in self.engine.spread
+        members: Value
+        if kind == "torch.nn.Sequential" and not (len(args) == 1 and isinstance(args[0], Mapping)):
+            members = Sequence("list", args, UNKNOWN, True)
+        elif args:
+            found = options(args[0])
+            first = found[0] if len(found) == 1 else args[0]
+            if isinstance(first, Sequence):
+                members = Sequence("list", first.items, first.element, True)
+            elif isinstance(first, Mapping):
+                members = Mapping(first.entries, first.element, True)
+            else:
+                members = Sequence("list", None, self.element(args[0]), True)
+        else:
+            empty_map = kind in ("torch.nn.ModuleDict", "torch.nn.ParameterDict")
+            members = Mapping((), None, True) if empty_map else Sequence("list", (), UNKNOWN, True)
+        thing.members = members
+
+    def container_method(
+        self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]
+    ) -> Value | None:
+        thing = self.engine.heap[made]
+        members = thing.members
+        if name in ("append", "extend", "insert", "add_module", "__setitem__", "update") and args:
+            new = self.element(args[-1]) if name in ("extend", "update") else args[-1]
+            self.engine.heap.note(made, None)
+            if isinstance(members, Sequence):
+                known = (
+                    members.items is not None
+                    and name == "append"
+                    and len(members.items) < UNROLL
+                    and self.engine.quiet
+                )
+                items = (*members.items, new) if known and members.items is not None else None
+                thing.members = Sequence("list", items, join(*members_of(members), new), True)
+            elif isinstance(members, Mapping):
+                thing.members = Mapping(
+                    members.entries, join(*([members.element] if members.element else []), new), True
+                )
+            return NONE
+        if isinstance(members, Mapping) and name in ("items", "values", "keys", "__getitem__", "get"):
+            return _mapping_view(members, name, args)
+        return K.module_method(name, made)
+
+    def sequence_method(self, receiver: Sequence, name: str, site: CallSite) -> Value | None:
+        if name in GROWING and site.args:
+            new = self.element(site.args[-1]) if name.startswith("extend") else site.args[-1]
+            items = None
+            if receiver.items is not None and name == "append" and len(receiver.items) < 4 * UNROLL:
+                items = (*receiver.items, new)
+            elif (
+                receiver.items is not None
+                and name == "extend"
+                and isinstance(site.args[0], Sequence)
+                and site.args[0].items
+            ):
+                items = (*receiver.items, *site.args[0].items) if len(receiver.items) < UNROLL else None
+            members = [m for m in members_of(receiver) if m != UNKNOWN or receiver.items is None]
+            element = UNKNOWN if items is not None else join(*members, new)
+            self._rebind(site.node.func, Sequence(receiver.kind, items, element, receiver.outer), site.frame)
+            return NONE
+        if name in ("pop", "popleft"):
+            return self.element(receiver)
+        if name in ("index", "count"):
+            return Plain("int")
+        if name == "numel":
+            return K.SHAPE_INT
+        if name == "copy":
+            return Sequence(receiver.kind, receiver.items, receiver.element)
+        if name in ("sort", "reverse", "clear", "remove", "discard"):
+            return NONE
+        if name in ("union", "intersection", "difference"):
+            return receiver
+        return UNKNOWN
+
+    def mapping_method(self, receiver: Mapping, name: str, site: CallSite) -> Value | None:
+        if name == "update":
+            extra = (
+                site.args[0]
+                if site.args and isinstance(site.args[0], Mapping)
+                else Mapping((), UNKNOWN if site.args else None)
+            )
+            entries: dict[object, Value] = dict((*receiver.entries, *extra.entries, *site.keywords.items()))
+            rest = [e for e in (receiver.element, extra.element) if e is not None]
+            merged = Mapping(
+                tuple(entries.items()), join(*rest) if rest else None, receiver.outer, receiver.extra
+            )
+            self._rebind(site.node.func, merged, site.frame)
+            return NONE
+        if name == "clear":
+            self._rebind(site.node.func, Mapping((), None, receiver.outer), site.frame)
+            return NONE
+        if name == "pop" and site.args and isinstance(site.args[0], Const):
+            left = {key: value for key, value in receiver.entries if key != site.args[0].value}
+            kept = Mapping(tuple(left.items()), receiver.element, receiver.outer, receiver.extra)
+            self._rebind(site.node.func, kept, site.frame)
+        if name == "copy":
+            return Mapping(receiver.entries, receiver.element, extra=receiver.extra)
+        return _mapping_view(receiver, name, site.args)
+
+    def _rebind(self, function: ast.expr, value: Value, frame: Frame) -> None:
+        """After `x.append(v)`: what `x` holds now."""
+        if isinstance(function, ast.Attribute):
+            self.put_back(function.value, value, frame)
+
+    def put_back(self, node: ast.expr, value: Value, frame: Frame) -> None:
+        if isinstance(node, ast.Name):
+            inner: Frame | None = frame
+            while inner is not None:
+                if node.id in inner.env:
+                    inner.env = {**inner.env, node.id: value}
+                    return
+                inner = inner.parent
+        elif isinstance(node, ast.Attribute):
+            with self.engine.quietly():
+                owner = self.engine.eval(node.value, frame)
+            for option in options(owner):
+                if isinstance(option, Instance):
+                    self.engine.heap[option].put(
+                        node.attr,
+                        value,
+                        replace=bool(self.engine.quiet) and not (frame.conditional or frame.parted),
+                    )
+
+    def note(self, made: Instance | ExternalInstance, name: str) -> None:
+        """What `forward` stores is not there before it has run."""
+        if self.engine.quiet:
+            self.engine.heap.note(made, name)
+
+
+def _too_short(value: Value, index: int) -> bool:
+    if not isinstance(value, Sequence) or value.items is None:
+        return False
+    return not -len(value.items) <= index < len(value.items)
+
+
+def _literal(node: ast.expr | None) -> object:
+    """The int of a slice bound, None for none, Ellipsis if it is no literal."""
+    if node is None:
+        return None
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return Ellipsis
+    return value if isinstance(value, int) and value != 0 else (0 if value == 0 else Ellipsis)
+
+
+def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value:
+    values = [v for _, v in mapping.entries] + ([mapping.element] if mapping.element is not None else [])
+    keys: list[Value] = [Const(cast("str", k)) for k, _ in mapping.entries]
+    if mapping.element is not None:
+        keys.append(Plain("str"))
+    complete = mapping.element is None and len(mapping.entries) <= UNROLL
+    if name == "values":
+        return Sequence("iterator", tuple(values) if complete else None, join(*values) if values else UNKNOWN)
+    if name == "keys":
+        return Sequence("iterator", tuple(keys) if complete else None, join(*keys) if keys else UNKNOWN)
+    if name == "items":
+        pairs = tuple(Sequence("tuple", (k, v), UNKNOWN) for k, v in zip(keys, values, strict=True))
+        joined = Sequence("tuple", (join(*keys), join(*values)), UNKNOWN) if pairs else UNKNOWN
+        return Sequence("iterator", pairs if complete else None, joined)
+    if name in ("get", "pop", "setdefault", "__getitem__"):
+        default = args[1] if len(args) > 1 else NONE
+        if args and isinstance(args[0], Const):
+            found = dict(mapping.entries).get(args[0].value)
+            if found is not None:
+                return found
+            if mapping.element is None:
+                return default
+            return prefer(default, mapping.element) if mapping.extra else join(mapping.element, default)
+        found = one_of(values)
+        if mapping.extra:
+            return prefer(default, found)
+        return found if isinstance(found, Unknown) else join(found, default)
+    return UNKNOWN

@@ -1,0 +1,299 @@
+"""What the rooms of the engine share: the situation of a call, the call graph's nodes, and what each may ask of the
+others."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from tcready.schema import Confidence
+from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine.heap import Heap
+from tcready.static.engine.lineage import Mro
+from tcready.static.engine.scope import Frame
+from tcready.static.engine.values import (
+    Answer,
+    Class,
+    ExternalInstance,
+    Function,
+    Instance,
+    Mapping,
+    Sequence,
+    Value,
+)
+from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, Program
+
+Arguments: TypeAlias = "tuple[tuple[Value, ...], dict[str, Value]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A node of the call graph: a function under certain arguments."""
+
+    number: int
+    function: FunctionInfo | None
+    module: int | None
+    """The nn.Module instance whose method this is, by heap identity."""
+    symbol: str
+    path: str
+    compiled: bool = True
+    """False for what runs before: module level, `__init__`."""
+    arguments: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallSite:
+    """One call under evaluation: where it stands, what it is given, how sure it is that it runs."""
+
+    node: ast.Call
+    args: tuple[Value, ...]
+    keywords: dict[str, Value]
+    frame: Frame
+    confidence: Confidence
+
+    def giving(self, args: tuple[Value, ...], keywords: dict[str, Value] | None = None) -> CallSite:
+        """The same place with other arguments; none by keyword unless said."""
+        return dataclasses.replace(self, args=args, keywords=keywords or {})
+
+    def first(self, name: str, position: int = 0) -> Value | None:
+        """The argument that is given by position or by name, or None."""
+        return self.args[position] if len(self.args) > position else self.keywords.get(name)
+
+
+class Engine(Protocol):
+    """What a room may ask of the others."""
+
+    program: Program
+    heap: Heap
+    training: bool | None
+    """What `self.training` is; None for both."""
+    low: bool
+    """Follow what only other than the defaults would run in an installed package too."""
+    plain_call: bool
+    facts: dict[F.Fact, None]
+    contexts: list[Context]
+    edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]]
+    """(caller, callee), and what stands around each place of the call."""
+    calls: dict[tuple[str, int, int], bool]
+    """Call sites reached, and whether every callee was found, by file and position."""
+    spread: set[ast.Call]
+    """Calls that are given a sequence of unknown length, member by member."""
+    unknown_callees: dict[int, dict[ast.expr, None]]
+    """What each context calls although nothing in sight tells what it is."""
+    walked: set[int] | None
+    """The `id` of each statement that compiled code comes by by default; None if nobody asks."""
+    cut: int
+    """Calls not followed because a limit was reached."""
+    quiet: int
+    """Above 0 while code runs that is not compiled: module level, `__init__` of what is built before."""
+
+    def quietly(self) -> AbstractContextManager[None]:
+        """What is evaluated inside runs before the compiled call, or only looks: no fact is told."""
+
+    def where(self, frame: Frame) -> F.Where:
+        """The place where `frame` stands, for a fact."""
+
+    def tell(self, fact: F.Fact) -> None:
+        """Keeps a fact, unless what runs is not compiled."""
+
+    def module_frame(self, module: ModuleInfo) -> Frame:
+        """The frame of what a module runs at import."""
+
+    def named(self, name: str, frame: Frame) -> Value:
+        """What a bare name stands for: a variable, a name of the module, a builtin."""
+
+    def global_value(self, module: ModuleInfo, name: str) -> Value | None:
+        """What a top-level name of a module is; None if the module has no such name."""
+
+    def imported(self, item: Import) -> Value:
+        """What an import binds; an external name if its source is not read."""
+
+    def module_member(self, module: ModuleInfo, name: str) -> Value | None:
+        """`module.name`: what the module binds, else its submodule, else what its star imports bring."""
+
+    def improbable(self, frame: Frame) -> Confidence | None:
+        """How sure code runs that the defaults pass by; None if it is not followed.
+
+        A project's own options are there to be used, so what they switch on is judged. Of an installed package's
+        nobody uses most, and what they switch on says nothing of the model at hand."""
+
+    def decorate_class(self, cls: ClassInfo) -> None:
+        """Runs the decorators of a class that put other functions in the place of its methods."""
+
+    def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
+        """`cls.name = value` while its decorators run."""
+
+    def replacement(self, mro: Mro, name: str, after: ClassInfo | None = None) -> Function | None:
+        """What a decorator put in the place of the method that the nearest class defines."""
+
+    def initialisers(self, mro: Mro) -> list[Function]:
+        """The functions that stand for `__init__`."""
+
+    def mro(self, cls: ClassInfo) -> Mro:
+        """The method resolution order of a class, its unseen bases by name."""
+
+    def is_module(self, value: Value) -> bool:
+        """An nn.Module object."""
+
+    def assigned(self, mro: Mro) -> frozenset[str]:
+        """Attributes that some method assigns, `__init__` and `__post_init__` too."""
+
+    def rewritten(self, mro: Mro) -> frozenset[str]:
+        """Attributes that methods assign which run after `__init__`: what that gave them decides nothing.
+
+        A method that `__init__` alone speaks of is part of it."""
+
+    def class_attribute(self, holder: ClassInfo, name: str, owner: Value | None) -> Value:
+        """What a class body assigns, read on the class or, with `owner`, on an object."""
+
+    def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value:
+        """What a parameter or attribute annotated with `node` holds; unknown stays unknown."""
+
+    def assumed(self, cls: ClassInfo) -> Instance:
+        """An object of a class that comes from outside, as nobody said more of it than its class."""
+
+    def instance_value(self, node: ast.expr, frame: Frame) -> Value | None:
+        """What `isinstance(x, node)` makes of x; None if the class is not understood."""
+
+    def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
+        """`owner.name`."""
+
+    def member(self, owner: Value, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
+        """An attribute of an object whose class is in sight; `after` starts behind that class (super)."""
+
+    def class_member(self, owner: Class, name: str, frame: Frame) -> Value:
+        """`Class.name`."""
+
+    def get_attribute(self, owner: Value, name: Value, default: Value | None, frame: Frame) -> Value:
+        """`getattr(owner, name, default)`: the default of an attribute that nothing is known to set is likely."""
+
+    def has_attribute(self, value: Value, name: str) -> Value:
+        """`hasattr(value, name)`."""
+
+    def test(self, node: ast.expr, kind: str, frame: Frame) -> Answer:
+        """Whether `node` is true, as far as the source tells; the question is told as a fact of `kind`."""
+
+    def truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
+        """The value of an operand whose truth is asked; the test inside it is told."""
+
+    def tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
+        """Tells that Python asks for the truth of `value`."""
+
+    def answer(self, value: Value) -> Answer:
+        """`bool(value)`, as far as the source tells."""
+
+    def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
+        """The environment once `node` is known to be `assume`."""
+
+    def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
+        """`isinstance(value, node)`."""
+
+    def eval(self, node: ast.expr, frame: Frame) -> Value:
+        """The value of an expression; every fact inside it is told."""
+
+    def tell_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
+        """Tells the iteration; `enumerate`, `zip` and `reversed` are looked through to what they walk."""
+
+    def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:
+        """(value, items of a tuple index, bounds of slices) of what stands between the brackets."""
+
+    def element(self, value: Value) -> Value:
+        """What iterating over `value` yields."""
+
+    def container_members(self, value: Value) -> Value | None:
+        """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
+
+    def item(self, base: Value, index: Value, node: ast.expr) -> Value:
+        """`base[index]`."""
+
+    def item_of(self, base: Value, index: Value, node: ast.expr) -> Value:
+        """`base[index]` for a value that is no choice."""
+
+    def fill_container(
+        self, made: Instance | ExternalInstance, kind: str, args: tuple[Value, ...], node: ast.Call
+    ) -> None:
+        """What a container of torch.nn holds once it is made."""
+
+    def container_method(
+        self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]
+    ) -> Value | None:
+        """A method of a container of torch.nn; None if it is no method of one."""
+
+    def sequence_method(self, receiver: Sequence, name: str, site: CallSite) -> Value | None:
+        """A method of a list, tuple or set."""
+
+    def mapping_method(self, receiver: Mapping, name: str, site: CallSite) -> Value | None:
+        """A method of a dict."""
+
+    def put_back(self, node: ast.expr, value: Value, frame: Frame) -> None:
+        """After `x.append(v)` or `x[k] = v`: what the place `node` holds now."""
+
+    def note(self, made: Instance | ExternalInstance, name: str) -> None:
+        """What `forward` stores is not there before it has run."""
+
+    def assign(
+        self,
+        target: ast.expr,
+        value: Value,
+        frame: Frame,
+        source: ast.expr | None = None,
+        *,
+        augmented: bool = False,
+        old: Value | None = None,
+    ) -> None:
+        """Binds `value` to a target; a write to what outlives the call is told as a Store."""
+
+    def load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
+        """The read that `target += ...` starts with, one node for each target."""
+
+    def block(self, body: list[ast.stmt], frame: Frame) -> bool:
+        """Interprets statements in order; False if control does not fall out of their end."""
+
+    def call(self, function: Value, site: CallSite) -> Value:
+        """The value of a call; a choice of callees is followed one by one, with less confidence each."""
+
+    def call_each(self, function: Value, site: CallSite) -> Value | None:
+        """The joined results of calling each of the values that `function` may be; None if nothing is known of any."""
+
+    def instantiate(self, cls: Class, site: CallSite) -> Value:
+        """An object made by calling a class."""
+
+    def registered(self, site: CallSite) -> Value | None:
+        """What a factory makes of a configuration object if its own code does not tell."""
+
+    def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
+        """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
+
+    def decorated(self, info: FunctionInfo, frame: Frame) -> Value:
+        """The value a `def` binds once its decorators have been applied."""
+
+    def close(self, frame: Frame) -> int:
+        """The key by which functions made in `frame` remember it."""
+
+    def invoke(
+        self,
+        function: Function,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        confidence: Confidence,
+    ) -> Value:
+        """Interprets a call of a function with source; a situation already seen is looked up."""
+
+    def function_info(
+        self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame
+    ) -> FunctionInfo:
+        """The one FunctionInfo of a function that is defined inside another."""
+
+    def local_class(self, node: ast.ClassDef, frame: Frame) -> ClassInfo:
+        """The class a `class` statement inside a function defines."""
+
+
+class Room:
+    """A part of the engine; what it needs of the others it asks the engine for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine

@@ -1,0 +1,153 @@
+"""Entries: what a user passes to what gets compiled."""
+
+from __future__ import annotations
+
+import ast
+from itertools import islice
+
+from tcready.static.engine.contract import Context, Room
+from tcready.static.engine.scope import Frame, positional
+from tcready.static.engine.values import (
+    NONE,
+    TAINTED,
+    Choice,
+    Const,
+    Function,
+    Instance,
+    Mapping,
+    Plain,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    holds_tensor,
+    join,
+    options,
+    prefer,
+    without_none,
+)
+from tcready.static.index import FunctionInfo
+
+TARGETS = frozenset({"labels", "label", "targets", "target"})
+"""Names under which a model takes what it is to predict."""
+
+
+class Entries(Room):
+    """Entries: what a user passes to what gets compiled."""
+
+    def run_forward(self, root: Value) -> int | None:
+        """Interprets `forward` of a module object as the compiled entry; its context, None if it has none."""
+        if not isinstance(root, Instance):
+            return None
+        mro = self.engine.mro(root.cls)
+        defined = mro.functions("forward")
+        if not defined:
+            return None
+        name = "__call__" if mro.functions("__call__") else "forward"
+        called = self.engine.member(root, name, self.engine.module_frame(root.cls.module))
+        return self.run_function(called, defined[0], 1, root)
+
+    def run_function(
+        self, value: Value, parameters: FunctionInfo, skip: int = 0, root: Instance | None = None
+    ) -> int | None:
+        """Interprets a function as the compiled entry; `parameters` is where its signature stands."""
+        args, keywords = self._entry_arguments(parameters, skip, root)
+        frame = Frame(parameters.module, None, len(self.engine.contexts), "high", {})
+        self.engine.contexts.append(
+            Context(frame.context, None, None, "<entry>", str(parameters.module.path))
+        )
+        for option in options(value):
+            if isinstance(option, Function):
+                self.engine.invoke(option, args, keywords, frame, "high")
+        return frame.context
+
+    def _entry_arguments(
+        self, info: FunctionInfo, skip: int, root: Instance | None
+    ) -> tuple[tuple[Value, ...], dict[str, Value]]:
+        """What a user passes: by position what has no default, by name what has one, as calls are written."""
+        node = info.node
+        pairs = positional(node.args)[skip:]
+        usual = self._usually_given(info, pairs, root)
+        only_position = len(node.args.posonlyargs) - skip
+        args = tuple(
+            self._entry_parameter(arg, default, info, usual)
+            for index, (arg, default) in enumerate(pairs)
+            if default is None or index < only_position
+        )
+        if node.args.vararg is not None:
+            args = (*args, Tensor(sure=False), Tensor(sure=False), Tensor(sure=False))
+        keywords = {
+            arg.arg: self._entry_parameter(arg, default, info, usual)
+            for arg, default in (
+                *(pair for index, pair in enumerate(pairs) if pair[1] is not None and index >= only_position),
+                *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+            )
+        }
+        return args, keywords
+
+    def _usually_given(
+        self, info: FunctionInfo, pairs: list[tuple[ast.arg, ast.expr | None]], root: Instance | None
+    ) -> frozenset[str] | None:
+        """The optional parameters that a plain call gives; None for all of them alike.
+
+        A model that takes its targets is called with all it takes. Any other gets its main input, a mask, and as
+        often as not the first tensor that may be left out.
+        """
+        names = [arg.arg for arg, _ in (*pairs, *((a, None) for a in info.node.args.kwonlyargs))]
+        if TARGETS.intersection(names) and not self.engine.plain_call:
+            return None
+        given = {name for name in names if name.endswith(("attention_mask", "decoder_input_ids"))}
+        if root is not None:
+            main = self.engine.member(root, "main_input_name", self.engine.module_frame(info.module))
+            given |= {str(v.value) for v in options(main) if isinstance(v, Const)}
+        optional = (a.arg for a, d in pairs if d is not None and self._may_be_tensor(a, d, info))
+        given.update(islice(optional, 1))
+        return frozenset(given)
+
+    def _may_be_tensor(self, arg: ast.arg, default: ast.expr, info: FunctionInfo) -> bool:
+        if not isinstance(default, ast.Constant) or default.value is not None:
+            return False
+        return arg.annotation is None or holds_tensor(
+            self.engine.annotation(arg.annotation, info.module, sure=True)
+        )
+
+    def _entry_parameter(
+        self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, usual: frozenset[str] | None
+    ) -> Value:
+        """Without default and non-tensor annotation a tensor: with medium confidence until its use says so."""
+        declared = given(self.engine.annotation(arg.annotation, info.module, sure=True))
+        if default is None:
+            return Tensor(sure=False, given=True) if arg.annotation is None else declared
+        with self.engine.quietly():
+            value = self.engine.eval(default, self.engine.module_frame(info.module))
+        if isinstance(value, Const) and value.value is not None:
+            return prefer(value, Plain(type(value.value).__name__, "call"))
+        if usual is None and arg.arg in TARGETS:
+            return join(value, _of_tensors(without_none(declared)))
+        # an optional tensor as often as not: what is done with it tells
+        declared = TAINTED if arg.annotation is None else without_none(declared)
+        optional = usual is not None and arg.arg not in usual
+        if value == NONE and (optional or not (holds_tensor(declared) or declared == TAINTED)):
+            return prefer(value, declared)
+        return join(value, declared)
+
+
+def _of_tensors(value: Value) -> Value:
+    """What a model is to predict: tensors, in whatever container."""
+    if isinstance(value, Unknown):
+        return TAINTED
+    if isinstance(value, Sequence):
+        items = None if value.items is None else tuple(map(_of_tensors, value.items))
+        return Sequence(value.kind, items, _of_tensors(value.element))
+    if isinstance(value, Mapping) and value.element is not None:
+        return Mapping(value.entries, _of_tensors(value.element))
+    return value
+
+
+def given(value: Value) -> Value:
+    """A parameter's value, its tensors marked as coming in from outside."""
+    if isinstance(value, Tensor):
+        return Tensor(value.dtype, value.sure, given=True)
+    if isinstance(value, Choice):
+        return Choice(tuple(map(given, value.options)), value.likely)
+    return value

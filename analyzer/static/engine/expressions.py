@@ -1,0 +1,425 @@
+"""Expressions: from a node and the names around it to a Value, telling facts on the way."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.contract import Arguments, CallSite, Engine, Room
+from tcready.static.engine.operators import binary, compared
+from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
+from tcready.static.engine.text import MAX_LENGTH
+from tcready.static.engine.values import (
+    MAX_ITEMS,
+    NONE,
+    UNKNOWN,
+    Answer,
+    Class,
+    Const,
+    External,
+    Function,
+    Kind,
+    Mapping,
+    Plain,
+    Sequence,
+    Super,
+    Tensor,
+    Unknown,
+    Value,
+    join,
+    lift,
+    likely,
+    members_of,
+    options,
+    prefer,
+    tensor_of,
+    truth_value,
+    whole,
+    without_falsy,
+)
+
+PASSED_ON = frozenset({"range", "zip", "map", "filter", "reversed"})
+"""Iterators that Dynamo passes on to what runs behind a break (measured)."""
+
+
+class Expressions(Room):
+    """Expressions: from a node and the names around it to a Value, telling facts on the way."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._expressions: dict[type, Callable[[Any, Frame], Value]] = {}
+
+    def eval(self, node: ast.expr, frame: Frame) -> Value:
+        """The value of an expression; every fact inside it is told."""
+        kind = type(node)
+        if kind not in self._expressions:
+            self._expressions[kind] = getattr(self, f"_{kind.__name__.lower()}", self._other)
+        return self._expressions[kind](node, frame)
+
+    def _other(self, node: ast.expr, frame: Frame) -> Value:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.eval(child, frame)
+        return UNKNOWN
+
+    def _constant(self, node: ast.Constant, frame: Frame) -> Value:
+        return Const(node.value)
+
+    def _name(self, node: ast.Name, frame: Frame) -> Value:
+        return self.engine.named(node.id, frame)
+
+    def _namedexpr(self, node: ast.NamedExpr, frame: Frame) -> Value:
+        value = self.eval(node.value, frame)
+        frame.env[node.target.id] = value
+        return value
+
+    def _attribute(self, node: ast.Attribute, frame: Frame) -> Value:
+        key = narrowing_key(node)
+        if key is not None and key in frame.env:
+            return frame.env[key]
+        owner = self.eval(node.value, frame)
+        if any(isinstance(v, Tensor) or K.is_recurrent(v) for v in options(owner)):
+            self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
+        return self.engine.attribute(owner, node.attr, frame)
+
+    def _binop(self, node: ast.BinOp, frame: Frame) -> Value:
+        left, right = self.eval(node.left, frame), self.eval(node.right, frame)
+        return binary(type(node.op).__name__, left, right)
+
+    def _unaryop(self, node: ast.UnaryOp, frame: Frame) -> Value:
+        if isinstance(node.op, ast.Not):
+            return truth_value(~self.engine.test(node.operand, "not", frame))
+        value = self.eval(node.operand, frame)
+        if (
+            isinstance(value, Const)
+            and isinstance(value.value, (int, float))
+            and isinstance(node.op, ast.USub)
+        ):
+            return Const(-value.value)
+        tensor = tensor_of(value)
+        if tensor:
+            return Tensor(tensor.dtype, tensor.sure)
+        if isinstance(value, Plain):
+            return Plain(value.kind, K.computed(value.origin))
+        return value if isinstance(value, Unknown) else UNKNOWN
+
+    def _boolop(self, node: ast.BoolOp, frame: Frame) -> Value:
+        kind = "and" if isinstance(node.op, ast.And) else "or"
+        short = kind == "or"
+        values: list[Value] = []
+        first: list[Value] = []
+        """The values it may have if nothing else is said."""
+        guess: Value | None = None
+        before, confidence = frame.env, frame.confidence
+        for operand in node.values[:-1]:
+            value = self.engine.truthy(operand, kind, frame)
+            answer = self.engine.answer(value)
+            if answer.decided == short:
+                values.append(value)
+                break
+            if answer.decided is None:
+                values.append(without_falsy(whole(value)) if kind == "or" else whole(value))
+                if answer.likely == short and guess is None:
+                    guess = join(*first, likely(value))
+                    lower = self.engine.improbable(frame)
+                    if lower is None:
+                        values.append(UNKNOWN)
+                        break
+                    frame.confidence = lower
+                elif answer.likely is None:
+                    bare = values[-1]  # it is the result only if it ends the chain
+                    first.append(Const(short) if isinstance(bare, Plain) and bare.kind == "bool" else bare)
+            frame.env = self.engine.narrow(operand, kind == "and", frame)
+        else:
+            values.append(self.eval(node.values[-1], frame))
+        frame.env, frame.confidence = with_walrus(before, node, frame.env), confidence
+        if guess is None:
+            guess = join(*first, likely(values[-1]))
+        found = join(*values)
+        return found if guess == found else prefer(guess, found)
+
+    def _ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
+        answer = self.engine.test(node.test, "ifexp", frame)
+        before, confidence = frame.env, frame.confidence
+        values: list[Value] = []
+        guess: Value | None = None
+        for taken, side in ((True, node.body), (False, node.orelse)):
+            if answer.decided not in (None, taken):
+                continue
+            if answer.likely is not None and answer.likely != taken:
+                lower = self.engine.improbable(frame)
+                if lower is None:
+                    values.append(UNKNOWN)
+                    continue
+                frame.confidence = lower
+            frame.env = self.engine.narrow(node.test, taken, frame)
+            values.append(self.eval(side, frame))
+            frame.env, frame.confidence = before, confidence
+            if answer.decided is None and answer.likely == taken:
+                guess = likely(values[-1])
+        return join(*values) if guess is None else prefer(guess, join(*map(whole, values)))
+
+    def _compare(self, node: ast.Compare, frame: Frame) -> Value:
+        left = self.eval(node.left, frame)
+        result: Value = UNKNOWN
+        for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            right = self.eval(comparator, frame)
+            result = lift(partial(compared, op), left, right)
+            if isinstance(op, (ast.In, ast.NotIn)):
+                self.engine.tell(F.Contains(self.engine.where(frame), node, left, right))
+            if index < len(node.ops) - 1 and tensor_of(result):
+                self.engine.tell(F.Test(self.engine.where(frame), node, "compare", result))
+            left = right
+        return result
+
+    def _tuple(self, node: ast.Tuple, frame: Frame) -> Value:
+        return self._display("tuple", node.elts, frame)
+
+    def _list(self, node: ast.List, frame: Frame) -> Value:
+        return self._display("list", node.elts, frame)
+
+    def _set(self, node: ast.Set, frame: Frame) -> Value:
+        return self._display("set", node.elts, frame)
+
+    def _display(self, kind: str, elements: list[ast.expr], frame: Frame) -> Value:
+        items: list[Value] = []
+        known = len(elements) <= MAX_ITEMS
+        for element in elements:
+            if isinstance(element, ast.Starred):
+                value = self.eval(element.value, frame)
+                if isinstance(value, Sequence) and value.items is not None:
+                    items.extend(value.items)
+                else:
+                    known = False
+                    items.append(self.engine.element(value))
+            else:
+                items.append(self.eval(element, frame))
+        if known and len(items) <= MAX_ITEMS:
+            return Sequence(kind, tuple(items), UNKNOWN)  # type: ignore[arg-type]
+        return Sequence(kind, None, join(*items))  # type: ignore[arg-type]
+
+    def _dict(self, node: ast.Dict, frame: Frame) -> Value:
+        entries: dict[object, Value] = {}
+        rest: list[Value] = []
+        for key, item in zip(node.keys, node.values, strict=True):
+            value = self.eval(item, frame)
+            if key is None:
+                if isinstance(value, Mapping):
+                    entries.update(value.entries)
+                    if value.element is not None:
+                        rest.append(value.element)
+                else:
+                    rest.append(UNKNOWN)
+                continue
+            name = self.eval(key, frame)
+            if isinstance(name, Const):
+                entries[name.value] = value
+            else:
+                rest.append(value)
+        if len(entries) > 4 * MAX_ITEMS:
+            return Mapping((), join(*entries.values(), *rest))
+        return Mapping(tuple(entries.items()), join(*rest) if rest else None)
+
+    def _starred(self, node: ast.Starred, frame: Frame) -> Value:
+        return self.engine.element(self.eval(node.value, frame))
+
+    def _joinedstr(self, node: ast.JoinedStr, frame: Frame) -> Value:
+        written = False
+        text: list[str] | None = []
+        for part in node.values:
+            if isinstance(part, ast.Constant):
+                if text is not None:
+                    text.append(str(part.value))
+            elif isinstance(part, ast.FormattedValue):
+                value = self.eval(part.value, frame)
+                written = written or tensor_of(value) is not None
+                if part.format_spec is not None:
+                    self.eval(part.format_spec, frame)
+                plain = part.format_spec is None and part.conversion == -1
+                if isinstance(value, Const) and isinstance(value.value, (str, int)) and plain:
+                    if text is not None:
+                        text.append(str(value.value))
+                else:
+                    text = None
+                if not isinstance(value, Const):
+                    self.engine.tell(
+                        F.Format(self.engine.where(frame), part.value, value, part.format_spec is not None)
+                    )
+        joined = "".join(text) if text is not None else ""
+        if text is not None and len(joined) < MAX_LENGTH:
+            return Const(joined)
+        return Plain("str", "tensor" if written else "config")
+
+    def _lambda(self, node: ast.Lambda, frame: Frame) -> Value:
+        return Function(self.engine.function_info(node, "<lambda>", frame), None, self.engine.close(frame))
+
+    def _yield(self, node: ast.Yield, frame: Frame) -> Value:
+        frame.yielded.append(self.eval(node.value, frame) if node.value else NONE)
+        return UNKNOWN
+
+    def _yieldfrom(self, node: ast.YieldFrom, frame: Frame) -> Value:
+        frame.yielded.append(self.engine.element(self.eval(node.value, frame)))
+        return UNKNOWN
+
+    def _await(self, node: ast.Await, frame: Frame) -> Value:
+        return self.eval(node.value, frame)
+
+    def _listcomp(self, node: ast.ListComp, frame: Frame) -> Value:
+        return self._collected("list", node, frame)
+
+    def _setcomp(self, node: ast.SetComp, frame: Frame) -> Value:
+        return self._collected("set", node, frame)
+
+    def _generatorexp(self, node: ast.GeneratorExp, frame: Frame) -> Value:
+        return self._collected("iterator", node, frame)
+
+    def _collected(
+        self, kind: Kind, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame
+    ) -> Value:
+        found, kept = self._comprehension(node.generators, [node.elt], frame, lazy=kind == "iterator")
+        every = Sequence(kind, None, found[0])
+        return every if kept.likely is not False else prefer(Sequence(kind, (), UNKNOWN), every)
+
+    def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
+        found, kept = self._comprehension(node.generators, [node.key, node.value], frame)
+        every = Mapping((), found[1])
+        return every if kept.likely is not False else prefer(Mapping((), None), every)
+
+    def _comprehension(
+        self, generators: list[ast.comprehension], parts: list[ast.expr], frame: Frame, lazy: bool = False
+    ) -> tuple[list[Value], Answer]:
+        """The values of `parts`, and whether the conditions keep anything."""
+        before, enclosing, confidence = frame.env, frame.enclosing, frame.confidence
+        frame.env = dict(before)
+        kept = Answer(None, None)
+        try:
+            for generator in generators:
+                value = self.eval(generator.iter, frame)
+                self.tell_loop(generator.iter, value, True, frame)
+                self.engine.assign(generator.target, self.engine.element(value), frame)
+                lazy = lazy or (generator is generators[0] and self._is_held_back(value, generator.iter))
+                frame.enclosing = (*frame.enclosing, "iterator" if lazy else "comprehension")
+                for condition in generator.ifs:
+                    answer = self.engine.test(condition, "comprehension", frame)
+                    if answer.likely is False:
+                        kept = Answer(answer.decided, False)
+                        lower = self.engine.improbable(frame)
+                        if answer.decided is False or lower is None:
+                            return [UNKNOWN for _ in parts], kept
+                        frame.confidence = lower
+                    frame.env = self.engine.narrow(condition, True, frame)
+            return [self.eval(part, frame) for part in parts], kept
+        finally:
+            frame.env, frame.enclosing, frame.confidence = before, enclosing, confidence
+
+    def _is_held_back(self, value: Value, node: ast.expr) -> bool:
+        """Whether Dynamo cannot pass an iterator over this on to what runs behind a break (measured)."""
+        passed_on = isinstance(node, ast.Call) and ast.unparse(node.func) in PASSED_ON
+        for option in options(value):
+            members = members_of(option) if isinstance(option, Sequence) else (option,)
+            if isinstance(option, Mapping) or any(map(self.engine.is_module, members)):
+                return True
+            if isinstance(option, Sequence) and option.kind in ("set", "iterator") and not passed_on:
+                return True
+        return False
+
+    def tell_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
+        """Tells the iteration; `enumerate`, `zip` and `reversed` are looked through to what they walk."""
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("enumerate", "zip", "reversed")
+        ):
+            quiet, self.engine.quiet = self.engine.quiet, 1
+            try:
+                walked = [
+                    (arg, self.eval(arg, frame)) for arg in node.args if not isinstance(arg, ast.Starred)
+                ]
+            finally:
+                self.engine.quiet = quiet
+            for arg, inner in walked:
+                self.engine.tell(F.Loop(self.engine.where(frame), arg, inner, comprehension))
+        else:
+            self.engine.tell(F.Loop(self.engine.where(frame), node, value, comprehension))
+
+    def _subscript(self, node: ast.Subscript, frame: Frame) -> Value:
+        base = self.eval(node.value, frame)
+        index, parts, slices = self.index(node.slice, frame)
+        self.engine.tell(F.Index(self.engine.where(frame), node, base, index, parts, slices, "load"))
+        return self.engine.item(base, index, node.slice)
+
+    def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:
+        """(value, items of a tuple index, bounds of slices) of what stands between the brackets."""
+        items = node.elts if isinstance(node, ast.Tuple) else [node]
+        values: list[Value] = []
+        bounds: list[Value] = []
+        for item in items:
+            if isinstance(item, ast.Slice):
+                bounds.extend(
+                    self.eval(b, frame) for b in (item.lower, item.upper, item.step) if b is not None
+                )
+                values.append(Plain("slice"))
+            elif isinstance(item, ast.Starred):
+                values.append(self.engine.element(self.eval(item.value, frame)))
+            else:
+                values.append(self.eval(item, frame))
+        if isinstance(node, ast.Tuple):
+            return Sequence("tuple", tuple(values), UNKNOWN), tuple(values), tuple(bounds)
+        return values[0], tuple(values), tuple(bounds)
+
+    def _call(self, node: ast.Call, frame: Frame) -> Value:
+        function = self.eval(node.func, frame)
+        args, keywords = self.arguments(node, frame)
+        if isinstance(function, External) and function.name == "super":
+            return self._super(args, frame)
+        callees = [value for value in options(function) if value != NONE]
+        if (
+            callees
+            and not self.engine.quiet
+            and all(isinstance(value, (Unknown, Plain)) for value in callees)
+        ):
+            self.engine.unknown_callees.setdefault(frame.context, {})[node.func] = None
+        return self.engine.call(function, CallSite(node, args, keywords, frame, frame.confidence))
+
+    def arguments(self, node: ast.Call, frame: Frame) -> Arguments:
+        """Evaluated arguments; a starred one of unknown length gives its element three times."""
+        args: list[Value] = []
+        keywords: dict[str, Value] = {}
+        for arg in node.args:
+            if isinstance(arg, ast.Starred):
+                value = self.eval(arg.value, frame)
+                if isinstance(value, Sequence) and value.items is not None:
+                    args.extend(value.items)
+                else:
+                    args.extend([self.engine.element(value)] * 3)
+                    self.engine.spread.add(node)
+            else:
+                args.append(self.eval(arg, frame))
+        for keyword in node.keywords:
+            value = self.eval(keyword.value, frame)
+            if keyword.arg is not None:
+                keywords[keyword.arg] = value
+            elif isinstance(value, Mapping):
+                keywords.update({str(key): item for key, item in value.entries})
+        return tuple(args), keywords
+
+    def _super(self, args: tuple[Value, ...], frame: Frame) -> Value:
+        if len(args) == 2 and isinstance(args[0], Class):
+            return Super(args[1], args[0].info)
+        inner: Frame | None = frame
+        while inner is not None:
+            function = inner.function
+            if (
+                function is not None
+                and function.owner is not None
+                and not isinstance(function.node, ast.Lambda)
+            ):
+                names = [a.arg for a in (*function.node.args.posonlyargs, *function.node.args.args)]
+                if names and names[0] in inner.env:
+                    return Super(inner.env[names[0]], function.owner)
+            inner = inner.parent
+        return UNKNOWN

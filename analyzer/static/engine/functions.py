@@ -1,0 +1,281 @@
+"""Functions: decorators, parameters, and the interpretation of a body, each situation once."""
+
+from __future__ import annotations
+
+import ast
+
+from tcready.schema import Confidence
+from tcready.static.engine.contract import Context, Engine, Room
+from tcready.static.engine.scope import Env, Frame, positional
+from tcready.static.engine.values import (
+    NONE,
+    TAINTED,
+    UNKNOWN,
+    Choice,
+    Const,
+    External,
+    ExternalInstance,
+    Function,
+    Instance,
+    Mapping,
+    Plain,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    holds_tensor,
+    join,
+    keep,
+    likely,
+    members_of,
+    options,
+    prefer,
+    tensor_of,
+)
+from tcready.static.index import ClassInfo, FunctionInfo, build_class
+
+MAX_CONTEXTS = 12
+"""Situations in which one function is interpreted before its arguments are generalised."""
+MAX_DEPTH = 48
+MAX_QUIET_DEPTH = 12
+"""Of what runs before the compiled call: building modules needs few levels."""
+MAX_CALLS = 60_000
+
+OPAQUE_DECORATORS = (
+    "functools.singledispatch",
+    "torch.compiler.disable",
+    "torch._dynamo.disable",
+    "torch._disable_dynamo",
+    "torch.jit.script",
+    "torch.jit.ignore",
+    "torch.jit.unused",
+    "torch.library.custom_op",
+    "torch.library.triton_op",
+    "triton.jit",
+)
+"""Decorators whose function Dynamo does not trace: its body tells nothing about the region around a call."""
+
+
+class Functions(Room):
+    """Functions: decorators, parameters, and the interpretation of a body, each situation once."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._decorated: dict[FunctionInfo, Value] = {}
+        self._closures: dict[int, Frame] = {}
+        self._counts: dict[FunctionInfo, int] = {}
+        self._memo: dict[tuple[object, ...], tuple[int, Value | None]] = {}
+        self._followed: int = 0
+        self._generic: dict[FunctionInfo, Env] = {}
+        self._functions: dict[int, FunctionInfo] = {}
+        self._classes: dict[int, ClassInfo] = {}
+
+    def decorated(self, info: FunctionInfo, frame: Frame) -> Value:
+        """The value a `def` binds once its decorators have been applied."""
+        if frame.function is None and info in self._decorated:
+            return self._decorated[info]
+        value: Value = Function(info, None, self.close(frame) if frame.function else 0)
+        if frame.function is None:
+            self._decorated[info] = value  # a decorator that asks for its own function gets it bare
+        with self.engine.quietly():
+            for node in reversed(info.decorators):
+                value = self._decorate(self.engine.eval(node, frame), value, info, frame)
+        if frame.function is None:
+            self._decorated[info] = value
+        return value
+
+    def _decorate(self, decorator: Value, value: Value, info: FunctionInfo, frame: Frame) -> Value:
+        if isinstance(decorator, (External, ExternalInstance)):
+            if decorator.name.startswith(OPAQUE_DECORATORS):
+                return External(f"{decorator.name}()")
+            return value
+        if isinstance(decorator, Function):
+            result = self.invoke(decorator, (value,), {}, frame, "high")
+            wrapped = [v for v in options(result) if isinstance(v, (Function, Instance))]
+            return join(*wrapped) if wrapped else value
+        return value
+
+    def close(self, frame: Frame) -> int:
+        if not frame.key:
+            frame.key = len(self._closures) + 1
+            self._closures[frame.key] = frame
+        return frame.key
+
+    def invoke(
+        self,
+        function: Function,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        frame: Frame,
+        confidence: Confidence,
+    ) -> Value:
+        """Interprets a call of a function with source; a situation already seen is looked up."""
+        info = function.info
+        if function.given:
+            args = (*(v for k, v in function.given if isinstance(k, int)), *args)
+            keywords = {**{k: v for k, v in function.given if isinstance(k, str)}, **keywords}
+        if function.bound is not None:
+            args = (function.bound, *args)
+        env = self._parameters(info, args, keywords, function.closure)
+        if self._counts.get(info, 0) >= MAX_CONTEXTS:
+            env = self._generalised(info, env)
+        loud: object = bool(self.engine.quiet)
+        if self.engine.quiet and len(args) == 1 and isinstance(args[0], Instance):
+            loud = self.engine.heap[args[0]].version  # while things are built, what a property gives changes
+        key = (info, function.closure, confidence, loud, frame.conditional, tuple(env.items()))
+        if key in self._memo:
+            context, known = self._memo[key]
+            self.engine.edges.setdefault((frame.context, context), {})[frame.enclosing] = None
+            return known if known is not None else UNKNOWN
+        limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
+        often = self._counts.get(info, 0) >= 4 * MAX_CONTEXTS
+        if often or frame.depth >= limit or self._followed >= MAX_CALLS:
+            self.engine.cut += not self.engine.quiet
+            return TAINTED if any(holds_tensor(v) for v in env.values()) else UNKNOWN
+        self._followed += 1
+        self._counts[info] = self._counts.get(info, 0) + 1
+        owner = function.bound
+        module = owner.ident if isinstance(owner, Instance) and self.engine.is_module(owner) else None
+        context = len(self.engine.contexts)
+        self.engine.contexts.append(
+            Context(
+                context,
+                info,
+                module,
+                info.symbol,
+                str(info.module.path),
+                not self.engine.quiet,
+                tuple(env.values()),
+            )
+        )
+        self.engine.edges.setdefault((frame.context, context), {})[frame.enclosing] = None
+        self._memo[key] = (context, None)
+        inner = Frame(
+            info.module,
+            info,
+            context,
+            confidence,
+            env,
+            self._closures.get(function.closure),
+            conditional=frame.conditional,
+            depth=frame.depth + 1,
+        )
+        try:
+            result = self._body(info, inner)
+        except RecursionError:  # nested deeper than the interpreter's own stack
+            self.engine.cut += not self.engine.quiet
+            result = UNKNOWN
+        self._memo[key] = (context, result)
+        return result
+
+    def _body(self, info: FunctionInfo, frame: Frame) -> Value:
+        node = info.node
+        if isinstance(node, ast.Lambda):
+            return self.engine.eval(node.body, frame)
+        if self.engine.block(node.body, frame):
+            frame.returned.append(NONE)
+        if frame.yielded:
+            return Sequence("iterator", None, join(*frame.yielded))
+        returned = join(*frame.returned) if frame.returned else UNKNOWN
+        if isinstance(returned, Unknown) and node.returns is not None:
+            declared = self.engine.annotation(node.returns, info.module, sure=True)
+            return returned if isinstance(declared, Unknown) else declared
+        return returned
+
+    def _generalised(self, info: FunctionInfo, env: Env) -> Env:
+        wide = {name: _widen(value) for name, value in env.items()}
+        known = self._generic.get(info)
+        if known is not None:
+            wide = {
+                name: join(known[name], value) if name in known else value for name, value in wide.items()
+            }
+        self._generic[info] = wide
+        return wide
+
+    def _parameters(
+        self, info: FunctionInfo, args: tuple[Value, ...], keywords: dict[str, Value], closure: int
+    ) -> Env:
+        """Binds arguments to names; what is not given takes its default, else what its annotation says."""
+        spec = info.node.args
+        env: Env = {}
+        named = positional(spec)
+        rest = dict(keywords)
+        home = self._closures.get(closure) or self.engine.module_frame(info.module)
+        for index, (arg, default) in enumerate(named):
+            if index < len(args):
+                rest.pop(arg.arg, None)
+                env[arg.arg] = self._argument(args[index], arg, info)
+            elif arg.arg in rest:
+                env[arg.arg] = self._argument(rest.pop(arg.arg), arg, info)
+            else:
+                env[arg.arg] = self._default(arg, default, info, home)
+        for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
+            if arg.arg in rest:
+                env[arg.arg] = self._argument(rest.pop(arg.arg), arg, info)
+            else:
+                env[arg.arg] = self._default(arg, default, info, home)
+        if spec.vararg is not None:
+            extra = args[len(named) :]
+            declared = self.engine.annotation(spec.vararg.annotation, info.module, sure=True)
+            extra = tuple(
+                declared if isinstance(v, Unknown) and not isinstance(declared, Unknown) else v for v in extra
+            )
+            env[spec.vararg.arg] = Sequence("tuple", extra, UNKNOWN)
+        if spec.kwarg is not None:
+            env[spec.kwarg.arg] = Mapping(tuple(rest.items()), UNKNOWN, extra=True)
+        return env
+
+    def _argument(self, value: Value, arg: ast.arg, info: FunctionInfo) -> Value:
+        vague = isinstance(value, Unknown) or (
+            isinstance(value, Plain) and value.kind is None and value.origin == "config"
+        )
+        odd = (Unknown, Plain) if tensor_of(value) else Unknown
+        partly = isinstance(value, Choice) and any(isinstance(v, odd) for v in value.options)
+        if not (vague or partly) or arg.annotation is None:
+            return value
+        declared = self.engine.annotation(arg.annotation, info.module, sure=True)
+        if isinstance(declared, Unknown) or vague:
+            return value if isinstance(declared, Unknown) else declared
+        odd = odd if isinstance(declared, Tensor) else Unknown
+        known = keep(value, lambda v: not isinstance(v, odd))
+        return prefer(known, declared) if likely(value) != value else join(known, declared)
+
+    def _default(self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, home: Frame) -> Value:
+        if default is None:
+            return self.engine.annotation(arg.annotation, info.module, sure=True)
+        with self.engine.quietly():
+            return self.engine.eval(default, home)
+
+    def function_info(
+        self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame
+    ) -> FunctionInfo:
+        """The one FunctionInfo of a function that is defined inside another."""
+        if id(node) not in self._functions:
+            prefix = f"{frame.symbol}.<locals>." if frame.function else ""
+            self._functions[id(node)] = FunctionInfo(name, prefix + name, frame.module, node, None)
+        return self._functions[id(node)]
+
+    def local_class(self, node: ast.ClassDef, frame: Frame) -> ClassInfo:
+        """The class a `class` statement inside a function defines."""
+        if id(node) not in self._classes:
+            self._classes[id(node)] = build_class(frame.module, node, f"{frame.symbol}.<locals>.{node.name}")
+        return self._classes[id(node)]
+
+
+def _widen(value: Value) -> Value:
+    """The value with what distinguishes one call from another left out."""
+    if isinstance(value, Const) and value.value is not None:
+        return Plain(type(value.value).__name__)
+    if isinstance(value, Sequence):
+        return Sequence(
+            value.kind,
+            None,
+            join(*(_widen(m) for m in members_of(value))) if members_of(value) else UNKNOWN,
+            value.outer,
+        )
+    if isinstance(value, Mapping):
+        values = [_widen(v) for _, v in value.entries] + (
+            [value.element] if value.element is not None else []
+        )
+        return Mapping((), join(*values) if values else None, value.outer)
+    return value

@@ -1,0 +1,164 @@
+"""The interpreter: the rooms of the engine put together, and what one interpretation of a program has found.
+
+Starting at the `forward` of a module, every function that can be reached is interpreted under the arguments
+its callers give, each distinct situation once. Limits keep that finite; what they cut is counted.
+"""
+
+from __future__ import annotations
+
+import ast
+from types import TracebackType
+
+from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine.annotations import Annotations
+from tcready.static.engine.assignment import Assignment
+from tcready.static.engine.attributes import Attributes
+from tcready.static.engine.calls import Calls
+from tcready.static.engine.classes import Classes
+from tcready.static.engine.containers import Containers
+from tcready.static.engine.contract import Context
+from tcready.static.engine.entries import Entries
+from tcready.static.engine.expressions import Expressions
+from tcready.static.engine.functions import Functions
+from tcready.static.engine.heap import Heap
+from tcready.static.engine.names import Names
+from tcready.static.engine.objects import Objects
+from tcready.static.engine.questions import Questions
+from tcready.static.engine.scope import Frame
+from tcready.static.engine.statements import Statements
+from tcready.static.index import Program
+
+
+class _Quiet:
+    """While it is entered, what is evaluated is not compiled code."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self._interpreter = interpreter
+
+    def __enter__(self) -> None:
+        self._interpreter.quiet += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._interpreter.quiet -= 1
+
+
+class Interpreter:
+    """One analysis of one program; `facts`, `contexts`, `edges` and `calls` hold what it found. What its attributes
+    say stands in `contract.Engine`."""
+
+    def __init__(
+        self,
+        program: Program,
+        training: bool | None,
+        low: bool = False,
+        *,
+        plain_call: bool = False,
+        walked: set[int] | None = None,
+    ) -> None:
+        self.program, self.training, self.low, self.plain_call = program, training, low, plain_call
+        self.heap = Heap()
+        self.facts: dict[F.Fact, None] = {}
+        self.contexts: list[Context] = []
+        self.edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]] = {}
+        self.calls: dict[tuple[str, int, int], bool] = {}
+        self.spread: set[ast.Call] = set()
+        self.unknown_callees: dict[int, dict[ast.expr, None]] = {}
+        self.walked = walked
+        self.cut = 0
+        self.quiet = 0
+        self._quietly = _Quiet(self)
+
+        names = Names(self)
+        classes = Classes(self)
+        annotations = Annotations(self)
+        attributes = Attributes(self)
+        questions = Questions(self)
+        expressions = Expressions(self)
+        containers = Containers(self)
+        assignment = Assignment(self)
+        statements = Statements(self)
+        calls = Calls(self)
+        objects = Objects(self)
+        functions = Functions(self)
+        entries = Entries(self)
+        self.module_frame = names.module_frame
+        self.named, self.global_value = names.named, names.global_value
+        self.imported = names.imported
+        self.module_member = names.module_member
+        self.improbable = names.improbable
+        self.decorate_class = classes.decorate_class
+        self.patch = classes.patch
+        self.replacement = classes.replacement
+        self.initialisers = classes.initialisers
+        self.mro = classes.mro
+        self.is_module = classes.is_module
+        self.assigned = classes.assigned
+        self.rewritten = classes.rewritten
+        self.class_attribute = classes.class_attribute
+        self.annotation = annotations.annotation
+        self.assumed = annotations.assumed
+        self.instance_value = annotations.instance_value
+        self.attribute = attributes.attribute
+        self.member = attributes.member
+        self.class_member = attributes.class_member
+        self.get_attribute = attributes.get_attribute
+        self.has_attribute = attributes.has_attribute
+        self.test = questions.test
+        self.truthy = questions.truthy
+        self.tell_test = questions.tell_test
+        self.answer = questions.answer
+        self.narrow = questions.narrow
+        self.is_instance = questions.is_instance
+        self.eval = expressions.eval
+        self.tell_loop = expressions.tell_loop
+        self.index = expressions.index
+        self.element = containers.element
+        self.container_members = containers.container_members
+        self.item = containers.item
+        self.item_of = containers.item_of
+        self.fill_container = containers.fill_container
+        self.container_method = containers.container_method
+        self.sequence_method = containers.sequence_method
+        self.mapping_method = containers.mapping_method
+        self.put_back = containers.put_back
+        self.note = containers.note
+        self.assign = assignment.assign
+        self.load_of = assignment.load_of
+        self.block = statements.block
+        self.call = calls.call
+        self.call_each = calls.call_each
+        self.instantiate = objects.instantiate
+        self.registered = objects.registered
+        self.copied = objects.copied
+        self.decorated = functions.decorated
+        self.close = functions.close
+        self.invoke = functions.invoke
+        self.function_info = functions.function_info
+        self.local_class = functions.local_class
+        self.build, self.run_forward, self.run_function = (
+            objects.build,
+            entries.run_forward,
+            entries.run_function,
+        )
+
+    def quietly(self) -> _Quiet:
+        """What is evaluated inside runs before the compiled call, or only looks: no fact is told."""
+        return self._quietly
+
+    def where(self, frame: Frame) -> F.Where:
+        """The place where `frame` stands, for a fact."""
+        return F.Where(
+            str(frame.module.path),
+            frame.symbol,
+            frame.context,
+            frame.enclosing,
+            frame.confidence,
+            frame.conditional,
+        )
+
+    def tell(self, fact: F.Fact) -> None:
+        """Keeps a fact, unless what runs is not compiled."""
+        if not self.quiet:
+            self.facts[fact] = None

@@ -1,0 +1,115 @@
+"""Classes and what stands above them: the method resolution order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcready.static.engine.knowledge import CONTAINERS, is_module_class
+from tcready.static.index import ClassInfo, FunctionInfo
+
+PATCHED = ("forward", "__call__", "__init__")
+"""Methods that class decorators are known to replace."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mro:
+    """A class's method resolution order: classes with source, and the external names above them."""
+
+    classes: tuple[ClassInfo, ...]
+    external: tuple[str, ...]
+
+    @property
+    def is_module(self) -> bool:
+        """An nn.Module; if a base is out of sight, a class with its own `forward` is taken for one."""
+        if any(is_module_class(name) for name in self.external):
+            return True
+        unseen = [
+            name
+            for name in self.external
+            if name not in ("object", "abc.ABC", "typing.Generic", "typing.Protocol")
+        ]
+        return (
+            bool(unseen)
+            and any("forward" in c.functions for c in self.classes)
+            and not any(name.startswith("torch.") for name in unseen)
+        )
+
+    @property
+    def container(self) -> str | None:
+        """The torch.nn container this class derives from, or None."""
+        return next((name for name in self.external if name in CONTAINERS), None)
+
+    def functions(self, name: str, after: ClassInfo | None = None) -> list[FunctionInfo]:
+        """The definitions of a method, nearest class first found."""
+        for cls in self.after(after):
+            if name in cls.functions:
+                return cls.functions[name]
+        return []
+
+    def after(self, after: ClassInfo | None) -> tuple[ClassInfo, ...]:
+        """The classes that come behind one (None: all of them)."""
+        if after is None or after not in self.classes:
+            return self.classes
+        return self.classes[self.classes.index(after) + 1 :]
+
+    def holder(self, name: str, after: ClassInfo | None = None) -> ClassInfo | None:
+        """The nearest class that assigns or nests `name`; an annotation alone makes no attribute."""
+        for cls in self.after(after):
+            if cls.assigned.get(name) is not None or name in cls.inner:
+                return cls
+        return None
+
+
+def linearise(
+    cls: ClassInfo, bases: dict[ClassInfo, list[ClassInfo | str]]
+) -> tuple[list[ClassInfo], list[str]]:
+    """C3 if it exists, depth first if it does not; external names in the order met.
+
+    A base that is still being linearised (a circle) is left out. Bases come first by a walk of their own, so
+    that neither a long chain nor many diamonds cost more than their classes.
+    """
+    done: dict[ClassInfo, tuple[list[ClassInfo], list[str]]] = {}
+    pending: list[tuple[ClassInfo, bool]] = [(cls, False)]
+    started: set[ClassInfo] = set()
+    while pending:
+        current, ready = pending.pop()
+        if ready:
+            done[current] = _merged(current, bases, done)
+        elif current not in started:
+            started.add(current)
+            pending.append((current, True))
+            pending.extend((base, False) for base in bases.get(current, []) if not isinstance(base, str))
+    return done[cls]
+
+
+def _merged(
+    cls: ClassInfo,
+    bases: dict[ClassInfo, list[ClassInfo | str]],
+    done: dict[ClassInfo, tuple[list[ClassInfo], list[str]]],
+) -> tuple[list[ClassInfo], list[str]]:
+    """The order of `cls` from the orders of its bases that are `done`."""
+    sequences: list[list[ClassInfo]] = []
+    external: list[str] = []
+    direct: list[ClassInfo] = []
+    for base in bases.get(cls, []):
+        if isinstance(base, str):
+            external.append(base)
+        elif base in done:
+            direct.append(base)
+            above, names = done[base]
+            sequences.append(above)
+            external.extend(name for name in names if name not in external)
+    if len(sequences) < 2:
+        return [cls, *(sequences[0] if sequences else [])], external
+    sequences.append(direct)
+    order = [cls]
+    pending = [list(s) for s in sequences if s]
+    while pending:
+        head = next(
+            (s[0] for s in pending if not any(s[0] in other[1:] for other in pending)),
+            pending[0][0],
+        )
+        if head not in order:
+            order.append(head)
+        pending = [rest for s in pending if (rest := [c for c in s if c is not head])]
+    return order, external

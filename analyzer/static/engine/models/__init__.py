@@ -1,0 +1,1 @@
+"""What functions give whose source is not read."""

@@ -1,0 +1,291 @@
+"""Python's built-in functions: a handler for each name, given the engine and the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import TypeAlias, cast
+
+from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.contract import CallSite, Engine
+from tcready.static.engine.values import (
+    DATA,
+    NONE,
+    UNKNOWN,
+    UNROLL,
+    Class,
+    Const,
+    ExternalInstance,
+    Instance,
+    Kind,
+    Mapping,
+    Plain,
+    Sequence,
+    Tensor,
+    Value,
+    join,
+    lift,
+    members_of,
+    options,
+    tensor_of,
+)
+
+Handler: TypeAlias = "Callable[[Engine, CallSite], Value | None]"
+"""What a call gives; None if nothing is known of it."""
+OF_ERRORS = ("Error", "Exception", "Warning", "StopIteration", "property")
+"""How names of builtins end whose call makes an object of no interest."""
+
+
+def call(engine: Engine, name: str, site: CallSite) -> Value:
+    """A call of the built-in function `name`; unknown if that says nothing."""
+    handler = HANDLERS.get(name)
+    result = handler(engine, site) if handler is not None else None
+    if result is not None:
+        return result
+    return ExternalInstance(name) if name.endswith(OF_ERRORS) else UNKNOWN
+
+
+def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
+    """What a sequence, or a container of torch.nn, holds place by place; None if that is not known."""
+    members = engine.container_members(value)
+    source = members if members is not None else value
+    return source.items if isinstance(source, Sequence) else None
+
+
+def iterator(items: tuple[Value, ...] | None, element: Value = UNKNOWN) -> Sequence:
+    """An iterator over known items, or else over so many of `element`."""
+    return Sequence("iterator", items, UNKNOWN if items is not None else element)
+
+
+def row(*items: Value) -> Sequence:
+    """A tuple of these."""
+    return Sequence("tuple", items, UNKNOWN)
+
+
+def _first(site: CallSite) -> Value:
+    return site.args[0] if site.args else UNKNOWN
+
+
+def _constant(value: Value) -> Handler:
+    return lambda _engine, _site: value
+
+
+def _number(name: str) -> Handler:
+    def handler(engine: Engine, site: CallSite) -> Value:
+        return lift(
+            lambda value: _converted(name, value, engine.answer(value).decided if site.args else False),
+            _first(site),
+        )
+
+    return handler
+
+
+def _converted(name: str, value: Value, answer: bool | None) -> Value:
+    """`int(value)` and its like."""
+    kind = name if name != "round" else "int"
+    if tensor_of(value):
+        return Plain(kind, "tensor")
+    if name == "bool" and answer is not None:
+        return Const(answer)
+    if isinstance(value, Const) and isinstance(value.value, (int, float)) and name in ("int", "float"):
+        try:
+            return Const(int(value.value) if name == "int" else float(value.value))
+        except (ValueError, OverflowError):
+            return Plain(kind)
+    for option in options(value):
+        if isinstance(option, Plain):
+            return Plain(kind, K.computed(option.origin))
+    return Plain(kind)
+
+
+def _len(_engine: Engine, site: CallSite) -> Value:
+    return lift(_length, _first(site))
+
+
+def _length(value: Value) -> Value:
+    if isinstance(value, Sequence) and value.items is not None and not value.outer:
+        return Const(len(value.items))
+    if isinstance(value, Mapping) and value.element is None and not value.outer:
+        return Const(len(value.entries))
+    return K.SHAPE_INT if tensor_of(value) else Plain("int")
+
+
+def _isinstance(engine: Engine, site: CallSite) -> Value | None:
+    if len(site.node.args) != 2:
+        return None
+    wanted = site.node.args[1]
+    return lift(lambda value: engine.is_instance(value, wanted, site.frame), _first(site))
+
+
+def _range(_engine: Engine, site: CallSite) -> Value:
+    if any(tensor_of(a) for a in site.args):
+        return iterator(None, Plain("int", "tensor"))
+    for origin in DATA:
+        if any(isinstance(v, Plain) and v.origin == origin for a in site.args for v in options(a)):
+            return iterator(None, Plain("int", K.computed(origin)))
+    first = _first(site)
+    if len(site.args) == 1 and isinstance(first, Const) and isinstance(first.value, int) and first.value <= 0:
+        return iterator(())
+    return iterator(None, Plain("int"))
+
+
+def _sequence(kind: Kind, *, ordered: bool) -> Handler:
+    """`ordered`: in the order of what is walked."""
+
+    def handler(engine: Engine, site: CallSite) -> Value:
+        if not site.args:
+            return Sequence(kind, (), UNKNOWN)
+        items = known_items(engine, site.args[0]) if ordered else None
+        return Sequence(kind, items, UNKNOWN if items is not None else engine.element(site.args[0]))
+
+    return handler
+
+
+def _enumerate(engine: Engine, site: CallSite) -> Value:
+    start = site.first("start", 1) or Const(0)
+    begin = start.value if isinstance(start, Const) and isinstance(start.value, int) else None
+    items = known_items(engine, _first(site))
+    if items is not None and len(items) <= UNROLL:
+        return iterator(
+            tuple(row(Plain("int") if begin is None else Const(begin + i), v) for i, v in enumerate(items))
+        )
+    return iterator(None, row(Plain("int"), engine.element(_first(site))))
+
+
+def _zip(engine: Engine, site: CallSite) -> Value:
+    known = [known_items(engine, a) for a in site.args]
+    columns = [items for items in known if items is not None and len(items) <= UNROLL]
+    if columns and len(columns) == len(site.args):
+        return iterator(tuple(row(*items) for items in zip(*columns, strict=False)))
+    return iterator(None, row(*map(engine.element, site.args)))
+
+
+def _map(engine: Engine, site: CallSite) -> Value | None:
+    if len(site.args) < 2:
+        return None
+    inner = site.giving(tuple(engine.element(a) for a in site.args[1:]))
+    return iterator(None, engine.call_each(site.args[0], inner) or UNKNOWN)
+
+
+def _filter(engine: Engine, site: CallSite) -> Value | None:
+    if len(site.args) < 2:
+        return None
+    element = engine.element(site.args[1])
+    if site.args[0] != NONE:
+        kept = engine.call_each(site.args[0], site.giving((element,))) or UNKNOWN
+        engine.tell_test(site.node, "filter", kept, site.frame)
+    return iterator(None, element)
+
+
+def _next(engine: Engine, site: CallSite) -> Value:
+    element = engine.element(_first(site))
+    return join(element, site.args[1]) if len(site.args) > 1 else element
+
+
+def _reduce(_engine: Engine, site: CallSite) -> Value:
+    """`max`, `min`, `sum`."""
+    values = site.args
+    if len(values) == 1 and isinstance(values[0], Sequence):
+        values = members_of(values[0])
+    joined = join(*values) if values else UNKNOWN
+    tensor = tensor_of(joined)
+    if tensor:
+        return Tensor(tensor.dtype, tensor.sure)
+    if isinstance(joined, Const):
+        return Plain(type(joined.value).__name__)
+    return next((option for option in options(joined) if isinstance(option, Plain)), joined)
+
+
+def _arithmetic(_engine: Engine, site: CallSite) -> Value:
+    first = _first(site)
+    tensor = tensor_of(first)
+    if tensor:
+        return Tensor(tensor.dtype, tensor.sure)
+    return first if isinstance(first, Plain) else Plain()
+
+
+def _dict(engine: Engine, site: CallSite) -> Value:
+    first = _first(site)
+    base = first if isinstance(first, Mapping) else _of_pairs(engine, first, bool(site.args))
+    return Mapping((*base.entries, *site.keywords.items()), base.element)
+
+
+def _of_pairs(engine: Engine, source: Value, given: bool) -> Mapping:
+    """`dict(source)` of (key, value) pairs."""
+    if isinstance(source, Sequence) and source.items is not None:
+        pairs = [p.items for p in source.items if isinstance(p, Sequence) and p.items and len(p.items) == 2]
+        keys = [p[0] for p in pairs]
+        if len(pairs) == len(source.items) and all(isinstance(k, Const) for k in keys):
+            return Mapping(
+                tuple((cast(Const, k).value, p[1]) for k, p in zip(keys, pairs, strict=True)), None
+            )
+    pair = engine.element(source)
+    if isinstance(pair, Sequence) and pair.items and len(pair.items) == 2:
+        return Mapping((), pair.items[1])
+    return Mapping((), UNKNOWN if given else None)
+
+
+def _getattr(engine: Engine, site: CallSite) -> Value | None:
+    if len(site.args) < 2:
+        return None
+    default = site.args[2] if len(site.args) > 2 else None
+    return engine.get_attribute(site.args[0], site.args[1], default, site.frame)
+
+
+def _setattr(engine: Engine, site: CallSite) -> Value | None:
+    owner, name, value = site.args if len(site.args) == 3 else (UNKNOWN,) * 3
+    if not isinstance(owner, Instance):
+        return None
+    if isinstance(name, Const):
+        engine.heap[owner].put(str(name.value), value, replace=False)
+        engine.note(owner, str(name.value))
+    return NONE
+
+
+def _hasattr(engine: Engine, site: CallSite) -> Value | None:
+    if len(site.args) == 2 and isinstance(site.args[1], Const):
+        return engine.has_attribute(site.args[0], str(site.args[1].value))
+    return None
+
+
+def _any(_engine: Engine, site: CallSite) -> Value:
+    return Plain("bool", "tensor") if tensor_of(_first(site)) else Plain("bool")
+
+
+def _type(_engine: Engine, site: CallSite) -> Value:
+    first = _first(site)
+    return Class(first.cls) if isinstance(first, Instance) else Plain("type")
+
+
+HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
+    {
+        **{name: _number(name) for name in ("int", "float", "bool", "complex", "round")},
+        "len": _len,
+        "isinstance": _isinstance,
+        "range": _range,
+        "list": _sequence("list", ordered=True),
+        "tuple": _sequence("tuple", ordered=True),
+        "iter": _sequence("list", ordered=True),
+        "set": _sequence("set", ordered=False),
+        **{name: _sequence("list", ordered=False) for name in ("sorted", "reversed", "frozenset")},
+        "enumerate": _enumerate,
+        "zip": _zip,
+        "map": _map,
+        "filter": _filter,
+        "next": _next,
+        **dict.fromkeys(("max", "min", "sum"), _reduce),
+        **dict.fromkeys(("abs", "pow", "divmod"), _arithmetic),
+        "dict": _dict,
+        "getattr": _getattr,
+        "setattr": _setattr,
+        "hasattr": _hasattr,
+        **dict.fromkeys(("any", "all"), _any),
+        "type": _type,
+        **dict.fromkeys(("print", "delattr", "breakpoint", "exec"), _constant(NONE)),
+        **dict.fromkeys(
+            ("str", "repr", "format", "chr", "ascii", "bin", "hex", "input"), _constant(Plain("str"))
+        ),
+        **dict.fromkeys(("id", "hash", "ord", "callable", "issubclass"), _constant(Plain())),
+        "slice": _constant(Plain("slice")),
+    }
+)

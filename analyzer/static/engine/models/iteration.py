@@ -1,0 +1,259 @@
+"""`itertools`, `functools`, `operator` and `collections`: what they make of what they are given, member by member."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from types import MappingProxyType
+
+from tcready.static.engine.contract import CallSite, Engine
+from tcready.static.engine.models import builtins
+from tcready.static.engine.models.builtins import Handler, iterator, known_items, row
+from tcready.static.engine.operators import binary, compared
+from tcready.static.engine.values import (
+    NONE,
+    UNKNOWN,
+    UNROLL,
+    Const,
+    Function,
+    Mapping,
+    Plain,
+    Sequence,
+    Value,
+    join,
+    options,
+)
+
+
+def _chain(engine: Engine, site: CallSite) -> Value:
+    return _joined(engine, site.args)
+
+
+def _chain_from_iterable(engine: Engine, site: CallSite) -> Value | None:
+    if not site.args:
+        return None
+    parts = known_items(engine, site.args[0])
+    return _joined(engine, parts if parts is not None else (engine.element(site.args[0]),))
+
+
+def _joined(engine: Engine, parts: tuple[Value, ...]) -> Value:
+    known = [known_items(engine, part) for part in parts]
+    items = [item for found in known if found is not None for item in found]
+    if all(found is not None for found in known) and len(items) <= UNROLL:
+        return iterator(tuple(items))
+    return iterator(None, join(*map(engine.element, parts)) if parts else UNKNOWN)
+
+
+def _zip_longest(engine: Engine, site: CallSite) -> Value:
+    fill = site.keywords.get("fillvalue", NONE)
+    known = [known_items(engine, a) for a in site.args]
+    columns = [items for items in known if items is not None and len(items) <= UNROLL]
+    if columns and len(columns) == len(site.args):
+        rows = range(max(map(len, columns)))
+        return iterator(tuple(row(*(c[i] if i < len(c) else fill for c in columns)) for i in rows))
+    return iterator(None, row(*(join(engine.element(a), fill) for a in site.args)))
+
+
+def _product(engine: Engine, site: CallSite) -> Value:
+    return iterator(None, row(*map(engine.element, site.args)))
+
+
+def _combinations(engine: Engine, site: CallSite) -> Value | None:
+    """`combinations`, `permutations`: rows of so many of the members as the second argument says."""
+    if not site.args:
+        return None
+    element = engine.element(site.args[0])
+    count = site.first("r", 1)
+    if isinstance(count, Const) and isinstance(count.value, int) and 0 < count.value <= UNROLL:
+        return iterator(None, row(*(element for _ in range(count.value))))
+    return iterator(None, Sequence("tuple", None, element))
+
+
+def _pairwise(engine: Engine, site: CallSite) -> Value | None:
+    if not site.args:
+        return None
+    items = known_items(engine, site.args[0])
+    if items is not None and len(items) <= UNROLL:
+        return iterator(tuple(row(a, b) for a, b in itertools.pairwise(items)))
+    element = engine.element(site.args[0])
+    return iterator(None, row(element, element))
+
+
+def _some(engine: Engine, site: CallSite) -> Value | None:
+    """`islice`, `cycle`: members of what is walked, who knows how many."""
+    return iterator(None, engine.element(site.args[0])) if site.args else None
+
+
+def _filtered(engine: Engine, site: CallSite) -> Value | None:
+    """`takewhile`, `dropwhile`, `filterfalse`: the predicate is asked of each member."""
+    if len(site.args) < 2:
+        return None
+    element = engine.element(site.args[1])
+    if site.args[0] != NONE:
+        kept = engine.call_each(site.args[0], site.giving((element,))) or UNKNOWN
+        engine.tell_test(site.node, "filter", kept, site.frame)
+    return iterator(None, element)
+
+
+def _repeat(_engine: Engine, site: CallSite) -> Value | None:
+    return iterator(None, site.args[0]) if site.args else None
+
+
+def _count(_engine: Engine, _site: CallSite) -> Value:
+    return iterator(None, Plain("int"))
+
+
+def _starmap(engine: Engine, site: CallSite) -> Value | None:
+    if len(site.args) < 2:
+        return None
+    given = engine.element(site.args[1])
+    items = given.items if isinstance(given, Sequence) and given.items is not None else None
+    inner = site.giving(items if items is not None else (engine.element(given),) * 2)
+    return iterator(None, engine.call_each(site.args[0], inner) or UNKNOWN)
+
+
+def _accumulate(engine: Engine, site: CallSite) -> Value | None:
+    if not site.args:
+        return None
+    element = engine.element(site.args[0])
+    function = site.first("func", 1)
+    if function is None or function == NONE:
+        return iterator(None, binary("Add", element, element))
+    made = engine.call_each(function, site.giving((element, element))) or UNKNOWN
+    return iterator(None, join(element, made))
+
+
+def _groupby(engine: Engine, site: CallSite) -> Value | None:
+    if not site.args:
+        return None
+    element = engine.element(site.args[0])
+    key = site.first("key", 1)
+    made = engine.call_each(key, site.giving((element,))) if key is not None and key != NONE else element
+    return iterator(None, row(made or UNKNOWN, iterator(None, element)))
+
+
+def _tee(engine: Engine, site: CallSite) -> Value | None:
+    if not site.args:
+        return None
+    count = site.first("n", 1) or Const(2)
+    each = iterator(known_items(engine, site.args[0]), engine.element(site.args[0]))
+    if isinstance(count, Const) and isinstance(count.value, int) and 0 < count.value <= UNROLL:
+        return row(*(each for _ in range(count.value)))
+    return Sequence("tuple", None, each)
+
+
+def _reduce(engine: Engine, site: CallSite) -> Value | None:
+    """The function is called with what it gave before and the next member, until nothing new comes of it."""
+    if len(site.args) < 2:
+        return None
+    element = engine.element(site.args[1])
+    value = site.args[2] if len(site.args) > 2 else element
+    for _ in range(3):
+        after = join(value, engine.call_each(site.args[0], site.giving((value, element))) or UNKNOWN)
+        if after == value:
+            break
+        value = after
+    return value
+
+
+def _partial(_engine: Engine, site: CallSite) -> Value | None:
+    """The same function with arguments filled in; what is no function with source stays as it is."""
+    if not site.args:
+        return None
+    found: list[Value] = []
+    for option in options(site.args[0]):
+        if isinstance(option, Function):
+            filled = sum(isinstance(k, int) for k, _ in option.given)
+            given = (*option.given, *enumerate(site.args[1:], filled), *site.keywords.items())
+            found.append(Function(option.info, option.bound, option.closure, given))
+        else:
+            found.append(option)
+    return join(*found)
+
+
+def _binary(name: str) -> Handler:
+    def handler(_engine: Engine, site: CallSite) -> Value | None:
+        return binary(name, site.args[0], site.args[1]) if len(site.args) == 2 else None
+
+    return handler
+
+
+def _compared(kind: type[ast.cmpop]) -> Handler:
+    def handler(_engine: Engine, site: CallSite) -> Value | None:
+        return compared(kind(), site.args[0], site.args[1]) if len(site.args) == 2 else None
+
+    return handler
+
+
+def _getitem(engine: Engine, site: CallSite) -> Value | None:
+    if len(site.args) != 2:
+        return None
+    return engine.item(site.args[0], site.args[1], site.node)
+
+
+def _builtin(name: str) -> Handler:
+    return lambda engine, site: builtins.call(engine, name, site)
+
+
+def _deque(engine: Engine, site: CallSite) -> Value:
+    if not site.args:
+        return Sequence("list", (), UNKNOWN)
+    return Sequence("list", known_items(engine, site.args[0]), engine.element(site.args[0]))
+
+
+def _defaultdict(engine: Engine, site: CallSite) -> Value:
+    made = engine.call_each(site.args[0], site.giving(())) if site.args and site.args[0] != NONE else None
+    return Mapping((), made if made is not None else UNKNOWN)
+
+
+def _counter(_engine: Engine, _site: CallSite) -> Value:
+    return Mapping((), Plain("int"))
+
+
+ARITHMETIC = {
+    "add": "Add",
+    "sub": "Sub",
+    "mul": "Mult",
+    "truediv": "Div",
+    "floordiv": "FloorDiv",
+    "mod": "Mod",
+    "pow": "Pow",
+    "and_": "BitAnd",
+    "or_": "BitOr",
+    "xor": "BitXor",
+    "matmul": "MatMult",
+    "concat": "Add",
+}
+COMPARISONS = {"eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE}
+
+HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
+    {
+        "itertools.chain": _chain,
+        "itertools.chain.from_iterable": _chain_from_iterable,
+        "itertools.zip_longest": _zip_longest,
+        "itertools.product": _product,
+        **{f"itertools.{n}": _combinations for n in ("combinations", "permutations")},
+        "itertools.pairwise": _pairwise,
+        **{f"itertools.{n}": _some for n in ("islice", "cycle")},
+        **{f"itertools.{n}": _filtered for n in ("takewhile", "dropwhile", "filterfalse")},
+        "itertools.repeat": _repeat,
+        "itertools.count": _count,
+        "itertools.starmap": _starmap,
+        "itertools.accumulate": _accumulate,
+        "itertools.groupby": _groupby,
+        "itertools.tee": _tee,
+        "functools.reduce": _reduce,
+        "functools.partial": _partial,
+        **{f"operator.{n}": _binary(op) for n, op in ARITHMETIC.items()},
+        **{f"operator.i{n.rstrip('_')}": _binary(op) for n, op in ARITHMETIC.items()},
+        **{f"operator.{n}": _compared(op) for n, op in COMPARISONS.items()},
+        "operator.getitem": _getitem,
+        "operator.index": _builtin("int"),
+        "operator.truth": _builtin("bool"),
+        "operator.abs": _builtin("abs"),
+        "collections.OrderedDict": _builtin("dict"),
+        "collections.deque": _deque,
+        "collections.defaultdict": _defaultdict,
+        "collections.Counter": _counter,
+    }
+)

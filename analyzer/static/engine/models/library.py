@@ -1,0 +1,142 @@
+"""Functions of libraries whose source is not read: which need the engine to say what they give, and the rest."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine import text
+from tcready.static.engine.contract import CallSite, Engine
+from tcready.static.engine.models import builtins, iteration
+from tcready.static.engine.models.builtins import Handler
+from tcready.static.engine.values import (
+    UNKNOWN,
+    Const,
+    ExternalInstance,
+    Plain,
+    Sequence,
+    Tensor,
+    Value,
+    join,
+    members_of,
+    options,
+    prefer,
+)
+
+OF_CHECKPOINT = frozenset({"use_reentrant", "context_fn", "preserve_rng_state"})
+"""Keywords of `torch.utils.checkpoint` that it does not pass on."""
+
+
+def call(engine: Engine, name: str, site: CallSite) -> Value | None:
+    """A call of the external function `name`; None if nothing is known of it."""
+    if "." not in name:
+        return builtins.call(engine, name, site)
+    handler = HANDLERS.get(name)
+    result = handler(engine, site) if handler is not None else None
+    if result is not None:
+        return result
+    root, _, method = name.partition(".")
+    if name in K.CONTAINERS:
+        return _container(engine, name, site)
+    if root in text.BUILTIN_TYPES:
+        return text.type_method(root, method, site.args)
+    if name.startswith(("einops.", "einx.")):
+        return K.einops_call(name, site.args)
+    if name.startswith("torch.ops."):
+        namespace, _, operator = name.removeprefix("torch.ops.").partition(".")
+        return Tensor(sure=engine.program.registers_fake(f"{namespace}::{operator.partition('.')[0]}"))
+    return _known(engine, name, site)
+
+
+def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
+    """What the name alone tells."""
+    result = K.external_call(name, site.args, site.keywords)
+    if engine.quiet:  # drawn before the compiled call: one number, the same in every call
+        result = K.drawn_before(result)
+    if result == K.ARRAY and engine.quiet:
+        return K.numpy_built(name)
+    if isinstance(result, ExternalInstance) and K.is_module_class(result.name) and not result.ident:
+        return _made(engine, result.name, site)
+    return result
+
+
+def _made(engine: Engine, name: str, site: CallSite) -> ExternalInstance:
+    """An object of an external class, apart from those made elsewhere."""
+    return ExternalInstance(
+        name, engine.heap.ident(name, site.node, site.frame.context, outer=engine.quiet > 0)
+    )
+
+
+def _container(engine: Engine, name: str, site: CallSite) -> Value:
+    made = _made(engine, name, site)
+    engine.fill_container(made, name, site.args, site.node)
+    return made
+
+
+def _found_in_text(name: str) -> Handler:
+    return lambda _engine, site: text.match(name, site.args)
+
+
+def _grad_enabled(engine: Engine, _site: CallSite) -> Value | None:
+    return None if engine.training is None else prefer(Const(engine.training), Plain("bool"))
+
+
+def _calls_first(engine: Engine, site: CallSite) -> Value | None:
+    """`checkpoint(function, *args)`."""
+    if not site.args:
+        return None
+    passed_on = {name: value for name, value in site.keywords.items() if name not in OF_CHECKPOINT}
+    with site.frame.inside("checkpoint"):
+        return engine.call_each(site.args[0], site.giving(site.args[1:], passed_on)) or UNKNOWN
+
+
+def _cond(engine: Engine, site: CallSite) -> Value | None:
+    """`torch.cond(pred, true_fn, false_fn, operands)`."""
+    if len(site.args) < 3:
+        return None
+    operands = site.args[3] if len(site.args) > 3 else None
+    inner = site.giving(members_of(operands) if isinstance(operands, Sequence) else ())
+    return join(*(engine.call_each(function, inner) or UNKNOWN for function in site.args[1:3]))
+
+
+def _first(_engine: Engine, site: CallSite) -> Value | None:
+    """What wraps its first argument and behaves like it."""
+    return site.args[0] if site.args else None
+
+
+def _copy(engine: Engine, site: CallSite) -> Value | None:
+    if not site.args:
+        return None
+    return join(*(engine.copied(value, site.node, site.frame) for value in options(site.args[0])))
+
+
+def _scripted(kind: str, *, loaded: bool = False) -> Handler:
+    def handler(engine: Engine, site: CallSite) -> Value:
+        function = bool(site.args) and not any(map(engine.is_module, options(site.args[0])))
+        return site.args[0] if function and not loaded else ExternalInstance(kind)
+
+    return handler
+
+
+HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
+    {
+        **iteration.HANDLERS,
+        **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
+        "torch.is_grad_enabled": _grad_enabled,
+        **dict.fromkeys(
+            (
+                "torch.utils.checkpoint.checkpoint",
+                "torch.utils.checkpoint.checkpoint_sequential",
+                "torch.cuda.amp.custom_fwd",
+            ),
+            _calls_first,
+        ),
+        **dict.fromkeys(("torch.cond", "torch.ops.higher_order.cond"), _cond),
+        **dict.fromkeys(("torch.vmap", "torch.func.vmap", "torch.compile"), _first),
+        **dict.fromkeys(("copy.copy", "copy.deepcopy"), _copy),
+        "torch.jit.script": _scripted("torch.jit.ScriptModule"),
+        "torch.jit.freeze": _scripted("torch.jit.ScriptModule"),
+        "torch.jit.trace": _scripted("torch.jit.TracedModule"),
+        "torch.jit.load": _scripted("torch.jit.ScriptModule", loaded=True),
+    }
+)

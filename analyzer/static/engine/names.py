@@ -1,0 +1,132 @@
+"""Names: what a module binds, what an import brings, how sure code runs that defaults pass by."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import cast
+
+from tcready.schema import Confidence, is_installed
+from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.scope import Frame
+from tcready.static.engine.values import (
+    NONE,
+    UNKNOWN,
+    Class,
+    External,
+    Module,
+    Unknown,
+    Value,
+    join,
+    outliving,
+)
+from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
+
+BUILTINS = frozenset(vars(builtins))
+IMPORT_DEPTH = 8
+"""Where the count of call levels starts for what runs at import, so that few are followed there."""
+
+
+class Names(Room):
+    """Names: what a module binds, what an import brings, how sure code runs that defaults pass by."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._module_frames: dict[ModuleInfo, Frame] = {}
+        self._globals: dict[tuple[ModuleInfo, str], Value] = {}
+        self._busy: set[tuple[ModuleInfo, str]] = set()
+        """Names whose value is being worked out."""
+        self._installed: dict[ModuleInfo, bool] = {}
+
+    def module_frame(self, module: ModuleInfo) -> Frame:
+        if module not in self._module_frames:
+            self._module_frames[module] = Frame(module, None, -1, "high", {}, depth=IMPORT_DEPTH)
+        return self._module_frames[module]
+
+    def named(self, name: str, frame: Frame) -> Value:
+        """What a bare name stands for: a variable, a name of the module, a builtin."""
+        found = frame.lookup(name)
+        if found is None:
+            found = self.global_value(frame.module, name)
+        if found is None:
+            found = External(name) if name in BUILTINS else UNKNOWN
+        return found
+
+    def global_value(self, module: ModuleInfo, name: str) -> Value | None:
+        """What a top-level name of a module is; None if the module has no such name."""
+        key = (module, name)
+        if key in self._globals:
+            return self._globals[key]
+        if key in self._busy:
+            return UNKNOWN
+        found = module.bindings.get(name)
+        if found is None:
+            for star in module.stars:
+                source = (
+                    self.engine.program.module(star) if self.engine.program.mentions(star, name) else None
+                )
+                if source is None:
+                    continue
+                value = self.global_value(source, name)
+                if value is not None:
+                    self._globals[key] = value
+                    return value
+            if any(not self.engine.program.reads(star) for star in module.stars) and name not in BUILTINS:
+                return UNKNOWN
+            annotation = module.annotations.get(name)
+            return UNKNOWN if annotation is not None else None
+        self._busy.add(key)
+        with self.engine.quietly():
+            values = [v for v in (self._binding(module, b) for b in found) if v is not None]
+            self._busy.discard(key)
+        known = [v for v in values if not isinstance(v, Unknown)]
+        callables = [v for v in known if v != NONE]
+        value = join(*(callables or known or values or [UNKNOWN]))
+        self._globals[key] = value
+        return value
+
+    def _binding(self, module: ModuleInfo, binding: object) -> Value | None:
+        frame = self.module_frame(module)
+        if isinstance(binding, FunctionInfo):
+            return self.engine.decorated(binding, frame)
+        if isinstance(binding, ClassInfo):
+            self.engine.decorate_class(binding)
+            return Class(binding)
+        if isinstance(binding, Import):
+            return self.imported(binding)
+        return outliving(self.engine.eval(cast(ast.expr, binding), frame))
+
+    def imported(self, item: Import) -> Value:
+        """What an import binds; an external name if its source is not read."""
+        if item.name is None:
+            module = self.engine.program.module(item.module)
+            return Module(module) if module else External(item.module)
+        module = self.engine.program.module(item.module)
+        value = self.module_member(module, item.name) if module is not None else None
+        if value is not None:
+            return value
+        inner = self.engine.program.module(f"{item.module}.{item.name}") if module is None else None
+        if inner is not None:
+            return Module(inner)
+        return External(f"{item.module}.{item.name}") if module is None else UNKNOWN
+
+    def module_member(self, module: ModuleInfo, name: str) -> Value | None:
+        """`module.name`: what the module binds, else its submodule, else what its star imports bring."""
+        if name not in module.bindings and module.is_package:
+            inner = self.engine.program.module(f"{module.name}.{name}")
+            if inner is not None:
+                return Module(inner)
+        return self.global_value(module, name)
+
+    def improbable(self, frame: Frame) -> Confidence | None:
+        """How sure code runs that the defaults pass by; None if it is not followed.
+
+        A project's own options are there to be used, so what they switch on is judged. Of an installed package's
+        nobody uses most, and what they switch on says nothing of the model at hand.
+        """
+        module = frame.module
+        if module not in self._installed:
+            self._installed[module] = is_installed(str(module.path))
+        if not self._installed[module]:
+            return "low" if frame.confidence == "low" else "medium"
+        return "low" if self.engine.low else None

@@ -1,0 +1,135 @@
+"""Objects made: by a class that is called, by a factory, by a copy, and the one that an entry starts from."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+
+from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.registries import modules_for
+from tcready.static.engine.scope import Frame, positional
+from tcready.static.engine.values import (
+    MAX_OPTIONS,
+    NONE,
+    Class,
+    Const,
+    Function,
+    Instance,
+    Mapping,
+    Plain,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    join,
+    likely,
+    options,
+    prefer,
+)
+from tcready.static.index import ClassInfo, FunctionInfo
+
+
+class Objects(Room):
+    """Objects made: by a class that is called, by a factory, by a copy, and the one that an entry starts from."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._registries: dict[ClassInfo, list[ClassInfo]] = {}
+
+    def build(self, cls: ClassInfo) -> Instance:
+        """An object of `cls` made with arguments nobody knows: configuration."""
+        frame = Frame(cls.module, None, -1, "high", {})
+        ident = self.engine.heap.ident("entry", cls, outer=True)
+        root = Instance(ident, cls)
+        with self.engine.quietly():
+            mro = self.engine.mro(cls)
+            for init in self.engine.initialisers(mro):
+                args, keywords = self._configuration(mro.functions("__init__")[0], cls)
+                self.engine.invoke(Function(init.info, root, init.closure), args, keywords, frame, "high")
+        return root
+
+    def _configuration(
+        self, info: FunctionInfo, cls: ClassInfo
+    ) -> tuple[tuple[Value, ...], dict[str, Value]]:
+        node = info.node
+        frame = self.engine.module_frame(info.module)
+        # `config: Config` in the class body tells what the argument of that name is, which becomes the attribute
+        annotated: dict[str, ast.expr] = {}
+        for above in reversed(self.engine.mro(cls).classes):
+            if above.module is info.module:
+                annotated.update(above.annotated)
+
+        def unknown(arg: ast.arg, default: ast.expr | None) -> Value:
+            declared = self.engine.annotation(
+                arg.annotation or annotated.get(arg.arg), info.module, sure=True
+            )
+            if isinstance(declared, (Tensor, Unknown)) or not options(declared):
+                declared = Plain()
+            if default is None:
+                return declared
+            with self.engine.quietly():
+                value = self.engine.eval(default, frame)
+            if isinstance(value, Const):
+                return prefer(value, declared if value == NONE else Plain(type(value.value).__name__))
+            return join(value, declared)
+
+        args = tuple(unknown(arg, default) for arg, default in positional(node.args)[1:])
+        keywords = {
+            arg.arg: unknown(arg, default)
+            for arg, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        }
+        return args, keywords
+
+    def instantiate(self, cls: Class, site: CallSite) -> Value:
+        mro = self.engine.mro(cls.info)
+        ident = self.engine.heap.ident(cls.info, site.node, site.frame.context, outer=self.engine.quiet > 0)
+        made = Instance(ident, cls.info)
+        if mro.functions("__init__"):
+            with self.engine.heap.making() as stored:
+                for option in self.engine.initialisers(mro):
+                    self.engine.invoke(
+                        Function(option.info, made, option.closure),
+                        site.args,
+                        site.keywords,
+                        site.frame,
+                        site.confidence,
+                    )
+            held = self.engine.heap[made].attributes.items()
+            self.engine.heap.made(
+                made, stored, {name for name, v in held if all(map(self.engine.is_module, options(v)))}
+            )
+            return made
+        if mro.container:
+            self.engine.fill_container(made, mro.container, site.args, site.node)
+            return made
+        thing = self.engine.heap[made]
+        fields = [name for c in reversed(mro.classes) for name in c.annotated]
+        for name, value in (*zip(dict.fromkeys(fields), site.args, strict=False), *site.keywords.items()):
+            thing.put(name, value, replace=True)
+        return made
+
+    def registered(self, site: CallSite) -> Value | None:
+        """What a factory makes of a configuration object if its own code does not tell."""
+        for value in site.args[:1]:
+            for option in options(likely(value)):
+                if isinstance(option, Instance) and self.engine.heap[option].assumed:
+                    cls = option.cls
+                    if cls not in self._registries:
+                        self._registries[cls] = modules_for(cls, self.engine)
+                    made = [
+                        self.instantiate(Class(c), site.giving((option,)))
+                        for c in self._registries[cls][:MAX_OPTIONS]
+                    ]
+                    return join(*made) if made else None
+        return None
+
+    def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
+        """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
+        if isinstance(value, (Sequence, Mapping)):
+            return dataclasses.replace(value, outer=False)
+        if not isinstance(value, Instance) or self.engine.mro(value.cls).is_module:
+            return value
+        key = ("copy", node, frame.context, value.ident)
+        made = Instance(self.engine.heap.ident(*key, outer=self.engine.quiet > 0), value.cls)
+        self.engine.heap[made].take(self.engine.heap[value])
+        return made

@@ -1,0 +1,200 @@
+"""Operators on values, folded where the source decides them: pure functions."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.values import (
+    DATA,
+    MAX_ITEMS,
+    NONE,
+    TAINTED,
+    UNKNOWN,
+    Class,
+    Const,
+    External,
+    ExternalInstance,
+    Function,
+    Instance,
+    Mapping,
+    Method,
+    Module,
+    Plain,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    holds_tensor,
+    join,
+    members_of,
+    options,
+    prefer,
+    tensor_of,
+    whole,
+)
+
+
+def binary(op: str, left: Value, right: Value) -> Value:
+    """`left op right`; constants are folded if that is small and cannot fail oddly."""
+    return _binary(op, whole(left), whole(right))
+
+
+def _binary(op: str, left: Value, right: Value) -> Value:
+    for one, other in ((left, right), (right, left)):
+        absorbing = (one == Const(True) and op == "BitOr") or (one == Const(False) and op == "BitAnd")
+        if absorbing and isinstance(one, Const) and isinstance(one.value, bool) and not tensor_of(other):
+            return one
+    if isinstance(left, Const) and isinstance(right, Const):
+        return _fold(op, left.value, right.value)
+    if isinstance(left, Const) and isinstance(left.value, str) and op == "Mod":
+        return Plain("str")
+    if isinstance(left, Sequence) and isinstance(right, Sequence) and op == "Add":
+        if left.items is not None and right.items is not None and len(left.items + right.items) <= MAX_ITEMS:
+            return Sequence(left.kind, left.items + right.items, UNKNOWN)
+        if left.kind == "tuple" and left.items and right.items is None and len(left.items) < MAX_ITEMS:
+            # what a function always returns, with what it sometimes adds
+            more = Sequence("tuple", (*left.items, right.element), UNKNOWN)
+            return join(Sequence("tuple", left.items, UNKNOWN), more)
+        members = (*members_of(left), *members_of(right))
+        return Sequence(left.kind, None, join(*members) if members else UNKNOWN)
+    if op == "Mult":
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, Sequence) and not tensor_of(other):
+                return Sequence(one.kind, None, join(*members_of(one)) if members_of(one) else UNKNOWN)
+    return K.binary(op, left, right)
+
+
+def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
+    if isinstance(op, (ast.Is, ast.IsNot)):
+        same = _identity(left, right)
+        return Plain("bool", "call") if same is None else Const(same == isinstance(op, ast.Is))
+    if any(v in (left, right) for v in (Plain("dtype"), Plain("layout"))):
+        unusual = any(map(K.is_unusual, (left, right)))
+        if unusual and isinstance(op, (ast.Eq, ast.Is, ast.In)):
+            return prefer(Const(False), Plain("bool"))
+        if unusual:
+            return prefer(Const(True), Plain("bool"))
+    if isinstance(op, (ast.In, ast.NotIn)):
+        if tensor_of(left) and holds_tensor(right):
+            return Tensor("bool")  # `==` with each member, left for whoever asks
+        inside = _contains(left, right)
+        if inside is None:
+            return Plain("bool")
+        found = Const(inside == isinstance(op, ast.In))
+        changeable = isinstance(right, (Sequence, Mapping)) and right.outer
+        return prefer(found, Plain("bool")) if changeable else found
+    if isinstance(left, Const) and isinstance(right, Const):
+        return _fold_compare(op, left.value, right.value)
+    if Const("default") in (left, right) and isinstance(op, (ast.Eq, ast.NotEq)):
+        return prefer(Const(isinstance(op, ast.Eq)), Plain("bool"))  # as the word says
+    for one, other in ((left, right), (right, left)):
+        if one == NONE and isinstance(op, (ast.Eq, ast.NotEq)):
+            same = _identity(other, NONE)
+            return Plain("bool", "call") if same is None else Const(same == isinstance(op, ast.Eq))
+    lt, rt = tensor_of(left), tensor_of(right)
+    if lt or rt:
+        sure = all(t.sure for t in (lt, rt) if t)
+        whole = all(
+            isinstance(v, (Tensor, type(NONE))) for v in (*options(left), *options(right)) if v != NONE
+        )
+        other_plain = not any(
+            isinstance(v, (Plain, Unknown)) and not isinstance(v, Const) for v in options(left)
+        )
+        return Tensor("bool", sure and (whole or other_plain or (lt is not None and rt is None)))
+    values = (*options(left), *options(right))
+    if K.ARRAY in values or K.NUMBER in values:
+        return K.ARRAY  # even of known numbers: a comparison gives an array of one
+    if any(isinstance(v, Unknown) for v in values):
+        return TAINTED if any(v == TAINTED for v in values) else UNKNOWN
+    for origin in DATA:
+        if any(isinstance(v, Plain) and v.origin == origin for v in values):
+            return Plain("bool", origin)
+    return Plain("bool")
+
+
+def _identity(left: Value, right: Value) -> bool | None:
+    """`left is right` if the source decides it."""
+    if isinstance(left, Const) and isinstance(right, Const):
+        return left.value is right.value or (
+            left.value == right.value and type(left.value) is type(right.value)
+        )
+    for one, other in ((left, right), (right, left)):
+        if one == NONE:
+            known = (
+                Tensor,
+                Sequence,
+                Mapping,
+                Instance,
+                External,
+                ExternalInstance,
+                Class,
+                Function,
+                Method,
+                Module,
+            )
+            if all(
+                isinstance(v, known) or (isinstance(v, Const) and v.value is not None) for v in options(other)
+            ):
+                return False
+    return None
+
+
+def _contains(item: Value, container: Value) -> bool | None:
+    if not isinstance(item, Const):
+        return None
+    if isinstance(container, Mapping) and container.element is None:
+        return any(key == item.value for key, _ in container.entries)
+    if isinstance(container, Sequence) and container.items is not None:
+        if all(isinstance(v, Const) for v in container.items):
+            return any(v == item for v in container.items)
+    if isinstance(container, Const) and isinstance(container.value, str) and isinstance(item.value, str):
+        return item.value in container.value
+    return None
+
+
+def _fold(op: str, left: Any, right: Any) -> Value:
+    numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
+    try:
+        if numbers and abs(left) < 1e9 and abs(right) < 1e9:
+            if op == "Add":
+                return Const(left + right)
+            if op == "Sub":
+                return Const(left - right)
+            if op == "Mult":
+                return Const(left * right)
+            if op == "FloorDiv":
+                return Const(left // right)
+            if op == "Mod":
+                return Const(left % right)
+            if op == "Div":
+                return Const(left / right)
+        if isinstance(left, str) and isinstance(right, str) and op == "Add" and len(left) + len(right) < 500:
+            return Const(left + right)
+    except (ZeroDivisionError, OverflowError, ValueError):
+        return UNKNOWN
+    if isinstance(left, bool) and isinstance(right, bool) and op in ("BitAnd", "BitOr", "BitXor"):
+        return Const({"BitAnd": left & right, "BitOr": left | right, "BitXor": left ^ right}[op])
+    if numbers:
+        return Plain("int" if isinstance(left, int) and isinstance(right, int) and op != "Div" else "float")
+    return Plain("str") if isinstance(left, str) else Plain()
+
+
+def _fold_compare(op: ast.cmpop, left: Any, right: Any) -> Value:
+    try:
+        if isinstance(op, ast.Eq):
+            return Const(left == right)
+        if isinstance(op, ast.NotEq):
+            return Const(left != right)
+        if isinstance(op, ast.Lt):
+            return Const(left < right)
+        if isinstance(op, ast.LtE):
+            return Const(left <= right)
+        if isinstance(op, ast.Gt):
+            return Const(left > right)
+        if isinstance(op, ast.GtE):
+            return Const(left >= right)
+    except TypeError:
+        return UNKNOWN
+    return UNKNOWN

@@ -1,0 +1,232 @@
+"""Truth: what the source says of a test, and what is known once it has an answer."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine.contract import Room
+from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
+from tcready.static.engine.values import (
+    DATA,
+    NONE,
+    Answer,
+    Const,
+    External,
+    ExternalInstance,
+    Instance,
+    Mapping,
+    Plain,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    join,
+    likely,
+    options,
+    prefer,
+    truth,
+    truth_value,
+    without_falsy,
+    without_none,
+)
+
+
+class Questions(Room):
+    """Truth: what the source says of a test, and what is known once it has an answer."""
+
+    def test(self, node: ast.expr, kind: str, frame: Frame) -> Answer:
+        """Whether `node` is true, as far as the source tells; the question is told as a fact of `kind`."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return ~self.test(node.operand, kind, frame)
+        if isinstance(node, ast.BoolOp):
+            return self._test_all(node, kind, frame)
+        value = self.engine.eval(node, frame)
+        self.tell_test(node, kind, value, frame)
+        return self.answer(value)
+
+    def _test_all(self, node: ast.BoolOp, kind: str, frame: Frame) -> Answer:
+        conjunction = isinstance(node.op, ast.And)
+        decided: bool | None = conjunction
+        guess: bool | None = conjunction
+        before, confidence = frame.env, frame.confidence
+        for operand in node.values:
+            # an assert is traced, but of a condition in parts only the last is what it asserts
+            part = (
+                kind
+                if kind not in ("assert", "assertion") or operand is node.values[-1]
+                else "and"
+                if conjunction
+                else "or"
+            )
+            answer = self.test(operand, part, frame)
+            if answer.decided is not None and answer.decided != conjunction:
+                decided = answer.decided
+                break
+            if answer.decided is None:
+                decided = None
+            if guess == conjunction:
+                guess = answer.likely
+            elif answer.likely is not None and answer.likely != conjunction:
+                guess = answer.likely  # whatever the others say
+            if answer.decided is None and answer.likely is not None and answer.likely != conjunction:
+                lower = self.engine.improbable(frame)
+                if lower is None:
+                    break
+                frame.confidence = lower
+            elif answer.decided is None and frame.confidence == "high" and _asks_whether_given(operand):
+                frame.confidence = "medium"  # what was not given ends the test here
+            frame.env = self.narrow(operand, conjunction, frame)
+        frame.env, frame.confidence = with_walrus(before, node, frame.env), confidence
+        return Answer(decided, guess if decided is None else decided)
+
+    def truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
+        """The value of an operand whose truth is asked; the test inside it is told."""
+        if isinstance(node, (ast.BoolOp, ast.UnaryOp)) and (
+            isinstance(node, ast.BoolOp) or isinstance(node.op, ast.Not)
+        ):
+            return truth_value(self.test(node, kind, frame))
+        value = self.engine.eval(node, frame)
+        self.tell_test(node, kind, value, frame)
+        return value
+
+    def tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
+        if not isinstance(value, Const):
+            set_up = not any(
+                isinstance(v, Tensor) or (isinstance(v, Plain) and v.origin in DATA) for v in options(value)
+            )
+            frame.config_tested = set_up if frame.config_tested is None else frame.config_tested and set_up
+        if not isinstance(value, Const):
+            self.engine.tell(F.Test(self.engine.where(frame), node, kind, value, frame.guarding))  # type: ignore[arg-type]
+
+    def answer(self, value: Value) -> Answer:
+        """`bool(value)`, as far as the source tells."""
+        decided = self._truth(value)
+        return Answer(decided, self._truth(likely(value)) if decided is None else decided)
+
+    def _truth(self, value: Value) -> bool | None:
+        answer = truth(value)
+        if answer is None and isinstance(value, Instance):
+            mro = self.engine.mro(value.cls)
+            if not mro.functions("__bool__") and not mro.functions("__len__") and not mro.external:
+                return True
+        return answer
+
+    def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
+        """The environment once `node` is known to be `assume`."""
+        env = frame.env
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return self.narrow(node.operand, not assume, frame)
+        if isinstance(node, ast.BoolOp):
+            if isinstance(node.op, ast.And) == assume:
+                for operand in node.values:
+                    frame.env = self.narrow(operand, assume, frame)
+                env, frame.env = frame.env, env
+            return env
+        if isinstance(node, ast.NamedExpr):
+            node = node.target
+        key = narrowing_key(node)
+        subject: ast.expr = node
+        change: Callable[[Value], Value] | None = None
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            right = node.comparators[0]
+            is_none = isinstance(right, ast.Constant) and right.value is None
+            if is_none and isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)):
+                subject = node.left.target if isinstance(node.left, ast.NamedExpr) else node.left
+                key = narrowing_key(subject)
+                same = isinstance(node.ops[0], (ast.Is, ast.Eq)) == assume
+                change = (lambda _: NONE) if same else without_none
+        elif isinstance(node, ast.Call) and node.args:
+            test = ast.unparse(node.func)
+            subject = node.args[0]
+            key = narrowing_key(subject)
+            if test == "isinstance" and len(node.args) == 2:
+                wanted = self.engine.instance_value(node.args[1], frame)
+                change = lambda v: _narrow_to(v, wanted, assume)  # noqa: E731
+            elif test in ("torch.is_tensor", "is_tensor"):
+                change = lambda v: _narrow_to(v, Tensor(), assume)  # noqa: E731
+        elif key is not None:
+            change = without_falsy if assume else None
+        if key is None or change is None:
+            return env
+        quiet, self.engine.quiet = self.engine.quiet, 1
+        try:
+            current = self.engine.eval(subject, frame)
+        finally:
+            self.engine.quiet = quiet
+        narrowed = change(current)
+        return env if narrowed == current else {**env, key: narrowed}
+
+    def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
+        wanted = self.engine.instance_value(node, frame)
+        if wanted is None:
+            known = (Tensor, Sequence, Mapping, Const)
+            if all(isinstance(v, known) for v in options(value)):  # of a class that is not in sight
+                return prefer(Const(False), Plain("bool", "call"))
+            return Plain("bool")
+        answers: set[bool | None] = set()
+        for option in options(value):
+            if option == NONE:
+                answers.add(False)
+            elif isinstance(option, (Plain, Const)):
+                kind = option.kind if isinstance(option, Plain) else type(option.value).__name__
+                answers.add(_is_kind(kind, wanted))
+            elif isinstance(option, Unknown):
+                answers.add(None)
+            elif isinstance(option, Instance) and isinstance(wanted, Instance):
+                answers.add(True if wanted.cls in self.engine.mro(option.cls).classes else None)
+            else:
+                same = any(type(option) is type(w) for w in options(wanted))
+                if same and isinstance(option, (Sequence, ExternalInstance)):
+                    kinds = {w.kind for w in options(wanted) if isinstance(w, Sequence)}
+                    answers.add(True if isinstance(option, Sequence) and option.kind in kinds else None)
+                elif same:
+                    answers.add(True)
+                else:
+                    answers.add(False if not isinstance(option, (Instance, External)) else None)
+        answer = answers.pop() if len(answers) == 1 else None
+        return Plain("bool", "call") if answer is None else Const(answer)
+
+
+def _asks_whether_given(node: ast.expr) -> bool:
+    """`x is None`, `x is not None`."""
+    return isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot))
+
+
+def _narrow_to(value: Value, wanted: Value | None, assume: bool) -> Value:
+    """`value` once isinstance says `assume` about what `wanted` stands for."""
+    if wanted is None:
+        return value
+    fits = [v for option in options(value) if (v := _fitting(option, wanted, assume)) is not None]
+    if not fits:
+        return value
+    first = [v for option in options(likely(value)) if (v := _fitting(option, wanted, assume)) is not None]
+    return prefer(join(*first), join(*fits)) if first else join(*fits)
+
+
+def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
+    """One alternative once isinstance says `assume`; None if it is ruled out."""
+    if isinstance(option, Unknown):
+        return wanted if assume else option
+    if isinstance(option, Const) and option != NONE:
+        named = type(option.value).__name__
+        fitting = {v.kind for v in options(wanted) if isinstance(v, Plain)}
+        return option if (named in fitting or (named == "bool" and "int" in fitting)) == assume else None
+    if isinstance(option, tuple(type(v) for v in options(wanted))):
+        same = not isinstance(option, (Plain, Instance, ExternalInstance)) or option in options(wanted)
+        return option if assume or not same or isinstance(option, (Plain, Instance)) else None
+    return option if not assume or isinstance(option, (Plain, Instance)) else None
+
+
+def _is_kind(kind: str | None, wanted: Value) -> bool | None:
+    """Whether a Python value of type `kind` (None: not known) is an instance of what `wanted` stands for."""
+    plain = [v for v in options(wanted) if isinstance(v, Plain)]
+    if (
+        kind is None
+        or any(v.kind is None for v in plain)
+        or any(isinstance(v, Unknown) for v in options(wanted))
+    ):
+        return None if plain or kind is None else False
+    kinds = {v.kind for v in plain}
+    return kind in kinds or (kind == "bool" and "int" in kinds)

@@ -1,0 +1,433 @@
+"""Statements: control flow, and what is known where its ways meet."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any, cast
+
+from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.heap import Way
+from tcready.static.engine.operators import binary
+from tcready.static.engine.scope import Env, Frame, join_envs
+from tcready.static.engine.values import (
+    NONE,
+    UNKNOWN,
+    UNROLL,
+    Class,
+    External,
+    ExternalInstance,
+    Sequence,
+    Unknown,
+    Value,
+    join,
+    options,
+    tensor_of,
+)
+from tcready.static.index import imports_of
+
+
+class Statements(Room):
+    """Statements: control flow, and what is known where its ways meet."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._handlers: dict[type, Callable[[Any, Frame], bool | None]] = {}
+
+    def block(self, body: list[ast.stmt], frame: Frame) -> bool:
+        """Interprets statements in order; False if control does not fall out of their end."""
+        walked = self.engine.walked
+        for statement in body:
+            if walked is not None and self._runs_by_default(frame):
+                walked.add(id(statement))
+            kind = type(statement)
+            if kind not in self._handlers:
+                self._handlers[kind] = getattr(self, f"do_{kind.__name__.lower()}", _pass_over)
+            if self._handlers[kind](statement, frame) is False:
+                return False
+        return True
+
+    def _runs_by_default(self, frame: Frame) -> bool:
+        return not self.engine.quiet and frame.confidence == "high" and not frame.conditional
+
+    def do_expr(self, node: ast.Expr, frame: Frame) -> None:
+        self.engine.eval(node.value, frame)
+
+    def do_return(self, node: ast.Return, frame: Frame) -> bool:
+        frame.returned.append(self.engine.eval(node.value, frame) if node.value else NONE)
+        return False
+
+    def do_raise(self, node: ast.Raise, frame: Frame) -> bool:
+        if node.exc is not None:
+            self.engine.eval(node.exc, frame)
+        return False
+
+    def do_break(self, node: ast.Break, frame: Frame) -> bool:
+        frame.exits.append(frame.env)
+        return False
+
+    def do_continue(self, node: ast.Continue, frame: Frame) -> bool:
+        frame.exits.append(frame.env)
+        return False
+
+    def do_assign(self, node: ast.Assign, frame: Frame) -> None:
+        value = self.engine.eval(node.value, frame)
+        for target in node.targets:
+            self.engine.assign(target, value, frame, node.value)
+
+    def do_annassign(self, node: ast.AnnAssign, frame: Frame) -> None:
+        if node.value is not None:
+            value = self.engine.eval(node.value, frame)
+            if isinstance(value, Unknown):
+                declared = self.engine.annotation(node.annotation, frame.module, sure=True)
+                value = value if isinstance(declared, Unknown) else declared
+            self.engine.assign(node.target, value, frame, node.value)
+
+    def do_augassign(self, node: ast.AugAssign, frame: Frame) -> None:
+        target = node.target
+        old = self.engine.eval(self.engine.load_of(target), frame)
+        value = self.engine.eval(node.value, frame)
+        result = binary(type(node.op).__name__, old, value)
+        if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.outer:
+            result = Sequence("list", None, join(self.engine.element(old), self.engine.element(value)), True)
+        self.engine.assign(target, result, frame, node.value, augmented=True, old=old)
+
+    def do_if(self, node: ast.If, frame: Frame) -> bool:
+        frame.config_tested = None
+        frame.guarding = isinstance(node.body[0], ast.Raise) and not node.orelse
+        answer = self.engine.test(node.test, "if", frame)
+        frame.guarding = False
+        undecided = answer.decided is None and frame.config_tested is True
+        guess = answer.likely
+        if undecided and guess is None and not node.orelse and _asks_for_one(node.test):
+            guess = False
+        if answer.decided is None and guess is None and _outgrown(node):
+            guess = False
+        if guess is not None and _gives_up(node.body if guess else node.orelse):
+            guess = None  # a default that raises is none
+        arms = [
+            (taken, body)
+            for taken, body in ((True, node.body), (False, node.orelse))
+            if answer.decided in (None, taken)
+        ]
+        lower = self.engine.improbable(frame)
+        confidence, before, parted = frame.confidence, frame.conditional, frame.parted
+        followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
+        rare = undecided and guess is None and _arms_by_literal(node) > 2
+        ends: dict[bool, Env | None] = {}
+        assumed: dict[bool, Env] = {}
+        ways: list[Way] = []
+        start = frame.env
+        for taken, body in arms:
+            passed_by = guess is not None and guess != taken
+            frame.env = start
+            frame.conditional = before or (undecided and guess is None)
+            frame.parted = parted or len(followed) > 1
+            if passed_by or rare:
+                if passed_by and lower is None:
+                    continue
+                frame.confidence = lower or "low"
+            frame.env = dict(self.engine.narrow(node.test, taken, frame))
+            assumed[taken] = dict(frame.env)
+            with self.engine.heap.way() as stored:
+                ends[taken] = frame.env if self.block(body, frame) else None
+            if ends[taken] is not None or not _gives_up(body):
+                ways.append(stored)
+            frame.confidence = confidence
+        frame.conditional, frame.parted = before, parted
+        if answer.decided is not None and ways:
+            self.engine.heap.follow(ways[0])
+        elif ways:
+            self.engine.heap.join(*ways, *([set()] if len(ends) < 2 else []))
+        # `frame.env` is replaced by assignments inside the blocks, so each end was read after its block
+        merged = join_envs(*ends.values())
+        if merged is None:
+            return False
+        if len(ends) == 2 and None not in ends.values():
+            _forget(start, merged, [(assumed[taken], cast(Env, ends[taken])) for taken in ends])
+        if guess is not None and answer.decided is None and ends.get(guess) is None and lower is not None:
+            frame.confidence = lower  # by default the function has ended
+        frame.env = merged
+        return True
+
+    def _branches(self, branches: list[tuple[Env, list[ast.stmt]]], frame: Frame, *, undecided: bool) -> bool:
+        before = frame.conditional
+        ends: list[Env | None] = []
+        ways: list[Way] = []
+        for env, body in branches:
+            frame.env = env
+            frame.conditional = before or undecided
+            with self.engine.heap.way() as stored:
+                ends.append(frame.env if self.block(body, frame) else None)
+            ways.append(stored)
+        frame.conditional = before
+        self.engine.heap.join(*ways, set())
+        merged = join_envs(*ends)
+        if merged is None:
+            return False
+        frame.env = merged
+        return True
+
+    def _loop(
+        self,
+        frame: Frame,
+        kind: F.Enclosing,
+        rounds: list[Value | None],
+        node: ast.For | ast.AsyncFor | ast.While,
+        *,
+        known: bool = False,
+    ) -> bool:
+        """Interprets a loop's body for each round, until nothing new is learnt if members are not known.
+
+        `known`: the rounds are those that the loop has.
+        """
+        outer_exits, outer_enclosing, outer_conditional = frame.exits, frame.enclosing, frame.conditional
+        frame.enclosing = (*outer_enclosing, kind)
+        if len(rounds) < 2:
+            frame.conditional = True
+        leaving: list[Env] = []
+        fell = True
+        ways: list[Way] = []
+        for member in rounds:
+            start = frame.env
+            frame.env, frame.exits = dict(start), []
+            if isinstance(node, ast.While):
+                if self.engine.test(node.test, "while", frame).decided is False:
+                    break
+                frame.env = dict(self.engine.narrow(node.test, True, frame))
+            elif member is not None:
+                self.engine.assign(node.target, member, frame)
+            with self.engine.heap.way() as stored:
+                fell = self.block(node.body, frame)
+            ways.append(stored)
+            leaving.extend(frame.exits)
+            merged = join_envs(start, frame.env if fell else None, *frame.exits)
+            assert merged is not None
+            frame.env = merged
+            if merged == start:
+                break
+        if known and len(ways) == len(rounds) and fell and not leaving:
+            for stored in ways:
+                self.engine.heap.follow(stored)
+        elif ways:
+            self.engine.heap.join(*ways, set())
+        frame.exits, frame.enclosing, frame.conditional = outer_exits, outer_enclosing, outer_conditional
+        return self.block(node.orelse, frame)
+
+    def do_for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
+        value = self.engine.eval(node.iter, frame)
+        self.engine.tell_loop(node.iter, value, False, frame)
+        members = self.engine.container_members(value)
+        source = members if members is not None else value
+        if (
+            isinstance(source, Sequence)
+            and source.items is not None
+            and not (source.outer and not source.items)
+        ):
+            items: list[Value | None] = list(source.items)
+            if not items:
+                return self.block(node.orelse, frame)
+            if len(items) <= UNROLL:
+                several = len(items) > 1
+                return self._loop(frame, "for", items if several else items * 2, node, known=several)
+        element = self.engine.element(value)
+        return self._loop(frame, "for", [element, element], node)
+
+    do_asyncfor = do_for
+
+    def do_while(self, node: ast.While, frame: Frame) -> bool:
+        return self._loop(frame, "while", [None, None], node)
+
+    def do_try(self, node: ast.Try, frame: Frame) -> bool:
+        before = dict(frame.env)
+        known = len(frame.returned)
+        with frame.inside("try"):
+            fell = self.block(node.body, frame)
+        after = frame.env
+        made = [v for name, v in after.items() if before.get(name) is not v] + frame.returned[known:]
+        if any(map(tensor_of, made)):
+            for handler in node.handlers:
+                caught = None if handler.type is None else self.engine.eval(handler.type, frame)
+                reraises = isinstance(handler.body[-1], ast.Raise)
+                self.engine.tell(F.Handler(self.engine.where(frame), _header(handler), caught, reraises))
+        if fell and node.orelse:
+            fell = self.block(node.orelse, frame)
+        completes = fell or len(frame.returned) > known
+        end, returned = frame.env, list(frame.returned)
+        at_raise = join_envs(before, after) or before
+        for handler in node.handlers:
+            frame.env = dict(at_raise)
+            if handler.name:
+                frame.env[handler.name] = UNKNOWN
+            with frame.no_surer_than("low"), self.engine.heap.way() as stored:
+                handled = self.block(handler.body, frame)  # an exception has to be raised first
+            self.engine.heap.join(stored, set())
+            if handled and not completes:
+                fell, end = True, frame.env
+        if completes:
+            frame.returned = returned  # what is known afterwards is what holds when nothing was raised
+        frame.env = end
+        if not self.block(node.finalbody, frame):
+            return False
+        return fell
+
+    do_trystar = do_try
+
+    def do_with(self, node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
+        enclosing = frame.enclosing
+        for item in node.items:
+            value = self.engine.eval(item.context_expr, frame)
+            name = next((v.name for v in options(value) if isinstance(v, (External, ExternalInstance))), None)
+            self.engine.tell(F.With(self.engine.where(frame), item.context_expr, value, name))
+            if item.optional_vars is not None:
+                entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
+                if name in K.ENTER_THEMSELVES:
+                    entered = value
+                self.engine.assign(item.optional_vars, entered, frame)
+            if name is None and isinstance(item.context_expr, ast.Call):
+                called = options(self.engine.eval(item.context_expr.func, frame))
+                name = next((v.name for v in called if isinstance(v, External)), None)
+            if name is None or not name.startswith(K.SPLITTING_CONTEXTS):
+                frame.enclosing = (*frame.enclosing, "with")
+        fell = self.block(node.body, frame)
+        frame.enclosing = enclosing
+        return fell
+
+    do_asyncwith = do_with
+
+    def do_match(self, node: ast.Match, frame: Frame) -> bool:
+        subject = self.engine.eval(node.subject, frame)
+        patterns = (p for case in node.cases for p in ast.walk(case.pattern))
+        compared = next((p for p in patterns if isinstance(p, ast.MatchValue)), None)
+        if compared is not None:  # Python asks whether the subject equals the first value
+            self.engine.tell_test(compared.value, "match", subject, frame)
+        branches: list[tuple[Env, list[ast.stmt]]] = [(dict(frame.env), [])]
+        before = frame.env
+        for case in node.cases:
+            frame.env = dict(before)
+            for pattern in ast.walk(case.pattern):
+                bound = getattr(pattern, "name", None) or getattr(pattern, "rest", None)
+                if isinstance(bound, str):
+                    frame.env[bound] = UNKNOWN
+            if case.guard is not None:
+                self.engine.test(case.guard, "if", frame)
+            branches.append((frame.env, case.body))
+        return self._branches(branches, frame, undecided=True)
+
+    def do_assert(self, node: ast.Assert, frame: Frame) -> None:
+        """Dynamo takes `assert t` and `assert t, "text"` into the graph; anything else is a branch to it."""
+        constant = node.msg is None or isinstance(node.msg, ast.Constant)
+        negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+        self.engine.test(node.test, "assert" if constant and not negated else "assertion", frame)
+        frame.env = dict(self.engine.narrow(node.test, True, frame))
+
+    def do_delete(self, node: ast.Delete, frame: Frame) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Subscript):
+                base = self.engine.eval(target.value, frame)
+                index, parts, slices = self.engine.index(target.slice, frame)
+                self.engine.tell(F.Index(self.engine.where(frame), target, base, index, parts, slices, "del"))
+
+    def do_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
+        frame.env[node.name] = self.engine.decorated(self.engine.function_info(node, node.name, frame), frame)
+
+    do_asyncfunctiondef = do_functiondef
+
+    def do_classdef(self, node: ast.ClassDef, frame: Frame) -> None:
+        self.engine.tell(F.Define(self.engine.where(frame), node))
+        frame.env[node.name] = Class(self.engine.local_class(node, frame))
+
+    def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> None:
+        for local, binding in imports_of(frame.module, node):
+            if local != "*":
+                frame.env[local] = self.engine.imported(binding)
+
+    do_importfrom = do_import
+
+    def do_global(self, node: ast.Global, frame: Frame) -> None:
+        frame.outside.update(dict.fromkeys(node.names, "global"))
+
+    def do_nonlocal(self, node: ast.Nonlocal, frame: Frame) -> None:
+        frame.outside.update(dict.fromkeys(node.names, "nonlocal"))
+
+
+def _pass_over(_statement: ast.stmt, _frame: Frame) -> None:
+    """`pass`, and what binds or runs nothing that is compiled."""
+
+
+def _forget(start: Env, merged: Env, ways: list[tuple[Env, Env]]) -> None:
+    """After both ways of a test: a name that neither assigned is what it was, not what each way took it for."""
+    for name, value in start.items():
+        if name in merged and merged[name] is not value:
+            if all(end.get(name) is assumed.get(name) for assumed, end in ways):
+                merged[name] = value
+
+
+def _asks_for_one(test: ast.expr) -> bool:
+    """`x == "name"`, `"name" in x`, `x.dtype == torch.float16` (or a conjunction with one): one case of many."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(map(_asks_for_one, test.values))
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return False
+    return isinstance(test.ops[0], (ast.Eq, ast.In)) and any(
+        _is_text(side) for side in (test.left, test.comparators[0])
+    )
+
+
+def _outgrown(node: ast.If) -> bool:
+    """`if length > self.size: self.grow(length)`: what was made in time for the usual case is made anew."""
+    test = node.test
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or node.orelse:
+        return False
+    ordered = isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE))
+    return (
+        ordered
+        and (_of_self(test.left) != _of_self(test.comparators[0]))
+        and all(map(_writes_self, node.body))
+    )
+
+
+def _of_self(node: ast.expr) -> bool:
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _writes_self(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Call) and _of_self(node.value)
+    return isinstance(node, ast.Assign) and all(
+        isinstance(t, ast.Attribute) and _of_self(t) for t in node.targets
+    )
+
+
+def _is_text(node: ast.expr) -> bool:
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return bool(node.elts) and all(map(_is_text, node.elts))
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _arms_by_literal(node: ast.If) -> int:
+    """How many ways an `if`/`elif` chain has that compares with literals; 1 if it is none."""
+    ways = 1
+    current: ast.If | None = node
+    while current is not None and _asks_for_one(current.test):
+        ways += 1
+        inner = current.orelse
+        current = inner[0] if len(inner) == 1 and isinstance(inner[0], ast.If) else None
+    return ways
+
+
+def _gives_up(body: list[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Raise)
+
+
+def _header(handler: ast.ExceptHandler) -> ast.expr:
+    """The classes that an `except` names; the word itself if it names none."""
+    if handler.type is not None:
+        return handler.type
+    word = ast.copy_location(ast.Name("except", ast.Load()), handler)
+    word.end_lineno, word.end_col_offset = handler.lineno, handler.col_offset + len("except")
+    return word
