@@ -71,7 +71,8 @@ def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
 
 
 def _code_of(package: str) -> list[tuple[str, int, int]]:
-    """The Python files and tables of a package, or a module, with times and sizes: in an editable install any may change."""
+    """The Python files and tables of a package, or a module, with times and sizes: any may change in an editable
+    install."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         return []

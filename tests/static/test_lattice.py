@@ -97,19 +97,7 @@ def environments(values: st.SearchStrategy[Value]) -> st.SearchStrategy[dict[str
     return st.one_of(st.none(), st.dictionaries(st.sampled_from(["x", "y", "x.a"]), values, max_size=3))
 
 
-PLAIN_OR_NOT = st.one_of(TENSORS, PLAINS, OBJECTS, UNKNOWNS, st.just(NONE))
-"""Single values without constants, whose join with numbers depends on the grouping (below)."""
-
-
-def lists(inner: st.SearchStrategy[Value]) -> st.SearchStrategy[Value]:
-    """Sequences without tuples, which stay apart if a place more or less is all that they differ in (below)."""
-    return st.one_of(
-        st.builds(Sequence, st.just("list"), st.lists(inner, max_size=3).map(tuple), st.just(UNKNOWN)),
-        st.builds(Sequence, st.just("list"), st.none(), inner),
-    )
-
-
-LAWFUL = several(st.one_of(PLAIN_OR_NOT, lists(PLAIN_OR_NOT), mappings(PLAIN_OR_NOT)))
+LAWFUL = several(single(2))
 LAWS = settings(max_examples=150, deadline=None)
 
 
@@ -132,14 +120,7 @@ def test_the_join_of_a_value_with_itself_is_that_value(a: Value) -> None:
 
 
 @LAWS
-@given(several(SIMPLE), several(SIMPLE))
-def test_with_constants_it_is_commutative_and_idempotent(a: Value, b: Value) -> None:
-    assert normal(join(a, b)) == normal(join(b, a))
-    assert normal(join(a, a)) == normal(a)
-
-
-@LAWS
-@given(preferred(PLAIN_OR_NOT), preferred(PLAIN_OR_NOT), preferred(PLAIN_OR_NOT))
+@given(preferred(single(1)), preferred(single(1)), preferred(single(1)))
 def test_with_likely_values_it_is_commutative_and_associative(a: Value, b: Value, c: Value) -> None:
     assert normal(join(a, b)) == normal(join(b, a))
     assert normal(join(join(a, b), c)) == normal(join(a, join(b, c)))
@@ -165,9 +146,6 @@ def test_nothing_is_lost(a: Value, b: Value) -> None:
     assert normal(join(both, a)) == normal(both) == normal(join(both, b))
 
 
-# Where the laws do not hold: measured counterexamples. Each mark goes with the engine's mending.
-
-
 def objects(count: int) -> list[Value]:
     return [External(f"m.f{number}") for number in range(count)]
 
@@ -176,31 +154,30 @@ ONE, ZERO = Const(1), Const(0)
 SHAPE = Plain(None, "shape")
 PAIR, TRIPLE = (Sequence("tuple", (NONE,) * count, UNKNOWN) for count in (1, 2))
 LIST = Sequence("list", (), UNKNOWN)
-UNLAWFUL = {
-    # two constants become a number of configuration, one constant and a size a size: the first pair decides
+ONCE_UNLAWFUL = {
     "constants and a size": (ONE, ZERO, SHAPE),
-    # tuples whose lengths differ by one or two stay apart; a list that joins one of them first joins both
     "tuples of two lengths and a list": (PAIR, TRIPLE, LIST),
-    # beyond MAX_OPTIONS all is unknown; what is joined after that stands beside the unknown
+    "tuples of two lengths and one of any": (PAIR, TRIPLE, Sequence("tuple", None, Tensor())),
     "more than eight objects": (join(*objects(8)), External("m.more"), External("m.last")),
 }
 
 
-@pytest.mark.xfail(reason="the join depends on which two values are joined first", strict=True)
-@pytest.mark.parametrize("values", UNLAWFUL.values(), ids=UNLAWFUL)
-def test_groups_of_values_that_are_joined_differently(values: tuple[Value, Value, Value]) -> None:
+@pytest.mark.parametrize("values", ONCE_UNLAWFUL.values(), ids=ONCE_UNLAWFUL)
+def test_groups_of_values_are_joined_alike(values: tuple[Value, Value, Value]) -> None:
     a, b, c = values
     assert normal(join(join(a, b), c)) == normal(join(a, join(b, c)))
 
 
-@pytest.mark.xfail(reason="members are joined in order, and the first two constants decide", strict=True)
+def test_a_size_among_constants_is_still_a_size() -> None:
+    assert join(ONE, ZERO, SHAPE) == SHAPE
+
+
 def test_lists_whose_members_are_constants_and_sizes() -> None:
     tensor = Tensor()
     one, other = Sequence("list", (tensor, SHAPE, tensor), UNKNOWN), Sequence("list", (ONE, ZERO), UNKNOWN)
     assert normal(join(one, other)) == normal(join(other, one))
 
 
-@pytest.mark.xfail(reason="`prefer` keeps values apart that a join makes one", strict=True)
 @pytest.mark.parametrize("pair", [(ONE, ZERO), (Tensor(), Tensor(buffer=True))], ids=["constants", "tensors"])
 def test_a_likely_value_joined_with_itself(pair: tuple[Value, Value]) -> None:
     value = prefer(*pair)

@@ -85,7 +85,9 @@ class Calls(Room):
 
     def call_one(self, function: Value, site: CallSite) -> Value | None:
         if isinstance(function, Function):
-            given_back = self.engine.invoke(function, site.args, site.keywords, site.frame, site.confidence)
+            given_back = self.engine.invoke(
+                function, site.args, site.keywords, site.frame, site.confidence, site.rest
+            )
             factory = isinstance(function.bound, Class) and function.info.name.lstrip("_").startswith(
                 FACTORIES
             )
@@ -96,6 +98,7 @@ class Calls(Room):
             return self.engine.instantiate(function, site)
         if isinstance(function, Instance):
             return self._call_object(function, site)
+        site = site.spread()
         if isinstance(function, External):
             result = library.call(self.engine, function.name, site)
             self._tell_call(site, function, function.name, None, None, result)

@@ -73,16 +73,15 @@ class Containers(Room):
         return None
 
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:
-        """`base[index]`."""
-        return lift(lambda b, i: self._item(b, i, node), base, index)
-
-    def _item(self, base: Value, index: Value, node: ast.expr) -> Value:
+        """`base[index]`; what is too short for a constant index is ruled out."""
         if isinstance(base, Choice) and isinstance(index, Const) and isinstance(index.value, int):
             place = index.value
             base = keep(base, lambda v: not _too_short(v, place))
-        return join(
-            *(self.item_of(option, index, node) for option in options(base) if option != NONE or base == NONE)
-        )
+        return lift(lambda b, i: self._item(b, i, node), base, index)
+
+    def _item(self, base: Value, index: Value, node: ast.expr) -> Value:
+        known = [option for option in options(base) if option != NONE or base == NONE]
+        return join(*(self.item_of(option, index, node) for option in known))
 
     def item_of(self, base: Value, index: Value, node: ast.expr) -> Value:
         if isinstance(base, Tensor):

@@ -53,10 +53,16 @@ class CallSite:
     keywords: dict[str, Value]
     frame: Frame
     confidence: Confidence
+    rest: Value | None = None
+    """Stands for any number of further positional arguments: `*args` of unknown length."""
 
     def giving(self, args: tuple[Value, ...], keywords: dict[str, Value] | None = None) -> CallSite:
         """The same place with other arguments; none by keyword unless said."""
-        return dataclasses.replace(self, args=args, keywords=keywords or {})
+        return dataclasses.replace(self, args=args, keywords=keywords or {}, rest=None)
+
+    def spread(self) -> CallSite:
+        """The same with so many arguments that each of a callee's that is not read has one."""
+        return self if self.rest is None else self.giving((*self.args, *[self.rest] * 3), self.keywords)
 
     def first(self, name: str, position: int = 0) -> Value | None:
         """The argument that is given by position or by name, or None."""
@@ -280,8 +286,10 @@ class Engine(Protocol):
         keywords: dict[str, Value],
         frame: Frame,
         confidence: Confidence,
+        rest: Value | None = None,
     ) -> Value:
-        """Interprets a call of a function with source; a situation already seen is looked up."""
+        """Interprets a call of a function with source; a situation already seen is looked up. `rest` stands for any
+        number of further positional arguments."""
 
     def function_info(
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame

@@ -56,9 +56,10 @@ class Entries(Room):
         self.engine.contexts.append(
             Context(frame.context, None, None, "<entry>", str(parameters.module.path))
         )
+        rest = Tensor(sure=False) if parameters.node.args.vararg is not None else None
         for option in options(value):
             if isinstance(option, Function):
-                self.engine.invoke(option, args, keywords, frame, "high")
+                self.engine.invoke(option, args, keywords, frame, "high", rest)
         return frame.context
 
     def _entry_arguments(
@@ -74,8 +75,6 @@ class Entries(Room):
             for index, (arg, default) in enumerate(pairs)
             if default is None or index < only_position
         )
-        if node.args.vararg is not None:
-            args = (*args, Tensor(sure=False), Tensor(sure=False), Tensor(sure=False))
         keywords = {
             arg.arg: self._entry_parameter(arg, default, info, usual)
             for arg, default in (

@@ -9,7 +9,7 @@ from typing import Any
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Arguments, CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.operators import binary, compared
 from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
 from tcready.static.engine.text import MAX_LENGTH
@@ -373,7 +373,8 @@ class Expressions(Room):
 
     def _call(self, node: ast.Call, frame: Frame) -> Value:
         function = self.eval(node.func, frame)
-        args, keywords = self.arguments(node, frame)
+        args, rest = self._positional(node, frame)
+        keywords = self._keywords(node, frame)
         if isinstance(function, External) and function.name == "super":
             return self._super(args, frame)
         callees = [value for value in options(function) if value != NONE]
@@ -383,29 +384,35 @@ class Expressions(Room):
             and all(isinstance(value, (Unknown, Plain)) for value in callees)
         ):
             self.engine.unknown_callees.setdefault(frame.context, {})[node.func] = None
-        return self.engine.call(function, CallSite(node, args, keywords, frame, frame.confidence))
+        return self.engine.call(function, CallSite(node, args, keywords, frame, frame.confidence, rest))
 
-    def arguments(self, node: ast.Call, frame: Frame) -> Arguments:
-        """Evaluated arguments; a starred one of unknown length gives its element three times."""
+    def _positional(self, node: ast.Call, frame: Frame) -> tuple[tuple[Value, ...], Value | None]:
+        """Positional arguments, and what else stands for any number of them: `*args` of unknown length."""
         args: list[Value] = []
-        keywords: dict[str, Value] = {}
+        rest: list[Value] = []
         for arg in node.args:
-            if isinstance(arg, ast.Starred):
-                value = self.eval(arg.value, frame)
-                if isinstance(value, Sequence) and value.items is not None:
-                    args.extend(value.items)
-                else:
-                    args.extend([self.engine.element(value)] * 3)
-                    self.engine.spread.add(node)
-            else:
-                args.append(self.eval(arg, frame))
+            if not isinstance(arg, ast.Starred):
+                (rest if rest else args).append(self.eval(arg, frame))
+                continue
+            value = self.eval(arg.value, frame)
+            usual = likely(value)
+            if isinstance(usual, Sequence) and usual.items is not None:
+                (rest if rest else args).extend(usual.items)
+            if usual != value or not isinstance(usual, Sequence) or usual.items is None:
+                rest.append(self.engine.element(value))
+                self.engine.spread.add(node)
+        return tuple(args), join(*rest) if rest else None
+
+    def _keywords(self, node: ast.Call, frame: Frame) -> dict[str, Value]:
+        """Arguments by name; of a mapping those that are known."""
+        keywords: dict[str, Value] = {}
         for keyword in node.keywords:
             value = self.eval(keyword.value, frame)
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
             elif isinstance(value, Mapping):
                 keywords.update({str(key): item for key, item in value.entries})
-        return tuple(args), keywords
+        return keywords
 
     def _super(self, args: tuple[Value, ...], frame: Frame) -> Value:
         if len(args) == 2 and isinstance(args[0], Class):

@@ -12,7 +12,6 @@ from tcready.static.engine.values import (
     TAINTED,
     UNKNOWN,
     Choice,
-    Const,
     External,
     ExternalInstance,
     Function,
@@ -27,10 +26,10 @@ from tcready.static.engine.values import (
     join,
     keep,
     likely,
-    members_of,
     options,
     prefer,
     tensor_of,
+    widen,
 )
 from tcready.static.index import ClassInfo, FunctionInfo, build_class
 
@@ -108,15 +107,17 @@ class Functions(Room):
         keywords: dict[str, Value],
         frame: Frame,
         confidence: Confidence,
+        rest: Value | None = None,
     ) -> Value:
-        """Interprets a call of a function with source; a situation already seen is looked up."""
+        """Interprets a call of a function with source; a situation already seen is looked up. `rest` stands for any
+        number of further positional arguments."""
         info = function.info
         if function.given:
             args = (*(v for k, v in function.given if isinstance(k, int)), *args)
             keywords = {**{k: v for k, v in function.given if isinstance(k, str)}, **keywords}
         if function.bound is not None:
             args = (function.bound, *args)
-        env = self._parameters(info, args, keywords, function.closure)
+        env = self._parameters(info, args, keywords, rest, function.closure)
         if self._counts.get(info, 0) >= MAX_CONTEXTS:
             env = self._generalised(info, env)
         loud: object = bool(self.engine.quiet)
@@ -183,7 +184,7 @@ class Functions(Room):
         return returned
 
     def _generalised(self, info: FunctionInfo, env: Env) -> Env:
-        wide = {name: _widen(value) for name, value in env.items()}
+        wide = {name: widen(value) for name, value in env.items()}
         known = self._generic.get(info)
         if known is not None:
             wide = {
@@ -193,41 +194,63 @@ class Functions(Room):
         return wide
 
     def _parameters(
-        self, info: FunctionInfo, args: tuple[Value, ...], keywords: dict[str, Value], closure: int
+        self,
+        info: FunctionInfo,
+        args: tuple[Value, ...],
+        keywords: dict[str, Value],
+        rest: Value | None,
+        closure: int,
     ) -> Env:
-        """Binds arguments to names; what is not given takes its default, else what its annotation says."""
+        """Binds arguments to names as Python does; what is not given takes its default, else what its annotation says.
+
+        Of `rest`, any number of further positional arguments, parameters without default are given one. Who has a
+        default keeps it: passing on `*args` says nothing of what is in them.
+        """
         spec = info.node.args
         env: Env = {}
         named = positional(spec)
-        rest = dict(keywords)
+        left = dict(keywords)
         home = self._closures.get(closure) or self.engine.module_frame(info.module)
         for index, (arg, default) in enumerate(named):
             if index < len(args):
-                rest.pop(arg.arg, None)
+                left.pop(arg.arg, None)
                 env[arg.arg] = self._argument(args[index], arg, info)
-            elif arg.arg in rest:
-                env[arg.arg] = self._argument(rest.pop(arg.arg), arg, info)
+            elif arg.arg in left:
+                env[arg.arg] = self._argument(left.pop(arg.arg), arg, info)
+            elif rest is not None and default is None:
+                env[arg.arg] = self._argument(rest, arg, info)
             else:
                 env[arg.arg] = self._default(arg, default, info, home)
+                if rest is not None and env[arg.arg] == NONE:
+                    env[arg.arg] = prefer(NONE, self._argument(rest, arg, info))
         for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
-            if arg.arg in rest:
-                env[arg.arg] = self._argument(rest.pop(arg.arg), arg, info)
+            if arg.arg in left:
+                env[arg.arg] = self._argument(left.pop(arg.arg), arg, info)
             else:
                 env[arg.arg] = self._default(arg, default, info, home)
         if spec.vararg is not None:
-            extra = args[len(named) :]
-            declared = self.engine.annotation(spec.vararg.annotation, info.module, sure=True)
-            extra = tuple(
-                declared if isinstance(v, Unknown) and not isinstance(declared, Unknown) else v for v in extra
-            )
-            env[spec.vararg.arg] = Sequence("tuple", extra, UNKNOWN)
+            env[spec.vararg.arg] = self._further(info, spec.vararg, args[len(named) :], rest, len(named))
         if spec.kwarg is not None:
-            env[spec.kwarg.arg] = Mapping(tuple(rest.items()), UNKNOWN, extra=True)
+            env[spec.kwarg.arg] = Mapping(tuple(left.items()), UNKNOWN, extra=True)
         return env
+
+    def _further(
+        self, info: FunctionInfo, vararg: ast.arg, extra: tuple[Value, ...], rest: Value | None, named: int
+    ) -> Value:
+        """What `*args` holds: the arguments that no other parameter takes."""
+        declared = self.engine.annotation(vararg.annotation, info.module, sure=True)
+        extra = tuple(
+            declared if isinstance(v, Unknown) and not isinstance(declared, Unknown) else v for v in extra
+        )
+        known = Sequence("tuple", extra, UNKNOWN)
+        if rest is None:
+            return known
+        some = Sequence("tuple", None, join(*extra, rest))
+        return prefer(known, some) if named > (info.owner is not None) else some
 
     def _argument(self, value: Value, arg: ast.arg, info: FunctionInfo) -> Value:
         vague = isinstance(value, Unknown) or (
-            isinstance(value, Plain) and value.kind is None and value.origin == "config"
+            isinstance(value, Plain) and value.kind is None and value.origin in ("config", "constant")
         )
         odd = (Unknown, Plain) if tensor_of(value) else Unknown
         partly = isinstance(value, Choice) and any(isinstance(v, odd) for v in value.options)
@@ -260,22 +283,3 @@ class Functions(Room):
         if id(node) not in self._classes:
             self._classes[id(node)] = build_class(frame.module, node, f"{frame.symbol}.<locals>.{node.name}")
         return self._classes[id(node)]
-
-
-def _widen(value: Value) -> Value:
-    """The value with what distinguishes one call from another left out."""
-    if isinstance(value, Const) and value.value is not None:
-        return Plain(type(value.value).__name__)
-    if isinstance(value, Sequence):
-        return Sequence(
-            value.kind,
-            None,
-            join(*(_widen(m) for m in members_of(value))) if members_of(value) else UNKNOWN,
-            value.outer,
-        )
-    if isinstance(value, Mapping):
-        values = [_widen(v) for _, v in value.entries] + (
-            [value.element] if value.element is not None else []
-        )
-        return Mapping((), join(*values) if values else None, value.outer)
-    return value

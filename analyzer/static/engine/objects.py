@@ -93,6 +93,7 @@ class Objects(Room):
                         site.keywords,
                         site.frame,
                         site.confidence,
+                        site.rest,
                     )
             held = self.engine.heap[made].attributes.items()
             self.engine.heap.made(
@@ -100,11 +101,14 @@ class Objects(Room):
             )
             return made
         if mro.container:
-            self.engine.fill_container(made, mro.container, site.args, site.node)
+            self.engine.fill_container(made, mro.container, site.spread().args, site.node)
             return made
         thing = self.engine.heap[made]
         fields = [name for c in reversed(mro.classes) for name in c.annotated]
-        for name, value in (*zip(dict.fromkeys(fields), site.args, strict=False), *site.keywords.items()):
+        for name, value in (
+            *zip(dict.fromkeys(fields), site.spread().args, strict=False),
+            *site.keywords.items(),
+        ):
             thing.put(name, value, replace=True)
         return made
 

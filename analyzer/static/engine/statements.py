@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
@@ -25,8 +25,13 @@ from tcready.static.engine.values import (
     join,
     options,
     tensor_of,
+    widen,
 )
 from tcready.static.index import imports_of
+
+MAX_ROUNDS = 8
+"""Of a loop: an end for what widening does not bring to one."""
+WIDEN_AFTER = 3
 
 
 class Statements(Room):
@@ -174,46 +179,49 @@ class Statements(Room):
         self,
         frame: Frame,
         kind: F.Enclosing,
-        rounds: list[Value | None],
+        rounds: Iterable[Value | None],
         node: ast.For | ast.AsyncFor | ast.While,
         *,
-        known: bool = False,
+        known: int = 0,
     ) -> bool:
-        """Interprets a loop's body for each round, until nothing new is learnt if members are not known.
+        """Interprets a loop's body round by round, until nothing new is learnt.
 
-        `known`: the rounds are those that the loop has.
+        `known`: so many rounds are those that the loop has, and all of them run. Else what still changes after
+        WIDEN_AFTER rounds is widened, so that few more suffice.
         """
-        outer_exits, outer_enclosing, outer_conditional = frame.exits, frame.enclosing, frame.conditional
-        frame.enclosing = (*outer_enclosing, kind)
-        if len(rounds) < 2:
-            frame.conditional = True
+        exits, conditional = frame.exits, frame.conditional
         leaving: list[Env] = []
         fell = True
         ways: list[Way] = []
-        for member in rounds:
-            start = frame.env
-            frame.env, frame.exits = dict(start), []
-            if isinstance(node, ast.While):
-                if self.engine.test(node.test, "while", frame).decided is False:
+        with frame.inside(kind):
+            for number, member in enumerate(rounds):
+                start = frame.env
+                frame.env, frame.exits = dict(start), []
+                if isinstance(node, ast.While):
+                    if self.engine.test(node.test, "while", frame).decided is False:
+                        break
+                    frame.env = dict(self.engine.narrow(node.test, True, frame))
+                elif member is not None:
+                    self.engine.assign(node.target, member, frame)
+                with self.engine.heap.way() as stored:
+                    fell = self.block(node.body, frame)
+                ways.append(stored)
+                leaving.extend(frame.exits)
+                if known and fell and not leaving:
+                    continue  # what a round assigns is assigned
+                merged = join_envs(start, frame.env if fell else None, *frame.exits)
+                assert merged is not None
+                if not known and number >= WIDEN_AFTER:
+                    merged = {n: v if v == start.get(n) else widen(v) for n, v in merged.items()}
+                frame.env = merged
+                if merged == start:
                     break
-                frame.env = dict(self.engine.narrow(node.test, True, frame))
-            elif member is not None:
-                self.engine.assign(node.target, member, frame)
-            with self.engine.heap.way() as stored:
-                fell = self.block(node.body, frame)
-            ways.append(stored)
-            leaving.extend(frame.exits)
-            merged = join_envs(start, frame.env if fell else None, *frame.exits)
-            assert merged is not None
-            frame.env = merged
-            if merged == start:
-                break
-        if known and len(ways) == len(rounds) and fell and not leaving:
+        if known == len(ways) and fell and not leaving:
             for stored in ways:
                 self.engine.heap.follow(stored)
         elif ways:
             self.engine.heap.join(*ways, set())
-        frame.exits, frame.enclosing, frame.conditional = outer_exits, outer_enclosing, outer_conditional
+        frame.exits, frame.conditional = exits, conditional
         return self.block(node.orelse, frame)
 
     def do_for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
@@ -226,19 +234,20 @@ class Statements(Room):
             and source.items is not None
             and not (source.outer and not source.items)
         ):
-            items: list[Value | None] = list(source.items)
+            items = source.items
             if not items:
                 return self.block(node.orelse, frame)
             if len(items) <= UNROLL:
-                several = len(items) > 1
-                return self._loop(frame, "for", items if several else items * 2, node, known=several)
+                if len(items) > 1:
+                    return self._loop(frame, "for", items, node, known=len(items))
+                return self._loop(frame, "for", items * 2, node)
         element = self.engine.element(value)
-        return self._loop(frame, "for", [element, element], node)
+        return self._loop(frame, "for", [element] * MAX_ROUNDS, node)
 
     do_asyncfor = do_for
 
     def do_while(self, node: ast.While, frame: Frame) -> bool:
-        return self._loop(frame, "while", [None, None], node)
+        return self._loop(frame, "while", [None] * MAX_ROUNDS, node)
 
     def do_try(self, node: ast.Try, frame: Frame) -> bool:
         before = dict(frame.env)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import EllipsisType
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 DType = Literal["bool", "int", "float"]
 Kind = Literal["list", "tuple", "set", "iterator"]
-Origin = Literal["tensor", "shape", "config", "drawn", "random", "call"]
+Origin = Literal["constant", "config", "call", "shape", "random", "drawn", "tensor"]
+"""From the weakest: of numbers that are joined, the strongest tells what the joined one depends on."""
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
 DATA: tuple[Origin, ...] = ("tensor", "drawn", "random", "shape")
 """Origins that the author's configuration does not decide; of a number made of several the first is told."""
 
@@ -54,6 +56,7 @@ class Const:
 class Plain:
     """A Python value that is no tensor: `kind` is its type's name if known, `origin` where it came from.
 
+    `constant`: one of several that the source gives.
     `tensor`: a number read from a tensor (`.item()`); `shape`: from sizes; `config`: from arguments of
     `__init__`, configuration or module state; `random`: from Python's or numpy's generator; `drawn`: the same, by a
     call that Dynamo captures, so that the number stands for any; `call`: from how the function is called (whether an
@@ -192,6 +195,8 @@ class Unknown:
     """Anything. `tainted`: it came out of an unresolved call that was given tensors."""
 
     tainted: bool = False
+    alone: bool = False
+    """It stands for more values than are told apart: nothing that it is joined with is kept beside it."""
 
 
 Value: TypeAlias = (
@@ -223,6 +228,8 @@ UNROLL = 8
 """Known members of a sequence that inference keeps apart, walking a `for` over them one by one."""
 MAX_ITEMS = 32
 """Longer literal sequences are known by their joined element alone."""
+MAX_PLACES = 16
+"""Sequences of known length that are longer lose their places when they are joined with another."""
 MAX_NESTING = 6
 """Of containers in containers: a program that wraps a value in a loop or by recursion has no deepest one, and
 every comparison walks all of it."""
@@ -251,32 +258,53 @@ def join(*values: Value) -> Value:
 
 
 def _union(values: Iterable[Value]) -> Value:
-    found: list[Value] = []
+    """The join of values of which nothing is preferred: one alternative of each sort (`_sort`)."""
+    found: dict[object, Value] = {}
     for value in values:
         for option in options(value):
-            for index, other in enumerate(found):
-                merged = _merge(option, other)
-                if merged is not None:
-                    found[index] = merged
-                    break
-            else:
-                found.append(option)
+            sort = _sort(option)
+            known = found.get(sort)
+            found[sort] = option if known is None else _merged(known, option)
     if len(found) == 1:
-        return found[0]
+        return next(iter(found.values()))
     if not found:
         return UNKNOWN
-    if len(found) > MAX_OPTIONS:
-        return Unknown(any(isinstance(v, Unknown) and v.tainted for v in found))
-    return Choice(tuple(found))
+    for kind in [key[1] for key in found if isinstance(key, tuple) and key[2] is None]:
+        _shorten(found, kind)
+    unknown = found.get(Unknown)
+    if len(found) > MAX_OPTIONS or (isinstance(unknown, Unknown) and unknown.alone):
+        return Unknown(isinstance(unknown, Unknown) and unknown.tainted, alone=True)
+    return Choice(tuple(found.values())) if len(found) > 1 else next(iter(found.values()))
+
+
+def _sort(value: Value) -> object:
+    """Values of one sort join to one value; those of different sorts stay apart."""
+    if isinstance(value, Plain) or (isinstance(value, Const) and value.value is not None):
+        return Plain
+    if isinstance(value, Sequence):
+        # what a function returns with and without an extra: tuples of different lengths keep their places
+        return (
+            Sequence,
+            value.kind,
+            len(value.items) if value.items is not None and value.kind == "tuple" else None,
+        )
+    return type(value) if isinstance(value, (Tensor, Mapping, Unknown)) else value
+
+
+def _shorten(found: dict[object, Value], kind: str) -> None:
+    """A sequence of unknown length may be any of those whose length is known."""
+    whole: tuple[object, ...] = (Sequence, kind, None)
+    for sort in [key for key in found if isinstance(key, tuple) and key[1] == kind and key != whole]:
+        found[whole] = _merged(found[whole], found.pop(sort))
 
 
 def prefer(first: Value, other: Value) -> Value:
     """`first` if nothing else is said, `other` else."""
     chosen = options(likely(first))
-    rest = tuple(dict.fromkeys(v for v in (*options(first), *options(other)) if v not in chosen))
+    rest = tuple(v for v in options(_union((*options(first), *options(other)))) if v not in chosen)
     if len(chosen) + len(rest) > MAX_OPTIONS:
-        rest = (UNKNOWN,)
-    return Choice((*chosen, *rest), len(chosen)) if rest else first
+        rest = (Unknown(alone=True),)
+    return Choice((*chosen, *rest), len(chosen)) if rest else likely(first)
 
 
 def likely(value: Value) -> Value:
@@ -309,8 +337,8 @@ def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
     return prefer(join(*first), join(*rest)) if first else join(*rest)
 
 
-def _merge(a: Value, b: Value) -> Value | None:
-    """The join of two single values if they collapse into one, else None."""
+def _merged(a: Value, b: Value) -> Value:
+    """The join of two values of one sort."""
     if a == b:
         return a
     if isinstance(a, Tensor) and isinstance(b, Tensor):
@@ -318,42 +346,40 @@ def _merge(a: Value, b: Value) -> Value | None:
             a.dtype if a.dtype == b.dtype else None, a.sure and b.sure, a.leaf and b.leaf, a.given and b.given
         )
     if isinstance(a, Unknown) and isinstance(b, Unknown):
-        return Unknown(a.tainted or b.tainted)
-    if isinstance(a, Plain) and isinstance(b, Plain):
-        origin = (
-            a.origin if a.origin == b.origin else ("tensor" if "tensor" in (a.origin, b.origin) else "config")
-        )
-        return Plain(a.kind if a.kind == b.kind else None, origin)
-    for one, other in ((a, b), (b, a)):
-        if isinstance(one, Const) and one.value is not None:
-            if isinstance(other, Plain):
-                return Plain(other.kind if other.kind == type(one.value).__name__ else None, other.origin)
-            if isinstance(other, Const) and other.value is not None:
-                same = type(one.value) is type(other.value)
-                return Plain(type(one.value).__name__ if same else None, "config")
+        return Unknown(a.tainted or b.tainted, a.alone or b.alone)
     if isinstance(a, Sequence) and isinstance(b, Sequence):
-        kind = a.kind if a.kind == b.kind else "list"
-        if kind == "tuple" and a.items and b.items and abs(len(a.items) - len(b.items)) in (1, 2):
-            return None  # what a function returns with and without an extra: its places stay apart
-        if (
-            a.items is not None
-            and b.items is not None
-            and len(a.items) == len(b.items)
-            and len(a.items) <= 16
-        ):
-            items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=True))
-            return Sequence(kind, items, UNKNOWN, a.outer or b.outer)
-        members = (*members_of(a), *members_of(b))
-        return Sequence(kind, None, join(*members) if members else UNKNOWN, a.outer or b.outer)
+        return _merged_sequences(a, b)
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        merged: dict[object, Value] = dict(a.entries)
-        for key, value in b.entries:
-            merged[key] = join(merged[key], value) if key in merged else value
-        rest = [v for v in (a.element, b.element) if v is not None]
-        return Mapping(
-            tuple(merged.items()), join(*rest) if rest else None, a.outer or b.outer, a.extra and b.extra
-        )
-    return None
+        return _merged_mappings(a, b)
+    one, other = _as_plain(a), _as_plain(b)
+    return Plain(
+        one.kind if one.kind == other.kind else None, max(one.origin, other.origin, key=ORIGINS.index)
+    )
+
+
+def _as_plain(value: Value) -> Plain:
+    if isinstance(value, Const):
+        return Plain(type(value.value).__name__, "constant")
+    assert isinstance(value, Plain)
+    return value
+
+
+def _merged_sequences(a: Sequence, b: Sequence) -> Sequence:
+    outer = a.outer or b.outer
+    if a.items is not None and b.items is not None and len(a.items) == len(b.items) <= MAX_PLACES:
+        return Sequence(a.kind, tuple(map(join, a.items, b.items)), UNKNOWN, outer)
+    members = (*members_of(a), *members_of(b))
+    return Sequence(a.kind, None, join(*members) if members else UNKNOWN, outer)
+
+
+def _merged_mappings(a: Mapping, b: Mapping) -> Mapping:
+    entries: dict[object, Value] = dict(a.entries)
+    for key, value in b.entries:
+        entries[key] = join(entries[key], value) if key in entries else value
+    rest = [v for v in (a.element, b.element) if v is not None]
+    return Mapping(
+        tuple(entries.items()), join(*rest) if rest else None, a.outer or b.outer, a.extra and b.extra
+    )
 
 
 def one_of(values: Iterable[Value]) -> Value:
@@ -456,4 +482,21 @@ def outliving(value: Value) -> Value:
         return Sequence(value.kind, value.items, value.element, True)
     if isinstance(value, Mapping) and not value.outer:
         return Mapping(value.entries, value.element, True)
+    return value
+
+
+def widen(value: Value) -> Value:
+    """The value with what distinguishes one call from another left out."""
+    if isinstance(value, Const) and value.value is not None:
+        return Plain(type(value.value).__name__, "constant")
+    if isinstance(value, Sequence):
+        return Sequence(
+            value.kind,
+            None,
+            join(*(widen(m) for m in members_of(value))) if members_of(value) else UNKNOWN,
+            value.outer,
+        )
+    if isinstance(value, Mapping):
+        values = [widen(v) for _, v in value.entries] + ([value.element] if value.element is not None else [])
+        return Mapping((), join(*values) if values else None, value.outer)
     return value

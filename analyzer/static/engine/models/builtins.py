@@ -183,7 +183,7 @@ def _next(engine: Engine, site: CallSite) -> Value:
 
 
 def _reduce(_engine: Engine, site: CallSite) -> Value:
-    """`max`, `min`, `sum`."""
+    """`max`, `min`, `sum`. A size among numbers that do not vary may be bounded by them: nothing says it varies."""
     values = site.args
     if len(values) == 1 and isinstance(values[0], Sequence):
         values = members_of(values[0])
@@ -193,7 +193,15 @@ def _reduce(_engine: Engine, site: CallSite) -> Value:
         return Tensor(tensor.dtype, tensor.sure)
     if isinstance(joined, Const):
         return Plain(type(joined.value).__name__)
-    return next((option for option in options(joined) if isinstance(option, Plain)), joined)
+    number = next((option for option in options(joined) if isinstance(option, Plain)), None)
+    if number is None:
+        return joined
+    bounded = number.origin == "shape" and not all(map(_varies, values))
+    return Plain(number.kind) if bounded else number
+
+
+def _varies(value: Value) -> bool:
+    return all(isinstance(option, Plain) and option.origin == "shape" for option in options(value))
 
 
 def _arithmetic(_engine: Engine, site: CallSite) -> Value:
