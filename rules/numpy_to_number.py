@@ -25,12 +25,17 @@ from tcready.static.engine.values import Value, options
 from tcready.static.rule import Claim, Rule, Sample
 
 ARRAYS = (ARRAY, NUMBER)
+ASKED = frozenset({"if", "while", "ifexp", "and", "or", "not", "comprehension", "filter"})
+
+WORDS = {"ifexp": "if", "comprehension": "if"}
 
 
 def check(fact: Call | Test) -> Claim | None:
     if isinstance(fact, Test):
-        if fact.kind in ("if", "while") and all(v in ARRAYS for v in options(fact.value)):
-            return Claim(f"`{fact.kind}` on the value of a numpy array: Dynamo cannot know which way it goes")
+        if fact.kind in ASKED and all(v in ARRAYS for v in options(fact.value)):
+            return Claim(
+                f"`{WORDS.get(fact.kind, fact.kind)}` on the value of a numpy array: Dynamo cannot know which way it goes"
+            )
         return None
     name = constructed(fact)
     if name == "range" and any(map(array, fact.args)):

@@ -95,7 +95,7 @@ class Attributes(Room):
                     return Tensor("float", leaf=True)
                 attribute = self.engine.heap[owner].attributes.get(name) if owner.ident else None
                 return attribute if attribute is not None else Method(owner, name)
-            return Method(owner, name)
+            return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
         if isinstance(owner, Plain):
             return Plain(None, owner.origin) if owner.origin != "shape" else Method(owner, name)
         if isinstance(owner, Sequence):
@@ -302,6 +302,17 @@ class Attributes(Room):
                     if any(self.engine.is_module(o) for o in options(v))
                 )
         return join(*modules) if modules else UNKNOWN
+
+
+def _of_array(array: ExternalInstance, name: str) -> Value:
+    """An attribute of an array of numpy that is made while Dynamo traces."""
+    if name == "shape":
+        return K.SHAPE
+    if name in K.ARRAY_SIZES:
+        return Plain("int")
+    if name == "dtype":
+        return Plain("dtype")
+    return array if name in K.TENSOR_ATTRIBUTES else Method(array, name)
 
 
 def _method_kind(info: FunctionInfo) -> str:

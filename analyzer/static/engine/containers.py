@@ -56,6 +56,8 @@ class Containers(Room):
                 and self.container_members(option) is not None
             ):
                 found.append(self.element(cast(Value, self.container_members(option))))
+            elif option == K.ARRAY:
+                found.append(K.ARRAY)
             elif isinstance(option, Plain):
                 found.append(Plain(None, option.origin))
             elif isinstance(option, Unknown):

@@ -105,6 +105,8 @@ class Expressions(Room):
             return Tensor(tensor.dtype, tensor.sure)
         if isinstance(value, Plain):
             return Plain(value.kind, K.computed(value.origin))
+        if K.ARRAY in options(value):
+            return K.ARRAY
         return value if isinstance(value, Unknown) else UNKNOWN
 
     def _boolop(self, node: ast.BoolOp, frame: Frame) -> Value:

@@ -244,6 +244,8 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
 ARRAY = ExternalInstance("numpy.ndarray")
 NUMBER = ExternalInstance("numpy.generic")
 """One number that numpy made of known ones: Dynamo keeps its value, until something else is made of it."""
+ARRAY_SIZES = frozenset("ndim size itemsize nbytes".split())
+"""Attributes of an array that say how large it is."""
 FOLDING = frozenset(
     "prod sum max min amax amin mean median std var size ceil floor round sqrt log log2 exp".split()
 )
@@ -280,7 +282,7 @@ def binary(op: str, left: Value, right: Value) -> Value:
             dtype = next(iter(kinds)) if len(kinds) == 1 else None
             dtype = None if dtype == "bool" else dtype
         return Tensor(dtype, sure and not unsure)
-    if ARRAY in (left, right):
+    if ARRAY in (*options(left), *options(right)):
         return ARRAY
     for side in (left, right):
         if any(isinstance(v, External) and v.name.startswith("torch.") for v in options(side)):

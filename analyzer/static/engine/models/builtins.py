@@ -209,6 +209,8 @@ def _arithmetic(_engine: Engine, site: CallSite) -> Value:
     tensor = tensor_of(first)
     if tensor:
         return Tensor(tensor.dtype, tensor.sure)
+    if K.ARRAY in options(first):
+        return K.ARRAY
     return first if isinstance(first, Plain) else Plain()
 
 
