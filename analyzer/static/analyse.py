@@ -15,7 +15,7 @@ from tcready.static.break_effect import BreakEffects
 from tcready.static.concrete import Concrete
 from tcready.static.engine.interpreter import Interpreter
 from tcready.static.engine.values import Class, Function, Instance, Value, options
-from tcready.static.graph import CallGraph
+from tcready.static.graph import CallGraph, Way
 from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
 from tcready.static.source import UnreadableError
 from tcready.static.units import Unit
@@ -112,13 +112,13 @@ class Interpretation:
         return BreakEffects(self.interpreter, [analysis.entry for analysis in self.analyses])
 
     @cached_property
-    def chains(self) -> dict[int, tuple[str, ...]]:
-        """For every context the symbols on a shortest way to it from an entry."""
-        chains: dict[int, tuple[str, ...]] = {}
+    def ways(self) -> dict[int, Way]:
+        """For every context a shortest way to it from an entry."""
+        ways: dict[int, Way] = {}
         for analysis in self.analyses:
-            for context, chain in self.graph.chains(analysis.entry).items():
-                chains.setdefault(context, chain)
-        return chains
+            for context, way in self.graph.ways(analysis.entry).items():
+                ways.setdefault(context, way)
+        return ways
 
     def concrete(self, path: str) -> Concrete:
         """The concrete syntax of an analysed file."""

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
+from dataclasses import dataclass
 
+from tcready.static.engine.facts import Condition
 from tcready.static.engine.interpreter import Interpreter
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a context is reached: the symbols on the way, outermost first, and what must hold at the calls."""
+
+    symbols: tuple[str, ...]
+    conditions: tuple[Condition, ...]
 
 
 class CallGraph:
@@ -13,6 +23,7 @@ class CallGraph:
 
     def __init__(self, interpreter: Interpreter) -> None:
         self._contexts = interpreter.contexts
+        self._under = interpreter.under
         self._calls: dict[int, list[int]] = {}
         for caller, callee in interpreter.edges:
             self._calls.setdefault(caller, []).append(callee)
@@ -22,15 +33,17 @@ class CallGraph:
             if context.module is not None:
                 self._methods.setdefault(context.module, []).append(context.number)
 
-    def chains(self, entry: int) -> dict[int, tuple[str, ...]]:
-        """For every context reached from `entry`: the symbols on a shortest way there, outermost first."""
-        found: dict[int, tuple[str, ...]] = {entry: self._step((), entry)}
+    def ways(self, entry: int) -> dict[int, Way]:
+        """For every context reached from `entry` a shortest way there."""
+        found = {entry: Way(self._step((), entry), ())}
         pending = deque((entry,))
         while pending:
             caller = pending.popleft()
             for callee in self._calls.get(caller, ()):
                 if callee not in found:
-                    found[callee] = self._step(found[caller], callee)
+                    way = found[caller]
+                    conditions = (*way.conditions, *self._under.get((caller, callee), ()))
+                    found[callee] = Way(self._step(way.symbols, callee), conditions)
                     pending.append(callee)
         return found
 

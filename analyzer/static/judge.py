@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tcready.edits import patch
@@ -26,8 +27,9 @@ from tcready.schema import (
 )
 from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at
-from tcready.static.engine.facts import Fact, Loop, Test
+from tcready.static.engine.facts import About, Condition, Fact, Loop, Test
 from tcready.static.engine.values import NONE, Choice, Tensor, Unknown, likely, options, tensor_of
+from tcready.static.graph import Way
 from tcready.static.parts import CONFIDENCES
 from tcready.static.rule import Claim, Rule
 from tcready.static.versions import NEWEST, Version
@@ -41,6 +43,17 @@ Suggest: TypeAlias = "Callable[[str, Rule, Located], tuple[Edit, ...]]"
 """The edits of a rule's suggested change at a place: path as shown, rule, place."""
 Place: TypeAlias = "tuple[str, int, int, str]"
 """Where a rule claims something: (file, line, byte column, rule code)."""
+MAX_CONDITIONS = 3
+"""Of what must hold for a place to be reached, so many are told: those nearest to it."""
+DECIDED_BY: Mapping[About, str] = MappingProxyType(
+    {
+        "argument": "how it is called decides",
+        "configuration": "its configuration decides",
+        "unknown": "",
+        "size": "the size of a tensor decides",
+        "data": "the values in a tensor decide",
+    }
+)
 SPLITTING: frozenset[Effect] = frozenset({"graph_break", "frame_skip"})
 """Effects that leave regions around them: what cannot be compiled at all leaves none."""
 
@@ -135,11 +148,11 @@ def findings(
         if judged.confidence == "low" and not options.low:
             continue
         contexts = claims.contexts[place]
-        chains = interpretation.chains
-        finding = _finding(interpretation, judged, options.root, origin, suggest)
+        way = _way(interpretation, judged, contexts)
+        finding = _finding(interpretation, judged, way.conditions, options.root, origin, suggest)
         finding = dataclasses.replace(
             finding,
-            reached_by=next((chains[c] for c in sorted(contexts) if c in chains), ()),
+            reached_by=way.symbols,
             break_effect=(
                 interpretation.break_effects.effect(contexts) if finding.effect in SPLITTING else None
             ),
@@ -152,10 +165,22 @@ def findings(
     return made
 
 
+def _way(interpretation: Interpretation, judged: Judged, contexts: Iterable[int]) -> Way:
+    """How the place of a claim is reached; of the context that the claim is made in, if that is reached at all."""
+    ways = interpretation.ways
+    own = judged.fact.where.context
+    return next((ways[c] for c in (own, *sorted(contexts)) if c in ways), Way((), ()))
+
+
 def _finding(
-    interpretation: Interpretation, judged: Judged, root: Path, origin: Origin, suggest: Suggest | None
+    interpretation: Interpretation,
+    judged: Judged,
+    conditions: tuple[Condition, ...],
+    root: Path,
+    origin: Origin,
+    suggest: Suggest | None,
 ) -> Finding:
-    """The finding of a claim, but for how it is reached and what its break does."""
+    """The finding of a claim, but for how it is reached and what its break does; `conditions` of the calls on the way."""
     rule, fact, node = judged.rule, judged.fact, judged.fact.node
     concrete = interpretation.concrete(fact.where.path)
     source = concrete.source
@@ -195,7 +220,9 @@ def _finding(
             verified=None,
             edits=edits,
         ),
-        evidence=tuple(Evidence("static", text) for text in _evidence(fact, written, judged.confidence)),
+        evidence=tuple(
+            Evidence("static", text) for text in _evidence(fact, written, judged.confidence, conditions)
+        ),
     )
 
 
@@ -259,8 +286,10 @@ def _sureness(value: Any) -> Iterator[Confidence]:
 # in words
 
 
-def _evidence(fact: Fact, written: str, confidence: Confidence) -> Iterator[str]:
-    """Why the static pass says so, in plain words."""
+def _evidence(
+    fact: Fact, written: str, confidence: Confidence, conditions: tuple[Condition, ...]
+) -> Iterator[str]:
+    """Why the static pass says so, in plain words, and what must hold for the place to be reached."""
     values = [getattr(fact, name, None) for name in ("value", "receiver", "base", "args")]
     flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,)) if v is not None]
     shown = written if len(written) <= 80 else written[:77] + "..."
@@ -273,8 +302,11 @@ def _evidence(fact: Fact, written: str, confidence: Confidence) -> Iterator[str]
         )
     else:
         yield f"`{shown}` is reached by code that gets compiled"
-    if fact.where.conditional:
-        yield "stands below a branch that configuration, or how the model is called, decides"
+    open_ones = [c for c in (*conditions, *fact.where.conditions) if c.usual is not True]
+    for condition in list(dict.fromkeys(open_ones))[-MAX_CONDITIONS:]:
+        word = "only if" if condition.holds else "unless"
+        why = "not so by default" if condition.usual is False else DECIDED_BY[condition.about]
+        yield f"reached {word} `{condition.test}`" + (f" ({why})" if why else "")
 
 
 def _first_sentence(text: str) -> str:

@@ -83,6 +83,8 @@ class Engine(Protocol):
     contexts: list[Context]
     edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]]
     """(caller, callee), and what stands around each place of the call."""
+    under: dict[tuple[int, int], tuple[F.Condition, ...]]
+    """(caller, callee), and what must hold at the place of the call where least must."""
     calls: dict[tuple[str, int, int], bool]
     """Call sites reached, and whether every callee was found, by file and position."""
     spread: set[ast.Call]
@@ -187,6 +189,9 @@ class Engine(Protocol):
 
     def tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         """Tells that Python asks for the truth of `value`."""
+
+    def condition(self, test: ast.expr, taken: bool, answer: Answer, frame: Frame) -> tuple[F.Condition, ...]:
+        """What is known to hold where a test that was just asked came out as `taken`; nothing if the source decides."""
 
     def answer(self, value: Value) -> Answer:
         """`bool(value)`, as far as the source tells."""

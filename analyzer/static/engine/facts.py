@@ -18,6 +18,23 @@ Enclosing = Literal["for", "while", "try", "with", "comprehension", "iterator", 
 a call that `torch.utils.checkpoint` makes."""
 
 
+About = Literal["argument", "configuration", "unknown", "size", "data"]
+"""What decides a test that the source does not: from the weakest, how the function is called, what the object was made
+with, nothing in sight, the size of a tensor, the values in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What must hold for a place to be reached: a test that the source does not decide."""
+
+    test: str
+    """As it is written, on one line."""
+    holds: bool
+    about: About
+    usual: bool | None
+    """Whether that is what comes of it if nothing else is said; None if nothing tells."""
+
+
 @dataclass(frozen=True, slots=True)
 class Where:
     """The function and the situation a fact stands in."""
@@ -35,6 +52,8 @@ class Where:
     """How sure it is that this code runs at all: `low` below a call with several candidates."""
     conditional: bool = False
     """Stands below a branch that a Python value which the source does not decide takes."""
+    conditions: tuple[Condition, ...] = ()
+    """Tests of the same function that the source does not decide and that must go this way; outermost first."""
 
 
 @dataclass(frozen=True, slots=True)

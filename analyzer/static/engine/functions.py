@@ -126,7 +126,7 @@ class Functions(Room):
         key = (info, function.closure, confidence, loud, frame.conditional, tuple(env.items()))
         if key in self._memo:
             context, known = self._memo[key]
-            self.engine.edges.setdefault((frame.context, context), {})[frame.enclosing] = None
+            self._link(frame, context)
             return known if known is not None else UNKNOWN
         limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
         often = self._counts.get(info, 0) >= 4 * MAX_CONTEXTS
@@ -149,7 +149,7 @@ class Functions(Room):
                 tuple(env.values()),
             )
         )
-        self.engine.edges.setdefault((frame.context, context), {})[frame.enclosing] = None
+        self._link(frame, context)
         self._memo[key] = (context, None)
         inner = Frame(
             info.module,
@@ -168,6 +168,14 @@ class Functions(Room):
             result = UNKNOWN
         self._memo[key] = (context, result)
         return result
+
+    def _link(self, frame: Frame, callee: int) -> None:
+        """Notes a call, what stands around it, and what must hold for it."""
+        edge = frame.context, callee
+        self.engine.edges.setdefault(edge, {})[frame.enclosing] = None
+        known = self.engine.under.get(edge)
+        if known is None or len(frame.conditions) < len(known):
+            self.engine.under[edge] = frame.conditions
 
     def _body(self, info: FunctionInfo, frame: Frame) -> Value:
         node = info.node

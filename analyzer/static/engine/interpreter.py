@@ -61,6 +61,7 @@ class Interpreter:
         self.heap = Heap()
         self.facts: dict[F.Fact, None] = {}
         self.contexts: list[Context] = []
+        self.under: dict[tuple[int, int], tuple[F.Condition, ...]] = {}
         self.edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]] = {}
         self.calls: dict[tuple[str, int, int], bool] = {}
         self.spread: set[ast.Call] = set()
@@ -108,6 +109,7 @@ class Interpreter:
         self.test = questions.test
         self.truthy = questions.truthy
         self.tell_test = questions.tell_test
+        self.condition = questions.condition
         self.answer = questions.answer
         self.narrow = questions.narrow
         self.is_instance = questions.is_instance
@@ -156,6 +158,7 @@ class Interpreter:
             frame.enclosing,
             frame.confidence,
             frame.conditional,
+            frame.conditions,
         )
 
     def tell(self, fact: F.Fact) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from types import MappingProxyType
+from typing import get_args
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine.contract import Room
+from tcready.static.engine.facts import About, Condition
 from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
 from tcready.static.engine.values import (
-    DATA,
     NONE,
     Answer,
     Const,
@@ -17,6 +19,7 @@ from tcready.static.engine.values import (
     ExternalInstance,
     Instance,
     Mapping,
+    Origin,
     Plain,
     Sequence,
     Tensor,
@@ -31,6 +34,21 @@ from tcready.static.engine.values import (
     without_falsy,
     without_none,
 )
+
+ABOUT: tuple[About, ...] = get_args(About)
+OF_ORIGIN: MappingProxyType[Origin, About] = MappingProxyType(
+    {
+        "constant": "configuration",
+        "config": "configuration",
+        "call": "argument",
+        "shape": "size",
+        "random": "data",
+        "drawn": "data",
+        "tensor": "data",
+    }
+)
+MAX_TEST = 70
+"""Characters of a test that a report shows."""
 
 
 class Questions(Room):
@@ -93,12 +111,19 @@ class Questions(Room):
 
     def tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:
         if not isinstance(value, Const):
-            set_up = not any(
-                isinstance(v, Tensor) or (isinstance(v, Plain) and v.origin in DATA) for v in options(value)
-            )
-            frame.config_tested = set_up if frame.config_tested is None else frame.config_tested and set_up
-        if not isinstance(value, Const):
+            abouts = (*((frame.asked,) if frame.asked else ()), *map(_about, options(value)))
+            frame.asked = max(abouts, key=ABOUT.index)
             self.engine.tell(F.Test(self.engine.where(frame), node, kind, value, frame.guarding))  # type: ignore[arg-type]
+
+    def condition(self, test: ast.expr, taken: bool, answer: Answer, frame: Frame) -> tuple[Condition, ...]:
+        """What is known to hold where a test that was just asked came out as `taken`; nothing if the source decides."""
+        if answer.decided is not None or frame.asked is None:
+            return ()
+        holds = taken
+        while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, holds = test.operand, not holds
+        usual = None if answer.likely is None else answer.likely == taken
+        return (Condition(_on_one_line(test), holds, frame.asked, usual),)
 
     def answer(self, value: Value) -> Answer:
         """`bool(value)`, as far as the source tells."""
@@ -187,6 +212,20 @@ class Questions(Room):
                     answers.add(False if not isinstance(option, (Instance, External)) else None)
         answer = answers.pop() if len(answers) == 1 else None
         return Plain("bool", "call") if answer is None else Const(answer)
+
+
+def _about(value: Value) -> About:
+    """What decides the truth of one value."""
+    if isinstance(value, Tensor):
+        return "data"
+    if isinstance(value, Plain):
+        return OF_ORIGIN[value.origin]
+    return "unknown" if isinstance(value, Unknown) else "configuration"
+
+
+def _on_one_line(node: ast.expr) -> str:
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= MAX_TEST else text[: MAX_TEST - 3] + "..."
 
 
 def _asks_whether_given(node: ast.expr) -> bool:

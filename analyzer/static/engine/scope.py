@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TypeAlias
 
 from tcready.schema import Confidence
-from tcready.static.engine.facts import Enclosing
+from tcready.static.engine.facts import About, Condition, Enclosing
 from tcready.static.engine.values import Value, join
 from tcready.static.index import FunctionInfo, ModuleInfo
 
@@ -55,9 +55,10 @@ class Frame:
     """Below a branch that a Python value decides which the source does not tell."""
     parted: bool = False
     """Below one of several ways that are all followed: what is assigned here may not have been."""
-    config_tested: bool | None = None
-    """Whether the test last asked is decided by configuration or by how the model is called, not by data;
-    None before it asked."""
+    asked: About | None = None
+    """What decides the test that is being asked; None as long as it asked nothing that the source does not decide."""
+    conditions: tuple[Condition, ...] = ()
+    """What must hold here, as far as the source does not decide it."""
     guarding: bool = False
     """The test that is being asked belongs to an `if` that does nothing but raise."""
     outside: dict[str, str] = field(default_factory=dict)

@@ -29,6 +29,8 @@ from tcready.static.engine.values import (
 )
 from tcready.static.index import imports_of
 
+DECIDED_OUTSIDE: tuple[F.About, ...] = ("argument", "configuration", "unknown")
+"""What decides a test by how things are set up, not by what is computed."""
 MAX_ROUNDS = 8
 """Of a loop: an end for what widening does not bring to one."""
 WIDEN_AFTER = 3
@@ -100,11 +102,11 @@ class Statements(Room):
         self.engine.assign(target, result, frame, node.value, augmented=True, old=old)
 
     def do_if(self, node: ast.If, frame: Frame) -> bool:
-        frame.config_tested = None
+        frame.asked = None
         frame.guarding = isinstance(node.body[0], ast.Raise) and not node.orelse
         answer = self.engine.test(node.test, "if", frame)
         frame.guarding = False
-        undecided = answer.decided is None and frame.config_tested is True
+        undecided = answer.decided is None and frame.asked in DECIDED_OUTSIDE
         guess = answer.likely
         if undecided and guess is None and not node.orelse and _asks_for_one(node.test):
             guess = False
@@ -121,6 +123,8 @@ class Statements(Room):
         confidence, before, parted = frame.confidence, frame.conditional, frame.parted
         followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
         rare = undecided and guess is None and _arms_by_literal(node) > 2
+        held = frame.conditions
+        under = {taken: self.engine.condition(node.test, taken, answer, frame) for taken, _ in arms}
         ends: dict[bool, Env | None] = {}
         assumed: dict[bool, Env] = {}
         ways: list[Way] = []
@@ -136,12 +140,13 @@ class Statements(Room):
                 frame.confidence = lower or "low"
             frame.env = dict(self.engine.narrow(node.test, taken, frame))
             assumed[taken] = dict(frame.env)
+            frame.conditions = (*held, *under[taken])
             with self.engine.heap.way() as stored:
                 ends[taken] = frame.env if self.block(body, frame) else None
             if ends[taken] is not None or not _gives_up(body):
                 ways.append(stored)
             frame.confidence = confidence
-        frame.conditional, frame.parted = before, parted
+        frame.conditional, frame.parted, frame.conditions = before, parted, held
         if answer.decided is not None and ways:
             self.engine.heap.follow(ways[0])
         elif ways:
@@ -154,6 +159,9 @@ class Statements(Room):
             _forget(start, merged, [(assumed[taken], cast(Env, ends[taken])) for taken in ends])
         if guess is not None and answer.decided is None and ends.get(guess) is None and lower is not None:
             frame.confidence = lower  # by default the function has ended
+        left = [taken for taken, end in ends.items() if end is not None]
+        if len(left) == 1 < len(ends) and not _gives_up(dict(arms)[not left[0]]):
+            frame.conditions = (*held, *under[left[0]])  # on the other way the function has ended
         frame.env = merged
         return True
 
