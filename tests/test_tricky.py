@@ -105,9 +105,10 @@ def test_dynamo_breaks_where_it_is_marked_and_nowhere_else(tricky: Tricky, tmp_p
     if tricky.below is not None and sys.version_info >= tricky.below:
         pytest.skip("another Python breaks elsewhere")
     import dynamo_runs
+    import torch
 
     program = dynamo_runs.Program(tricky.text, "tuple(get_inputs())", train=tricky.train)
-    with _own_settings():
+    with _own_settings(), torch.set_grad_enabled(tricky.train):
         seen = dynamo_runs.run(program, tmp_path / tricky.name, calls=1)
     shown: dict[int | None, frozenset[str]] = {}
     for broken in seen.breaks:
