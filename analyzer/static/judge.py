@@ -23,15 +23,15 @@ from tcready.schema import (
     Level,
     Origin,
     display_path,
-    is_installed,
 )
 from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at
-from tcready.static.engine.facts import About, Condition, Fact, Loop, Test
+from tcready.static.engine.facts import About, Call, Condition, Fact, Loop, Test
 from tcready.static.engine.values import NONE, Choice, Tensor, Unknown, likely, options, tensor_of
 from tcready.static.graph import Way
 from tcready.static.parts import CONFIDENCES
 from tcready.static.rule import Claim, Rule
+from tcready.static.settings import Settings
 from tcready.static.versions import NEWEST, Version
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def claims(
             judged[same] = [
                 (rule, claim, confidence_of(fact, claim, rule))
                 for rule in listeners
-                for claim in _claimed(rule, fact, options.torch or NEWEST)
+                for claim in _claimed(rule, fact, options.torch or NEWEST, interpretation.settings)
             ]
         for rule, claim, confidence in judged[same]:
             place = (path, fact.node.lineno, fact.node.col_offset, rule.code)
@@ -242,12 +242,17 @@ class _Question:
         return kind, where.enclosing, where.confidence, where.conditional, *values
 
 
-def _claimed(rule: Rule, fact: Fact, torch: Version) -> Iterable[Claim]:
+def _claimed(rule: Rule, fact: Fact, torch: Version, settings: Settings) -> Iterable[Claim]:
+    """What a rule claims of a fact under a torch, and under what the files set of Dynamo."""
     found = rule.check(fact)
-    if found is None:
+    if found is None or (isinstance(fact, Call) and fact.function in settings.left_out):
         return ()
     several = (found,) if isinstance(found, Claim) else found
-    return [claim for claim in several if claim.before is None or torch < claim.before]
+    return [
+        claim
+        for claim in several
+        if (claim.before is None or torch < claim.before) and claim.unless not in settings.flags
+    ]
 
 
 # how sure
@@ -257,7 +262,7 @@ def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
     """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
     levels: list[Confidence] = [fact.where.confidence]
     if rule.incidental and fact.where.conditional:
-        levels.append("low" if is_installed(fact.where.path) else "medium")
+        levels.append("low")
     if claim.confidence is not None:
         levels.append(claim.confidence)
     for field in dataclasses.fields(fact):

@@ -29,6 +29,8 @@ class Claim:
     level: Level | None = None
     before: Version | None = None
     """Holds with a torch older than this alone."""
+    unless: str | None = None
+    """A name of `torch._dynamo.config`: if that is set, Dynamo takes this into the graph (measured)."""
 
 
 @dataclass(frozen=True)

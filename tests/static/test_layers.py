@@ -38,7 +38,7 @@ LAYERS = {
         "engine.entries",
         "engine.interpreter",
     ),
-    "places": ("concrete", "graph", "rule", "break_effect"),
+    "places": ("concrete", "graph", "rule", "settings", "break_effect"),
     "judge": ("analyse", "judge", "noqa", "tree"),
     "driver": ("cache", "examine", "driver"),
 }
