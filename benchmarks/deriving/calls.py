@@ -1,0 +1,287 @@
+"""What Dynamo does with a call of each public name: what its rules say, and what came of trying."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import inspect
+import logging
+import pickle
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._dynamo import trace_rules
+from torch._dynamo.variables.builtin import BuiltinVariable
+from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+
+from deriving import trying
+from deriving.names import Method
+
+NEVER_RUN = (
+    "os. subprocess. socket. shutil. tempfile. ctypes. multiprocessing. torch.multiprocessing torch.hub "
+    "torch.distributed torch.onnx torch.package torch.utils.data torch.utils.model_zoo torch.utils.bundled_inputs "
+    "torch.save torch.utils.cpp_backtrace torch.utils.mobile_optimizer torch.export torch.monitor input breakpoint exit quit help "
+    "open pathlib. io.open importlib. torch.jit.save torch.serialization torch.utils.collect_env torch.quantization "
+    "torch.ao torch.fx torch.utils.viz torch.cuda.memory torch.cuda.gds"
+).split()
+"""Names that are traced and never executed: they may act on files, processes or the network."""
+RUN_ALL_THE_SAME = ("os.path.", "torch.distributed.is_", "torch.serialization.get")
+
+
+def rule(value: Any) -> str:
+    """The word for what Dynamo's rules say of a callable, before any call of it is tried."""
+    try:
+        found = trace_rules.lookup_callable(value) or trace_rules.lookup(value)
+    except Exception:
+        return "unknown"
+    if found is None:
+        return "unknown"
+    kind = found.__name__
+    if kind == "PolyfilledFunctionVariable":
+        return "polyfill"
+    if issubclass(found, BuiltinVariable):
+        name = getattr(value, "__name__", "")
+        if found is not BuiltinVariable or hasattr(BuiltinVariable, f"call_{name}"):
+            return "special"
+        variable = BuiltinVariable(value)
+        if variable.can_constant_fold_through():
+            return "fold"
+        try:
+            return "special" if variable.can_insert_in_graph() or variable._handlers else "builtin"
+        except Exception:
+            return "builtin"
+    if issubclass(found, TorchInGraphFunctionVariable):
+        try:
+            if value in TorchInGraphFunctionVariable._get_handlers():
+                return "special"
+            if TorchInGraphFunctionVariable(value).can_constant_fold_through():
+                return "fold"
+        except Exception:
+            return "in_graph"
+        return "in_graph"
+    return {"SkipFunctionVariable": "skip", "UserFunctionVariable": "inline"}.get(kind, "special")
+
+
+@dataclasses.dataclass
+class _Record:
+    """A dataclass, for what takes one."""
+
+    field: int
+
+
+def _double(value: Any) -> Any:
+    return value * 2
+
+
+def candidates(tensors_first: bool) -> Iterator[Callable[[], tuple[Any, ...]]]:
+    """Arguments to try in turn, made anew each time: what a call may take."""
+
+    def x() -> torch.Tensor:
+        return torch.tensor([[0.5, 0.25], [0.75, 0.125]])
+
+    tensors: list[Callable[[], tuple[Any, ...]]] = [
+        lambda: (x(),),
+        lambda: (x(), x()),
+        lambda: (x(), 1),
+        lambda: (x(), 0, 1),
+        lambda: (x(), torch.tensor([0, 1])),
+        lambda: (x(), (2, 2)),
+        lambda: ([x(), x()],),
+        lambda: (x(), x(), x()),
+        lambda: (x(), 0, torch.tensor([0, 1])),
+        lambda: (x(), 0, torch.tensor([[0, 1], [0, 1]]), x()),
+        lambda: (torch.tensor([0, 1]),),
+        lambda: (x() > 0.5,),
+        lambda: (torch.tensor([0, 1]), torch.tensor([2, 3])),
+        lambda: (x() > 0.5, x() > 0.25),
+        lambda: (x(), 0, 0, 1),
+        lambda: (torch.tensor([0, 1]), x()),
+        lambda: (x(), 0.5, True),
+        lambda: (x(), x(), 0, 1),
+        lambda: (x()[0].cfloat(),),
+        lambda: (x(), torch.float64),
+        lambda: (x(), "abc"),
+        lambda: (x()[None],),
+        lambda: (x()[None, None],),
+        lambda: (torch.float32,),
+        lambda: (torch.float32, torch.float32),
+        lambda: ("cpu",),
+        lambda: (torch.device("cpu"),),
+        lambda: (_double, x()),
+        lambda: (_double, (x(),)),
+        lambda: (_double,),
+        lambda: (torch.nn.Linear(2, 2),),
+        lambda: (torch.nn.Linear(2, 2), x()),
+        lambda: (torch.nn.Linear(2, 2), "weight"),
+        lambda: (list(torch.nn.Linear(2, 2).parameters()), 1.0),
+    ]
+    plain: list[Callable[[], tuple[Any, ...]]] = [
+        tuple,
+        lambda: (2,),
+        lambda: (0.5,),
+        lambda: ("abc",),
+        lambda: ([3.0, 1.0, 2.0],),
+        lambda: ({"a": 1},),
+        lambda: (2, 3),
+        lambda: (0.5, 0.25),
+        lambda: ("abc", "b"),
+        lambda: (_double,),
+        lambda: (_double, [1, 2]),
+        lambda: (max, [1, 2]),
+        lambda: ([1, 2], 1),
+        lambda: ([1, 2], [3, 4]),
+        lambda: ({"a": 1}, "a"),
+        lambda: (dict, "name"),
+        lambda: (int, "3"),
+        lambda: (b"abc",),
+        lambda: ("i", 3),
+        lambda: (True,),
+        lambda: (int,),
+        lambda: (1, int),
+        lambda: (bool, int),
+        lambda: ([3, 1, 2], 1, 2),
+        lambda: (2, 1, 3),
+        lambda: ("a", "b", "abc"),
+        lambda: ({"a": 1}, "a", 2),
+        lambda: (type("Plain", (), {"a": 1})(), "a"),
+        lambda: (type("Plain", (), {"a": 1})(), "a", 2),
+        lambda: (2, [1, 2, 3]),
+        lambda: (None,),
+        lambda: (type("Plain", (), {"a": 1})(),),
+        lambda: ("[1, 2]",),
+        lambda: ("3",),
+        lambda: ("x",),
+        lambda: (iter([1, 2]),),
+        lambda: ("1", "abc", "eval"),
+        lambda: (pickle.dumps(1),),
+        lambda: ("i", b"abcd"),
+        lambda: (_Record(1),),
+        lambda: (dt.datetime(2020, 1, 2),),
+        lambda: ("2020-01-02",),
+        lambda: (uuid.NAMESPACE_DNS, "abc"),
+        lambda: ("12345678123456781234567812345678",),
+        lambda: (dt.timedelta(1),),
+        lambda: (b"YWJj",),
+        lambda: (logging.LogRecord("a", 1, "b", 1, "c", None, None),),
+        lambda: (("a", 1),),
+        lambda: ("a", 10, "b", 1, "c", (), None),
+        lambda: (10, "abc"),
+    ]
+    yield from (*tensors, *plain) if tensors_first else (*plain, *tensors)
+
+
+def _runs(name: str) -> bool:
+    return name.startswith(RUN_ALL_THE_SAME) or not name.startswith(tuple(NEVER_RUN))
+
+
+def _binds(value: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a signature takes that many arguments; True where there is none to ask."""
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(*args)
+    except TypeError:
+        return False
+    return True
+
+
+def tried(name: str, value: Any) -> list[Any]:
+    """[outcome, detail, whether the call itself stands in the graph] of the first arguments that fit.
+
+    Arguments fit if the call takes them without Dynamo. What is never executed is traced with each in turn until
+    Dynamo is past the arguments.
+    """
+    first = name.startswith("torch.") and not name.startswith(
+        ("torch.cuda.", "torch.backends.", "torch.jit.")
+    )
+    if isinstance(value, Method):
+        return _tried_method(name, value)
+    last: list[Any] = ["undecided", "no arguments fit", False]
+    methods = name.startswith("torch.Tensor.")
+    for make in candidates(first):
+        try:
+            args = make()
+            if not _binds(value, args):
+                continue
+            if methods and not (args and isinstance(args[0], torch.Tensor)):
+                continue
+            if _runs(name):
+                torch.manual_seed(0)
+                with trying.quiet():
+                    value(*args)
+        except BaseException:
+            continue
+        outcome, detail = trying.call(value, make())
+        if outcome == "traced":
+            targets = [t for t in detail.targets if not isinstance(t, str)]
+            named = [t for t in detail.targets if isinstance(t, str)]
+            within = any(t is value for t in targets) or (methods and name.rpartition(".")[2] in named)
+            return ["traced", "", within]
+        if outcome == "break" and (detail != "GB0088" or _runs(name)):
+            return ["break", detail, False]
+        last = ["undecided", str(detail)[:80], False]
+        if _runs(name):
+            return last
+    return last
+
+
+def _tried_method(name: str, method: Method) -> list[Any]:
+    """The same of a method, whose object comes in as an argument."""
+    runs = _runs(name)
+    filled: tuple[Callable[[], tuple[Any, ...]], ...] = (
+        lambda: ([3.0, 1.0, 2.0],),
+        lambda: ({"a": 1},),
+        lambda: ([("a", 1)],),
+    )
+    for build in (*filled, *candidates(False)):
+        try:
+            if runs or name.startswith("pathlib."):
+                method.cls(*build())
+                break
+        except BaseException:
+            continue
+    else:
+        return ["undecided", "no object", False]
+    last: list[Any] = ["undecided", "no arguments fit", False]
+    for make in candidates(False):
+        try:
+            made = method.cls(*build())
+            args = make()
+            if not _binds(getattr(made, method.name), args):
+                continue
+            if runs:
+                with trying.quiet():
+                    method(made, *args)
+        except BaseException:
+            continue
+        outcome, detail = trying.call(method, (method.cls(*build()), *make()))
+        if outcome == "traced":
+            return ["traced", "", False]
+        if outcome == "break" and (detail != "GB0088" or runs):
+            return ["break", detail, False]
+        last = ["undecided", str(detail)[:80], False]
+        if runs:
+            return last
+    return last
+
+
+def derive(found: dict[str, Any], processes: int) -> dict[str, list[str]]:
+    """name -> [rule, outcome, id of the break] of every callable; what has several names is tried once."""
+    once: dict[int, str] = {}
+    for name, value in found.items():
+        known = once.setdefault(id(value), name)
+        if len(name) < len(known):
+            once[id(value)] = name
+    outcomes = trying.each(sorted(once.values()), lambda name: tried(name, found[name]), processes, "calls")
+    table: dict[str, list[str]] = {}
+    for name, value in found.items():
+        outcome = outcomes[once[id(value)]]
+        if isinstance(outcome, dict):
+            outcome = ["undecided", outcome["failed"]]
+        word = "method" if isinstance(value, Method) else rule(value)
+        table[name] = [word, outcome[0], outcome[1] if outcome[0] == "break" else ""]
+    return table
