@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import inspect
 import json
+import types
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -185,7 +186,7 @@ def decorators(
         if name.startswith(DECORATORS_OF)
         and not name.startswith(NOT_DECORATORS)
         and calls._runs(name)
-        and calls.rule(value) != "in_graph"
+        and not isinstance(value, (types.BuiltinFunctionType, type(torch.Tensor.add)))
         and not (inspect.isclass(value) and issubclass(value, (torch.nn.Module, BaseException)))
     }
     for name in (
