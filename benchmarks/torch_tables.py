@@ -85,7 +85,7 @@ def derive(processes: int, parts: Path | None = None, only: set[str] | None = No
         tables["attributes"] = others.attributes()
         tables["config"] = others.config()
         tables["registry"] = others.registry()
-        tables["while_tracing"] = others.constants_while_tracing()
+        tables["while_tracing"] = others.constants_while_tracing(found)
         tables["files"] = names.module_lists()
     return tables
 

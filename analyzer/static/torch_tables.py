@@ -22,7 +22,17 @@ Fate: TypeAlias = Literal["split", "around", "whole", "raises"]
 FOLDER = Path(__file__).with_name("tables")
 LETTERS: Mapping[str, DType] = MappingProxyType({"b": "bool", "i": "int", "f": "float", "c": "complex"})
 FITS: Mapping[str, str] = MappingProxyType(
-    {"T": "T?", "i": "ibTn?", "f": "fibTn?", "b": "bn?", "n": "ifbTn?", "I": "Ii?", "L": "L?", "s": "s?", "d": "d?"}
+    {
+        "T": "T?",
+        "i": "ibTn?",
+        "f": "fibTn?",
+        "b": "bn?",
+        "n": "ifbTn?",
+        "I": "Ii?",
+        "L": "L?",
+        "s": "s?",
+        "d": "d?",
+    }
 )
 """Which kinds of arguments a parameter takes. A data type is an `int` to torch's schemas: see `_takes`."""
 
@@ -378,7 +388,9 @@ def _result(text: str) -> Result:
         if kind == "T":
             rank = changes[tensors] if tensors < len(changes) else "?"
             tensors += 1
-        members.append(Member("tensor" if kind == "T" else "number", row if len(row) == 4 else "????", default, rank))
+        members.append(
+            Member("tensor" if kind == "T" else "number", row if len(row) == 4 else "????", default, rank)
+        )
         values += 1
     leading = re.search(r"\d", flags)
     return Result(
@@ -414,22 +426,27 @@ def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Arg
     for (_, name, _), argument in zip(form.parameters, positional, strict=False):
         given[name] = argument
     for kind, name, optional in form.parameters:
-        argument = given.get(name) or given.get({"self": "input", "dim": "axis"}.get(name, name))
-        if argument is None:
+        passed = given.get(name) or given.get({"self": "input", "dim": "axis"}.get(name, name))
+        if passed is None:
             if not optional:
                 return None
             continue
-        takes = _takes(kind, name, argument)
+        takes = _takes(kind, name, passed)
         if takes is None:
             return None
         sure = sure and takes
-    if set(keywords) - {name for _, name, _ in form.parameters} - set(form.flags) - {"out", "input", "axis", "generator"}:
+    if (
+        set(keywords)
+        - {name for _, name, _ in form.parameters}
+        - set(form.flags)
+        - {"out", "input", "axis", "generator"}
+    ):
         return None
     for flag in form.flags:
-        argument = given.get(flag)
-        if argument is None or argument.value is False or argument.kind == "N":
+        told = given.get(flag)
+        if told is None or told.value is False or told.kind == "N":
             return None
-        sure = sure and argument.value is True
+        sure = sure and told.value is True
     return sure
 
 

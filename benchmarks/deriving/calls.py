@@ -21,10 +21,11 @@ from deriving.names import Method
 
 NEVER_RUN = (
     "os. subprocess. socket. shutil. tempfile. ctypes. multiprocessing. torch.multiprocessing torch.hub "
-    "torch.distributed torch.onnx torch.package torch.utils.data torch.utils.model_zoo torch.utils.bundled_inputs "
-    "torch.save torch.utils.cpp_backtrace torch.utils.mobile_optimizer torch.export torch.monitor input breakpoint "
-    "exit quit help open pathlib. io.open importlib. torch.jit.save torch.serialization torch.utils.collect_env torch.quantization "
-    "torch.ao torch.fx torch.utils.viz torch.cuda.memory torch.cuda.gds"
+    "torch.distributed torch.onnx torch.package torch.utils.data torch.utils.model_zoo "
+    "torch.utils.bundled_inputs torch.save torch.utils.cpp_backtrace torch.utils.mobile_optimizer torch.export "
+    "torch.monitor input breakpoint exit quit help open pathlib. io.open importlib. torch.jit.save "
+    "torch.serialization torch.utils.collect_env torch.quantization torch.ao torch.fx torch.utils.viz "
+    "torch.cuda.memory torch.cuda.gds"
 ).split()
 """Names that are traced and never executed: they may act on files, processes or the network."""
 RUN_ALL_THE_SAME = ("os.path.", "torch.distributed.is_", "torch.serialization.get")

@@ -68,7 +68,8 @@ def schemas(name: str) -> list[Any]:
     for schema in torch._C._jit_get_schemas_for_operator(aten_name(name)):
         types = " ".join(str(a.type) for a in schema.arguments)
         out = any(a.kwarg_only and a.alias_info is not None for a in schema.arguments)
-        if not out and "Dimname" not in str(schema) and "Storage" not in types:
+        named = "name" in schema.overload_name.lower()
+        if not out and not named and "Storage" not in types:
             kept.append(schema)
     return kept
 
@@ -137,7 +138,7 @@ def observe(
             )
     elif given is not None:
         inplace = given._version > version
-    asked = keywords.get("dtype")
+    asked = next((v for v in (*args, *keywords.values()) if isinstance(v, torch.dtype)), None)
     return {
         "in": key,
         "ins": _letters((args, keywords)),
@@ -221,6 +222,8 @@ def _made(schema: Any, dtype: torch.dtype, profile: dict[str, Any]) -> tuple[tup
             tensors += 1
         elif kind == "L":
             value = [_tensor(profile["shape"], dtype), _tensor(profile["shape"], dtype)]
+        elif argument.name == "dtype":
+            value = torch.float64
         elif kind in profile:
             value = profile[kind]
         else:
@@ -285,6 +288,22 @@ def _overload(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> str
     with contextlib.suppress(Exception):
         return str(torch._C._jit_resolve_packet(aten_name(name), *args, **keywords))
     return None
+
+
+def _by_count(overloads: list[Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    """The overload whose tensors stand where a call has tensors, where torch's own choice gives none."""
+    for schema in overloads:
+        plain = [a for a in schema.arguments if not a.kwarg_only]
+        given = {a.name for a in plain[: len(args)]} | set(keywords)
+        required = {a.name for a in schema.arguments if not a.has_default_value()}
+        tensors = all(
+            ("Tensor" in str(a.type)) == any(isinstance(t, torch.Tensor) for t in pytree.tree_leaves(value))
+            for a, value in zip(plain, args, strict=False)
+            if value is not None
+        )
+        if len(args) <= len(plain) and required <= given and tensors:
+            return schema.overload_name or "default"
+    return ""
 
 
 def signature(value: Any) -> inspect.Signature | None:
@@ -405,7 +424,7 @@ def form(name: str, value: Any, infos: list[Any]) -> list[str]:
     given: dict[str, list[tuple[Any, Any]]] = {}
     for args, keywords in invocations(name, value, infos, overloads):
         words = {k: v for k, v in keywords.items() if k in spoken_of}
-        key = (_overload(name, args, words) or "") if overloads else "python"
+        key = (_overload(name, args, words) or _by_count(overloads, args, words)) if overloads else "python"
         once = observe(value, *_copied(args, keywords))
         if once is None or not key or (overloads and key not in by_name):
             continue

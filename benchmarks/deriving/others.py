@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import inspect
 import json
+import re
 import types
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -384,11 +385,28 @@ def registry() -> dict[str, str]:
     return {name: versions[0]["Gb_type"] for name, versions in sorted(entries.items())}
 
 
-def constants_while_tracing() -> dict[str, Any]:
-    """Functions that have one answer while Dynamo traces, told by Dynamo's own table."""
+def constants_while_tracing(found: dict[str, Any]) -> dict[str, bool]:
+    """Questions about the state of the process that have one answer while Dynamo traces, by every name they have.
+
+    Asked are the functions of Dynamo's own table and of torch.overrides, by what branch Dynamo takes.
+    """
     from torch._dynamo.variables import torch as handlers
 
-    answers = {}
-    for function, answer in handlers.tracing_state_functions().items():
-        answers[f"{function.__module__}.{function.__name__}"] = answer
-    return dict(sorted(answers.items()))
+    asked = {f"{f.__module__}.{f.__name__}": f for f in handlers.tracing_state_functions()}
+    objects = {id(function) for function in asked.values()}
+    overridden = re.compile(r"torch\.overrides\.(has|is)_")
+    asked.update({n: v for n, v in found.items() if id(v) in objects or overridden.match(n)})
+    answers: dict[str, bool] = {}
+    for name, function in sorted(asked.items()):
+        for args in ((), (torch.ones(2),), ((torch.ones(2),),)):
+
+            def program(x: torch.Tensor, function: Any = function, args: Any = args) -> torch.Tensor:
+                return torch.sin(x) if function(*args) else torch.cos(x)
+
+            with contextlib.suppress(Exception):
+                function(*args)
+                outcome, detail = trying.compiled(program, torch.ones(2))
+                if outcome == "traced":
+                    answers[name] = any("sin" in target for _, target in detail.operations)
+                break
+    return answers
