@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -466,8 +466,3 @@ def _takes(kind: str, name: str, argument: Argument) -> bool | None:
         return None
     exact = argument.kind == letter or (letter == "n" and argument.kind in "ifb") or letter not in FITS
     return exact or (letter == "f" and argument.kind == "i")
-
-
-def ids(tables: Sequence[Tables]) -> Iterator[str]:
-    """Every id of a graph break that some version of torch has."""
-    yield from sorted({gb_id for table in tables for gb_id in table.registry})
