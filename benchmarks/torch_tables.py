@@ -57,8 +57,7 @@ def derive(processes: int, parts: Path | None = None, only: set[str] | None = No
     """Every table, before it is packed."""
     found = names.callables()
     found.update(names.methods(found))
-    if only is not None:
-        found = {name: value for name, value in found.items() if name in only}
+    few = found if only is None else {name: value for name, value in found.items() if name in only}
     trying.warm()
 
     def kept(name: str, make: Callable[[], Any]) -> Any:
@@ -70,16 +69,16 @@ def derive(processes: int, parts: Path | None = None, only: set[str] | None = No
             path.write_text(json.dumps(made, indent=0, sort_keys=True), "utf-8")
         return made
 
-    tables = {"calls": kept("calls", lambda: calls.derive(found, processes))}
-    tables["contexts"] = kept("contexts", lambda: others.contexts(found, processes))
-    tables["decorators"] = kept("decorators", lambda: others.decorators(found, processes, only))
+    tables = {"calls": kept("calls", lambda: calls.derive(found, processes, only))}
+    tables["contexts"] = kept("contexts", lambda: others.contexts(few, processes))
+    tables["decorators"] = kept("decorators", lambda: others.decorators(few, processes, only))
     tables["distributions"] = kept("distributions", lambda: others.distributions(processes, only))
     samples.modules()
     trying.warm()
     tables["modules"] = kept("modules", lambda: others.modules(processes, only))
     infos = operators.infos_of(operators.operations(found))
     trying.warm()
-    tables["operators"] = kept("operators", lambda: operators.derive(found, processes, infos))
+    tables["operators"] = kept("operators", lambda: operators.derive(found, processes, infos, only))
     tables["calls"] = told_by_operators(tables["calls"], tables["operators"])
     if only is None:
         tables["attributes"] = others.attributes()

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 Version: TypeAlias = "tuple[int, int]"
 DType: TypeAlias = Literal["bool", "int", "float", "complex"]
-Fate: TypeAlias = Literal["split", "around", "whole", "raises"]
+Fate: TypeAlias = Literal["split", "around", "before", "whole", "raises"]
 
 FOLDER = Path(__file__).with_name("tables")
 LETTERS: Mapping[str, DType] = MappingProxyType({"b": "bool", "i": "int", "f": "float", "c": "complex"})
@@ -122,7 +122,7 @@ class Context:
     """What Dynamo makes of `with`: the break on entering (nothing if it is traced), and what a break inside does.
 
     `split`: the function is compiled up to the break and behind it. `around`: it is compiled before the block and behind
-    it. `whole`: none of it is compiled.
+    it. `before`: it is compiled up to the block, and the rest runs eagerly. `whole`: none of it is compiled.
     """
 
     gb_id: str
@@ -218,7 +218,7 @@ class Tables:
         if text is None:
             return None
         entering, inside = text.split("|")
-        fates: dict[str, Fate] = {"split": "split", "around": "around", "whole": "whole"}
+        fates: dict[str, Fate] = {"split": "split", "around": "around", "before": "before", "whole": "whole"}
         return Context("" if entering == "traced" else entering, fates.get(inside, "raises"))
 
     def decorator_of(self, name: str) -> str | None:

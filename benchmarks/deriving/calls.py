@@ -8,7 +8,7 @@ import inspect
 import logging
 import pickle
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -270,16 +270,20 @@ def _tried_method(name: str, method: Method) -> list[Any]:
     return last
 
 
-def derive(found: dict[str, Any], processes: int) -> dict[str, list[str]]:
+def derive(
+    found: dict[str, Any], processes: int, only: Collection[str] | None = None
+) -> dict[str, list[str]]:
     """name -> [rule, outcome, id of the break] of every callable; what has several names is tried once."""
     once: dict[int, str] = {}
     for name, value in found.items():
         known = once.setdefault(id(value), name)
         if len(name) < len(known):
             once[id(value)] = name
-    outcomes = trying.each(sorted(once.values()), lambda name: tried(name, found[name]), processes, "calls")
+    wanted = {name: value for name, value in found.items() if only is None or name in only}
+    canonical = sorted({once[id(value)] for value in wanted.values()})
+    outcomes = trying.each(canonical, lambda name: tried(name, found[name]), processes, "calls")
     table: dict[str, list[str]] = {}
-    for name, value in found.items():
+    for name, value in wanted.items():
         outcome = outcomes[once[id(value)]]
         if isinstance(outcome, dict):
             outcome = ["undecided", outcome["failed"]]

@@ -6,7 +6,9 @@ import contextlib
 import enum
 import importlib
 import inspect
+import os
 import pkgutil
+import sys
 import types
 import warnings
 from collections.abc import Iterator
@@ -92,11 +94,25 @@ def callables() -> dict[str, Any]:
                     found[f"{prefix}.{name}"] = value
                     if inspect.isclass(value) and not prefix.startswith("torch"):
                         found.update(_of_class(f"{prefix}.{name}", value))
+    for prefix, made in _instances():
+        for name in dir(made):
+            if not name.startswith("_") and callable(getattr(made, name)):
+                found[f"{prefix}.{name}"] = getattr(made, name)
     for name in dir(torch.Tensor):
         method = getattr(torch.Tensor, name)
         if not name.startswith("_") and callable(method):
             found[f"torch.Tensor.{name}"] = method
     return {name.removeprefix("builtins."): value for name, value in sorted(found.items())}
+
+
+def _instances() -> Iterator[tuple[str, Any]]:
+    """Objects with methods that modules of the system hold: `sys.stdout`, `os.environ`."""
+    for module in (sys, os):
+        for name in sorted(vars(module)):
+            value = getattr(module, name)
+            home = type(value).__module__
+            if not name.startswith("_") and home in ("os", "_io") and not inspect.isroutine(value):
+                yield f"{module.__name__}.{name}", value
 
 
 @dataclass(frozen=True)

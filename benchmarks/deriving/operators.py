@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import itertools
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -593,15 +593,19 @@ def infos_of(found: dict[str, Any]) -> dict[str, list[Any]]:
     return listed
 
 
-def derive(found: dict[str, Any], processes: int, infos: dict[str, list[Any]]) -> dict[str, list[str]]:
+def derive(
+    found: dict[str, Any], processes: int, infos: dict[str, list[Any]], only: Collection[str] | None = None
+) -> dict[str, list[str]]:
     """name -> forms of every operation."""
-    wanted = operations(found)
+    known = operations(found)
     once: dict[Any, str] = {}
-    keys = {name: _key(name, value, wanted) for name, value in wanted.items()}
+    keys = {name: _key(name, value, known) for name, value in known.items()}
     for name, key in keys.items():
         once.setdefault(key, name)
+    wanted = [name for name in known if only is None or name in only]
+    canonical = sorted({once[keys[name]] for name in wanted})
     results = trying.each(
-        sorted(once.values()), lambda n: form(n, wanted[n], infos[n]), processes, "operators"
+        canonical, lambda name: form(name, known[name], infos[name]), processes, "operators"
     )
     table = {name: results[once[keys[name]]] for name in wanted}
     return {name: forms for name, forms in table.items() if isinstance(forms, list) and forms}

@@ -101,9 +101,11 @@ def context(value: Any) -> list[str] | None:
         operations = {op for graph in trying.graphs(broken, torch.ones(3)) for op in graph}
     except BaseException:
         return [detail if outcome == "break" else "traced", "raises"]
-    fate = "split" if {"sin", "cos", "exp", "tanh"} <= operations else "whole"
-    if fate == "whole" and "sin" in operations:
-        fate = "around"
+    fate = "whole"
+    if {"sin", "cos", "exp", "tanh"} <= operations:
+        fate = "split"
+    elif "sin" in operations:
+        fate = "around" if "tanh" in operations else "before"
     return [detail if outcome == "break" else "traced", fate]
 
 
