@@ -1,4 +1,8 @@
-"""What Dynamo does with a call of each public name: what its rules say, and what came of trying."""
+"""What Dynamo does with a call of each public name: what its rules say, and what came of trying.
+
+Arguments are found in one process and the call is compiled in another: a pattern that `re` has compiled before, or a
+function that has filled its cache, is traced otherwise than a new one.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import logging
 import pickle
 import uuid
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -190,49 +195,15 @@ def _binds(value: Any, args: tuple[Any, ...]) -> bool:
     return True
 
 
-def tried(name: str, value: Any) -> list[Any]:
-    """[outcome, detail, whether the call itself stands in the graph] of the first arguments that fit.
-
-    Arguments fit if the call takes them without Dynamo. What is never executed is traced with each in turn until
-    Dynamo is past the arguments.
-    """
-    first = name.startswith("torch.") and not name.startswith(
-        ("torch.cuda.", "torch.backends.", "torch.jit.")
-    )
-    if isinstance(value, Method):
-        return _tried_method(name, value)
-    last: list[Any] = ["undecided", "no arguments fit", False]
-    methods = name.startswith("torch.Tensor.")
-    for make in candidates(first):
-        try:
-            args = make()
-            if not _binds(value, args):
-                continue
-            if methods and not (args and isinstance(args[0], torch.Tensor)):
-                continue
-            if _runs(name):
-                torch.manual_seed(0)
-                with trying.quiet():
-                    value(*args)
-        except BaseException:
-            continue
-        outcome, detail = trying.call(value, make())
-        if outcome == "traced":
-            targets = [t for t in detail.targets if not isinstance(t, str)]
-            named = [t for t in detail.targets if isinstance(t, str)]
-            within = any(t is value for t in targets) or (methods and name.rpartition(".")[2] in named)
-            return ["traced", "", within]
-        if outcome == "break" and (detail != "GB0088" or _runs(name)):
-            return ["break", detail, False]
-        last = ["undecided", str(detail)[:80], False]
-        if _runs(name):
-            return last
-    return last
+Way = tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]
+"""A callable and what makes its arguments."""
 
 
-def _tried_method(name: str, method: Method) -> list[Any]:
-    """The same of a method, whose object comes in as an argument."""
-    runs = _runs(name)
+def _ways(name: str, value: Any) -> list[Way]:
+    """How a name may be called, in the order in which it is tried; an object that is needed comes in as an argument."""
+    if not isinstance(value, Method):
+        first = name.startswith("torch.") and not name.startswith(PLAIN_FIRST)
+        return [(value, make) for make in candidates(first)]
     filled: tuple[Callable[[], tuple[Any, ...]], ...] = (
         lambda: ([3.0, 1.0, 2.0],),
         lambda: ({"a": 1},),
@@ -240,33 +211,70 @@ def _tried_method(name: str, method: Method) -> list[Any]:
     )
     for build in (*filled, *candidates(False)):
         try:
-            if runs or name.startswith("pathlib."):
-                method.cls(*build())
-                break
+            if _runs(name) or name.startswith("pathlib."):
+                value.cls(*build())
+                return [(value, partial(_with_object, value.cls, build, make)) for make in candidates(False)]
         except BaseException:
             continue
-    else:
-        return ["undecided", "no object", False]
-    last: list[Any] = ["undecided", "no arguments fit", False]
-    for make in candidates(False):
+    return []
+
+
+PLAIN_FIRST = ("torch.cuda.", "torch.backends.", "torch.jit.")
+"""Of torch, but seldom given tensors."""
+
+
+def _with_object(
+    cls: type, build: Callable[[], tuple[Any, ...]], make: Callable[[], tuple[Any, ...]]
+) -> tuple[Any, ...]:
+    return (cls(*build()), *make())
+
+
+def _may_take(name: str, function: Any, args: tuple[Any, ...]) -> bool:
+    """Whether arguments are of the number that a callable takes, and a tensor's method is given a tensor."""
+    if isinstance(function, Method):
+        return _binds(getattr(args[0], function.name), args[1:])
+    if name.startswith("torch.Tensor.") and not (args and isinstance(args[0], torch.Tensor)):
+        return False
+    return _binds(function, args)
+
+
+def fitting(name: str, value: Any) -> int:
+    """The position of the first arguments that a call takes without Dynamo; -1 if there are none."""
+    for position, (function, make) in enumerate(_ways(name, value)):
         try:
-            made = method.cls(*build())
             args = make()
-            if not _binds(getattr(made, method.name), args):
-                continue
-            if runs:
+            if _may_take(name, function, args):
+                torch.manual_seed(0)
                 with trying.quiet():
-                    method(made, *args)
+                    function(*args)
+                return position
         except BaseException:
             continue
-        outcome, detail = trying.call(method, (method.cls(*build()), *make()))
+    return -1
+
+
+def tried(name: str, value: Any, position: int | None) -> list[str]:
+    """[outcome, detail] of a call with the arguments at `position`, in a process where nothing of the kind ran before.
+
+    What is never executed (None) is traced with each in turn until Dynamo is past the arguments.
+    """
+    last = ["undecided", "no arguments fit"]
+    ways = _ways(name, value)
+    if position is not None:
+        ways = ways[position : position + 1] if position >= 0 else []
+    for function, make in ways:
+        try:
+            args = make()
+            if not _may_take(name, function, args):
+                continue
+        except BaseException:
+            continue
+        outcome, detail = trying.call(function, args)
         if outcome == "traced":
-            return ["traced", "", False]
-        if outcome == "break" and (detail != "GB0088" or runs):
-            return ["break", detail, False]
-        last = ["undecided", str(detail)[:80], False]
-        if runs:
-            return last
+            return ["traced", ""]
+        if outcome == "break" and (detail != "GB0088" or position is not None):
+            return ["break", detail]
+        last = ["undecided", str(detail)[:80]]
     return last
 
 
@@ -281,7 +289,12 @@ def derive(
             once[id(value)] = name
     wanted = {name: value for name, value in found.items() if only is None or name in only}
     canonical = sorted({once[id(value)] for value in wanted.values()})
-    outcomes = trying.each(canonical, lambda name: tried(name, found[name]), processes, "calls")
+    run = [name for name in canonical if _runs(name)]
+    fits = trying.each(run, lambda name: fitting(name, found[name]), processes, "arguments")
+    places = {name: fit if isinstance(fit, int) else -1 for name, fit in fits.items()}
+    outcomes = trying.each(
+        canonical, lambda name: tried(name, found[name], places.get(name)), processes, "calls"
+    )
     table: dict[str, list[str]] = {}
     for name, value in wanted.items():
         outcome = outcomes[once[id(value)]]
