@@ -8,7 +8,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parents[2] / "analyzer" / "static"
 LAYERS = {
     "what is named and kept": ("patterns", "units", "parts"),
-    "program": ("source", "locate", "disk", "index", "versions"),
+    "program": ("source", "locate", "disk", "index", "versions", "torch_tables"),
     "engine": (
         "engine.values",
         "engine.facts",
