@@ -14,6 +14,7 @@ from tcready.edits import patch
 from tcready.identity import fingerprint, spelled
 from tcready.options import ReadOptions
 from tcready.schema import (
+    BREAKING,
     Confidence,
     Edit,
     Effect,
@@ -130,7 +131,14 @@ def claims(
             known = found.by_place.get(place)
             if known is None or CONFIDENCES.index(confidence) > CONFIDENCES.index(known.confidence):
                 found.by_place[place] = Judged(rule, claim, fact, confidence)
+    taken = {place[:3] for place, judged in found.by_place.items() if _claims_a_break(judged)}
+    for place in [p for p, judged in found.by_place.items() if judged.rule.fallback and p[:3] in taken]:
+        del found.by_place[place], found.contexts[place]
     return found
+
+
+def _claims_a_break(judged: Judged) -> bool:
+    return not judged.rule.fallback and judged.effect in BREAKING
 
 
 def findings(

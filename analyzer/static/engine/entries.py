@@ -33,7 +33,7 @@ TARGETS = frozenset({"labels", "label", "targets", "target"})
 
 OF_DICTS = frozenset({"keys", "values", "items", "get", "setdefault", "update"})
 OF_LISTS = frozenset({"append", "extend", "insert", "pop", "sort", "reverse", "index", "copy"})
-WALKING = frozenset({"max", "min", "sorted", "sum", "set", "any", "all", "zip", "enumerate", "reversed"})
+WALKING = frozenset({"max", "min", "sorted", "sum", "set"})
 
 
 class Entries(Room):
