@@ -27,6 +27,8 @@ LAYERS = {
         "engine.classes",
         "engine.annotations",
         "engine.attributes",
+        "engine.protocols",
+        "engine.records",
         "engine.questions",
         "engine.expressions",
         "engine.containers",
