@@ -2,7 +2,8 @@
 
 ## What it does
 Finds places that ask for the truth of a tensor without an `if` in sight: the `if` of a comprehension, a
-chain such as `0 < t < 1`, `value in tensor`, and Python's `any`, `all` and `sorted` over tensors.
+chain such as `0 < t < 1`, `value in tensor`, Python's `any`, `all` and sorting over tensors, `max` and `min` of
+tensors with a key, and tuples or lists with tensors that are compared or searched.
 
 ## Why it hurts torch.compile
 Each of them branches on data that Dynamo does not have while tracing. It ends the graph there; behind a
@@ -28,6 +29,8 @@ WORDS = {
     "filter": "`filter`",
     "compare": "a comparison chain",
     "match": "`match`",
+    "members": "a comparison member by member",
+    "order": "sorting",
 }
 
 
@@ -41,8 +44,10 @@ def check(fact: Test | Call | Contains) -> Claim | None:
             return Claim(f"{WORDS[fact.kind]} needs the truth of a tensor, which Dynamo cannot decide")
         return None
     name = constructed(fact)
-    if name in ("any", "all", "sorted") and fact.args and walks_tensors(fact.args[0]):
+    if name in ("any", "all") and fact.args and walks_tensors(fact.args[0]):
         return Claim(f"Python's `{name}` needs the truth of tensors: a branch that Dynamo cannot decide")
+    if name in ("max", "min") and fact.keyword("key") and fact.args and walks_tensors(fact.args[0]):
+        return Claim(f"Python's `{name}` with a key, over tensors: Dynamo does not trace it")
     return None
 
 
@@ -58,7 +63,7 @@ RULE = Rule(
     name="data-dependent-choice",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0170", "GB8335", "GB0207", "GB0033", "GB0124"),
+    gb_ids=("GB0170", "GB8335", "GB0207", "GB0193", "GB6622", "GB0033", "GB0124"),
     facts=(
         Test,
         Call,
@@ -113,6 +118,28 @@ class Model(nn.Module):
         return y + ordered[0]
 """
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows = list(y.sum(1).unbind())
+        rows.sort(key=lambda row: -row)  # BAD
+        largest = max(rows, key=lambda row: row.abs())  # BAD
+        return y + rows[0] + largest
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows = list(y.sum(1).unbind())
+        place = rows.index(rows[2])  # BAD
+        changed = (y.sum(), y.max()) != (x.sum(), x.max())  # BAD
+        return y * place + changed
+"""
+        ),
     ),
     good=(
         Sample(
@@ -133,6 +160,7 @@ class Model(nn.Module):
         some = (y.sum(1) > 0).any()
         every = torch.stack([y.sum() > 0, y.mean() > 0]).all()
         ordered = torch.stack([y.sum(), y.mean()]).sort().values
+        ordered = ordered + sorted([y, x], key=lambda row: row.dim())[0].sum()
         return y + inside + some + every + ordered[0]
 """
         ),

@@ -2,7 +2,8 @@
 
 ## What it does
 Finds calls of `breakpoint`, `exec`, `compile`, `globals`, `dir`, `bytes`, `bytearray`, `memoryview`,
-`object`, and `pow` of a tensor.
+`object`, and `pow` of a tensor; `getattr` with a name that is made of a tensor; calls of an `operator.itemgetter`,
+`attrgetter` or `methodcaller` that was made before the compiled call.
 
 ## Why it hurts torch.compile
 Dynamo has no model of these builtins: it ends the graph at the call and lets Python do it.
@@ -15,18 +16,24 @@ module level; no `breakpoint` in code that is compiled.
 `eval` of a constant, `locals`, `vars`, `hasattr`, `getattr` and `isinstance` are traced.
 """
 
-from tcready.rules._names import constructed
+from tcready.rules._names import constructed, instance_called
 from tcready.static.engine.facts import Call
-from tcready.static.engine.values import tensor_of
+from tcready.static.engine.values import Plain, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 BUILTINS = frozenset("breakpoint exec compile globals dir bytes bytearray memoryview object".split())
+
+GETTERS = frozenset({"operator.itemgetter", "operator.attrgetter", "operator.methodcaller"})
 
 
 def check(fact: Call) -> Claim | None:
     name = constructed(fact)
     if name in BUILTINS or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
         return Claim(f"`{name}` in compiled code: the graph ends here")
+    if name == "getattr" and any(Plain("str", "tensor") in options(arg) for arg in fact.args[1:2]):
+        return Claim("`getattr` with a name that is made of a tensor: the graph ends here")
+    if instance_called(fact) in GETTERS:
+        return Claim(f"an `{instance_called(fact)}` that is kept is called: the graph ends here")
     return None
 
 
@@ -35,11 +42,28 @@ RULE = Rule(
     name="untraceable-builtin",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0059",),
+    gb_ids=("GB0059", "GB0156", "GB0190"),
     facts=(Call,),
     check=check,
     page=__doc__,
     bad=(
+        Sample(
+            """
+import operator
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pick = operator.itemgetter(0, 2)
+        self.layer_0 = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = x * 2
+        first, third = self.pick(y.unbind())  # BAD
+        name = "layer_{}".format((x.sum() > 1e9).long())
+        return getattr(self, name)(y) + first + third  # BAD
+"""
+        ),
         Sample(
             """
 class Model(nn.Module):
@@ -62,6 +86,17 @@ class Model(nn.Module):
         ),
     ),
     good=(
+        Sample(
+            """
+import operator
+
+class Model(nn.Module):
+    def forward(self, x):
+        rows = (x * 2).unbind()
+        first, third = operator.itemgetter(0, 2)(rows)
+        return first + third + operator.methodcaller("sum", 0)(x) + operator.attrgetter("ndim")(x)
+"""
+        ),
         Sample(
             """
 class Model(nn.Module):

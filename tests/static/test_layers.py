@@ -28,6 +28,8 @@ LAYERS = {
         "engine.classes",
         "engine.annotations",
         "engine.attributes",
+        "engine.protocols",
+        "engine.records",
         "engine.questions",
         "engine.expressions",
         "engine.containers",

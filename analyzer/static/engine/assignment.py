@@ -102,6 +102,7 @@ class Assignment(Room):
 
     def _unpack(self, elements: list[ast.expr], value: Value, frame: Frame) -> None:
         starred = next((i for i, e in enumerate(elements) if isinstance(e, ast.Starred)), None)
+        value = self.engine.iterated(value, frame)
         if isinstance(value, Sequence) and value.items is not None:
             items = value.items
             if starred is None and len(items) == len(elements):
@@ -207,7 +208,11 @@ class Assignment(Room):
             if any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in info.decorators):
                 self.engine.invoke(Function(info, owner), (value,), {}, frame, frame.confidence)
                 return True
-        return False
+        holder = self.engine.mro(owner.cls).holder(name)
+        if holder is None or not isinstance(holder.assigned.get(name), ast.Call):
+            return False
+        held = self.engine.class_attribute(holder, name, owner)
+        return self.engine.set_through(held, owner, name, value, frame)
 
     def _before(self, owner: Instance, name: str, frame: Frame) -> Value | None:
         if name in self.engine.heap[owner].attributes:

@@ -107,6 +107,8 @@ class Attributes(Room):
             ):
                 return owner.items[0 if name == "values" else 1]
             return Method(owner, name)
+        if isinstance(owner, Const) and name in ("value", "name"):  # of a member of an enum
+            return owner if name == "value" else Plain("str")
         if isinstance(owner, (Mapping, Const)):
             if isinstance(owner, Mapping):
                 for key, value in owner.entries:
@@ -172,7 +174,7 @@ class Attributes(Room):
             return self._bind(defined, owner, frame)
         holder = mro.holder(name, after)
         if holder is not None:
-            value = self.engine.class_attribute(holder, name, owner)
+            value = self.engine.got(self.engine.class_attribute(holder, name, owner), owner, name, frame)
             if not thing.assumed or not isinstance(value, Const):
                 return value
             annotation = holder.annotated.get(name)
@@ -256,7 +258,7 @@ class Attributes(Room):
             return value
         holder = mro.holder(name)
         if holder is not None:
-            return self.engine.class_attribute(holder, name, None)
+            return self.engine.got(self.engine.class_attribute(holder, name, None), owner, name, frame)
         if name in ("__name__", "__qualname__"):
             return Const(owner.info.name)
         if name in ("__module__", "__doc__"):

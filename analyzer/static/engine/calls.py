@@ -8,7 +8,7 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import text
 from tcready.static.engine.contract import CallSite, Engine, Room
-from tcready.static.engine.models import library
+from tcready.static.engine.models import iteration, library
 from tcready.static.engine.values import (
     NONE,
     TAINTED,
@@ -100,6 +100,10 @@ class Calls(Room):
             return self._call_object(function, site)
         site = site.spread()
         if isinstance(function, External):
+            unbound = function.name.removeprefix("torch.Tensor.")
+            if unbound != function.name and site.args and tensor_of(site.args[0]):
+                inner = site.giving(site.args[1:], site.keywords)
+                return self._call_method(Method(site.args[0], unbound), inner)
             result = library.call(self.engine, function.name, site)
             self._tell_call(site, function, function.name, None, None, result)
             return result
@@ -188,7 +192,11 @@ class Calls(Room):
 
     def _call_external_object(self, made: ExternalInstance, site: CallSite) -> Value | None:
         result: Value | None = None
-        if made.name == "torch.nn.Sequential":
+        if made.name in iteration.GETTERS:
+            result = iteration.call_getter(self.engine, made, site)
+            if not self.engine.heap[made].outer:
+                return result  # one made where it is used is traced
+        elif made.name == "torch.nn.Sequential":
             result = self._chain(made, site)
         elif K.is_module_class(made.name):
             result = K.module_call(made.name, site.args)
@@ -203,6 +211,8 @@ class Calls(Room):
             receiver = Tensor(sure=False)
         dotted: str | None = None
         result: Value | None = None
+        if name == "__getitem__" and len(site.args) == 1 and not isinstance(receiver, Instance):
+            return self.engine.index_called(site.giving((receiver, site.args[0])))
         if isinstance(receiver, Tensor):
             known = K.tensor_method(name, receiver, site.args, site.keywords)
             sure = Tensor(receiver.dtype) if name in K.TENSOR_ONLY_METHODS else receiver  # its use says so
@@ -273,7 +283,7 @@ class Calls(Room):
             return self.engine.container_method(made, name, site.args)
         if mro.is_module:
             return K.module_method(name, made)
-        return None
+        return self.engine.record_method(made, name, site)
 
     def _class_method(self, cls: Class, name: str, site: CallSite) -> Value | None:
         mro = self.engine.mro(cls.info)

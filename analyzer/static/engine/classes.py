@@ -162,6 +162,8 @@ class Classes(Room):
         with self.engine.quietly():
             value = self.engine.eval(node, self.engine.module_frame(holder.module))
             self._busy.discard(key)
+        if isinstance(value, ExternalInstance) and value.name == "enum.auto":
+            return self.engine.numbered(holder, name)
         if isinstance(value, Function) and owner is not None:
             return Function(value.info, owner, value.closure)
         return outliving(value)

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Room
+from tcready.static.engine.operators import compared
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     NONE,
@@ -24,6 +25,7 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    is_surely_tensor,
     join,
     keep,
     lift,
@@ -185,6 +187,15 @@ class Containers(Room):
             return NONE
         if name in ("pop", "popleft"):
             return self.element(receiver)
+        if name in ("index", "remove") and site.args:
+            same = [
+                compared(ast.Eq(), member, site.args[0])
+                for member in members_of(receiver)[:-1] or (receiver.element,)
+            ]
+            if any(map(is_surely_tensor, same)):
+                self.engine.tell_test(site.node, "members", Tensor("bool"), site.frame)
+        if name == "sort":
+            self.engine.ask_order(receiver, site.keywords.get("key"), site)
         if name in ("index", "count"):
             return Plain("int")
         if name == "numel":
@@ -211,6 +222,18 @@ class Containers(Room):
             )
             self._rebind(site.node.func, merged, site.frame)
             return NONE
+        if name == "setdefault" and isinstance(site.first("key"), Const):
+            key = cast(Const, site.args[0]).value
+            if key not in dict(receiver.entries):
+                value = site.first("default", 1) or NONE
+                if receiver.element is not None:  # it may be there already
+                    value = (
+                        prefer(value, receiver.element) if receiver.extra else join(value, receiver.element)
+                    )
+                entries = {**dict(receiver.entries), key: value}
+                kept = Mapping(tuple(entries.items()), receiver.element, receiver.outer, receiver.extra)
+                self._rebind(site.node.func, kept, site.frame)
+                return value
         if name == "clear":
             self._rebind(site.node.func, Mapping((), None, receiver.outer), site.frame)
             return NONE

@@ -205,6 +205,75 @@ class Engine(Protocol):
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         """`isinstance(value, node)`."""
 
+    def special(self, owner: Value, name: str, args: tuple[Value, ...], frame: Frame) -> Value | None:
+        """What the method `name` of an object's class gives; None if nothing in sight defines it."""
+
+    def operated(self, op: str, left: Value, right: Value, frame: Frame, *, in_place: bool = False) -> Value:
+        """`left op right`, or `left op= right`."""
+
+    def negated(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
+        """`-value`, `+value`, `~value` of an object; None if no class in sight says what that is."""
+
+    def related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
+        """`left op right` of a comparison; that it asks for the truth of members is told of `node`."""
+
+    def asked(self, value: Value, frame: Frame) -> Value:
+        """The value whose truth Python looks at: what `__bool__` or `__len__` of an object gives, else it itself."""
+
+    def iterated(self, value: Value, frame: Frame) -> Value:
+        """What Python walks over: what `__iter__` of an object gives, else the value itself."""
+
+    def picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
+        """`base[index]`, by the method of an object if it has one."""
+
+    def entered(self, manager: Value, frame: Frame) -> Value | None:
+        """What `with manager as name` binds; None if no class in sight says so."""
+
+    def exited(self, manager: Value, frame: Frame) -> None:
+        """The end of a `with`."""
+
+    def answered(self, value: Value, frame: Frame, *names: str) -> Value | None:
+        """What the first of the methods gives that the class of an object has; None if it has none."""
+
+    def ask_order(self, walked: Value, key: Value | None, site: CallSite) -> None:
+        """What is sorted: Python asks for the truth of `<` between any two members, or what a key makes of them."""
+
+    def index_called(self, site: CallSite) -> Value:
+        """`operator.getitem(base, index)`: the subscript that it stands for."""
+
+    def got(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
+        """A class attribute as it is read: a descriptor says what it is."""
+
+    def set_through(self, value: Value, owner: Instance, name: str, new: Value, frame: Frame) -> bool:
+        """Assigns an attribute through a descriptor; False if the class attribute is none."""
+
+    def fill_record(self, made: Instance, site: CallSite) -> None:
+        """What an object of a class without `__init__` holds: its fields, as they are given or by default."""
+
+    def row(self, value: Value) -> Sequence | None:
+        """The fields of a named tuple, place by place; None for anything else."""
+
+    def compared_fields(self, value: Value) -> Sequence | None:
+        """What `==` of a record compares: its fields in order; None if it has no such method of its own."""
+
+    def record_method(self, made: Instance, name: str, site: CallSite) -> Value | None:
+        """A method that Python makes for a named tuple; None if it is none of them."""
+
+    def replaced(self, made: Instance, site: CallSite) -> Instance:
+        """A copy of a record with other values for some of its fields."""
+
+    def as_mapping(self, made: Value) -> Value | None:
+        """`asdict(made)`."""
+
+    def record_class(self, site: CallSite) -> Value | None:
+        """The class that `namedtuple("N", "a b")` or `NamedTuple("N", [("a", int)])` makes."""
+
+    def is_enum(self, mro: Mro) -> bool:
+        """Whether a class is an enum: calling it looks a member up, which stands for its value here."""
+
+    def numbered(self, holder: ClassInfo, name: str) -> Value:
+        """`auto()` in an enum: one more than the number of the member before."""
+
     def eval(self, node: ast.expr, frame: Frame) -> Value:
         """The value of an expression; every fact inside it is told."""
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
-from tcready.static.engine.operators import binary, compared
 from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
 from tcready.static.engine.text import MAX_LENGTH
 from tcready.static.engine.values import (
@@ -31,7 +29,6 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     join,
-    lift,
     likely,
     members_of,
     options,
@@ -88,12 +85,15 @@ class Expressions(Room):
 
     def _binop(self, node: ast.BinOp, frame: Frame) -> Value:
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
-        return binary(type(node.op).__name__, left, right)
+        return self.engine.operated(type(node.op).__name__, left, right, frame)
 
     def _unaryop(self, node: ast.UnaryOp, frame: Frame) -> Value:
         if isinstance(node.op, ast.Not):
             return truth_value(~self.engine.test(node.operand, "not", frame))
         value = self.eval(node.operand, frame)
+        own = self.engine.negated(node.op, value, frame)
+        if own is not None:
+            return own
         if (
             isinstance(value, Const)
             and isinstance(value.value, (int, float))
@@ -170,7 +170,7 @@ class Expressions(Room):
         result: Value = UNKNOWN
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.eval(comparator, frame)
-            result = lift(partial(compared, op), left, right)
+            result = self.engine.related(op, left, right, comparator, frame)
             if isinstance(op, (ast.In, ast.NotIn)):
                 self.engine.tell(F.Contains(self.engine.where(frame), node, left, right))
             if index < len(node.ops) - 1 and tensor_of(result):
@@ -192,7 +192,7 @@ class Expressions(Room):
         known = len(elements) <= MAX_ITEMS
         for element in elements:
             if isinstance(element, ast.Starred):
-                value = self.eval(element.value, frame)
+                value = self.engine.iterated(self.eval(element.value, frame), frame)
                 if isinstance(value, Sequence) and value.items is not None:
                     items.extend(value.items)
                 else:
@@ -238,6 +238,7 @@ class Expressions(Room):
                     text.append(str(part.value))
             elif isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
+                value = self.engine.answered(value, frame, "__format__", "__str__", "__repr__") or value
                 written = written or tensor_of(value) is not None
                 if part.format_spec is not None:
                     self.eval(part.format_spec, frame)
@@ -300,7 +301,7 @@ class Expressions(Room):
         kept = Answer(None, None)
         try:
             for generator in generators:
-                value = self.eval(generator.iter, frame)
+                value = self.engine.iterated(self.eval(generator.iter, frame), frame)
                 self.tell_loop(generator.iter, value, True, frame)
                 self.engine.assign(generator.target, self.engine.element(value), frame)
                 lazy = lazy or (generator is generators[0] and self._is_held_back(value, generator.iter))
@@ -352,7 +353,7 @@ class Expressions(Room):
         base = self.eval(node.value, frame)
         index, parts, slices = self.index(node.slice, frame)
         self.engine.tell(F.Index(self.engine.where(frame), node, base, index, parts, slices, "load"))
-        return self.engine.item(base, index, node.slice)
+        return self.engine.picked(base, index, node.slice, frame)
 
     def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:
         """(value, items of a tuple index, bounds of slices) of what stands between the brackets."""
@@ -371,7 +372,10 @@ class Expressions(Room):
                 values.append(self.eval(item, frame))
         if isinstance(node, ast.Tuple):
             return Sequence("tuple", tuple(values), UNKNOWN), tuple(values), tuple(bounds)
-        return values[0], tuple(values), tuple(bounds)
+        row = values[0]
+        if isinstance(row, Sequence) and row.kind == "tuple" and row.items is not None:
+            return row, row.items, tuple(bounds)
+        return row, tuple(values), tuple(bounds)
 
     def _call(self, node: ast.Call, frame: Frame) -> Value:
         function = self.eval(node.func, frame)
@@ -396,7 +400,7 @@ class Expressions(Room):
             if not isinstance(arg, ast.Starred):
                 (rest if rest else args).append(self.eval(arg, frame))
                 continue
-            value = self.eval(arg.value, frame)
+            value = self.engine.iterated(self.eval(arg.value, frame), frame)
             usual = likely(value)
             if isinstance(usual, Sequence) and usual.items is not None:
                 (rest if rest else args).extend(usual.items)

@@ -60,7 +60,8 @@ class Where:
 class Test:
     """The truth of `value` is asked by Python. Operands of `and`/`or`/`not` carry the kind of what asks:
     `if a and b` gives two tests of kind `if`; outside a statement's test they are `and`, `or`, `not`, and so are
-    all but the last of an `assert`, which alone is what Dynamo takes for asserted."""
+    all but the last of an `assert`, which alone is what Dynamo takes for asserted. `members`: two sequences are
+    compared member by member, `order`: what is sorted is."""
 
     where: Where
     node: ast.expr
@@ -77,6 +78,8 @@ class Test:
         "compare",
         "match",
         "filter",
+        "members",
+        "order",
     ]
     value: Value
     guards: bool = False

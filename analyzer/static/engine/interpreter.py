@@ -24,7 +24,9 @@ from tcready.static.engine.heap import Heap
 from tcready.static.engine.models.operations import Operations
 from tcready.static.engine.names import Names
 from tcready.static.engine.objects import Objects
+from tcready.static.engine.protocols import Protocols
 from tcready.static.engine.questions import Questions
+from tcready.static.engine.records import Records
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.statements import Statements
 from tcready.static.index import Program
@@ -81,6 +83,8 @@ class Interpreter:
         annotations = Annotations(self)
         attributes = Attributes(self)
         questions = Questions(self)
+        protocols = Protocols(self)
+        records = Records(self)
         expressions = Expressions(self)
         containers = Containers(self)
         assignment = Assignment(self)
@@ -118,6 +122,25 @@ class Interpreter:
         self.answer = questions.answer
         self.narrow = questions.narrow
         self.is_instance = questions.is_instance
+        self.operated, self.negated = protocols.operated, protocols.negated
+        self.related = protocols.related
+        self.special = protocols.special
+        self.asked = protocols.asked
+        self.iterated = protocols.iterated
+        self.picked = protocols.picked
+        self.entered, self.exited = protocols.entered, protocols.exited
+        self.answered = protocols.answered
+        self.ask_order, self.index_called = protocols.ask_order, protocols.index_called
+        self.got, self.set_through = protocols.got, protocols.set_through
+        self.fill_record = records.fill_record
+        self.row = records.row
+        self.compared_fields = records.compared_fields
+        self.record_method = records.record_method
+        self.replaced = records.replaced
+        self.as_mapping = records.as_mapping
+        self.record_class = records.record_class
+        self.is_enum = records.is_enum
+        self.numbered = records.numbered
         self.eval = expressions.eval
         self.tell_loop = expressions.tell_loop
         self.index = expressions.index

@@ -103,13 +103,9 @@ class Objects(Room):
         if mro.container:
             self.engine.fill_container(made, mro.container, site.spread().args, site.node)
             return made
-        thing = self.engine.heap[made]
-        fields = [name for c in reversed(mro.classes) for name in c.annotated]
-        for name, value in (
-            *zip(dict.fromkeys(fields), site.spread().args, strict=False),
-            *site.keywords.items(),
-        ):
-            thing.put(name, value, replace=True)
+        if self.engine.is_enum(mro) and site.args:
+            return site.args[0]
+        self.engine.fill_record(made, site)
         return made
 
     def registered(self, site: CallSite) -> Value | None:

@@ -49,7 +49,7 @@ def _binary(op: str, left: Value, right: Value) -> Value:
     if isinstance(left, Const) and isinstance(right, Const):
         return _fold(op, left.value, right.value)
     if isinstance(left, Const) and isinstance(left.value, str) and op == "Mod":
-        return Plain("str")
+        return Plain("str", "tensor" if holds_tensor(right) else "config")
     if isinstance(left, Sequence) and isinstance(right, Sequence) and op == "Add":
         if left.items is not None and right.items is not None and len(left.items + right.items) <= MAX_ITEMS:
             return Sequence(left.kind, left.items + right.items, UNKNOWN)

@@ -60,7 +60,7 @@ class Questions(Room):
             return ~self.test(node.operand, kind, frame)
         if isinstance(node, ast.BoolOp):
             return self._test_all(node, kind, frame)
-        value = self.engine.eval(node, frame)
+        value = self.engine.asked(self.engine.eval(node, frame), frame)
         self.tell_test(node, kind, value, frame)
         return self.answer(value)
 
@@ -106,7 +106,7 @@ class Questions(Room):
         ):
             return truth_value(self.test(node, kind, frame))
         value = self.engine.eval(node, frame)
-        self.tell_test(node, kind, value, frame)
+        self.tell_test(node, kind, self.engine.asked(value, frame), frame)
         return value
 
     def tell_test(self, node: ast.expr, kind: str, value: Value, frame: Frame) -> None:

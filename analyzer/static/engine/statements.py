@@ -11,7 +11,7 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.heap import Way
-from tcready.static.engine.operators import binary, compared
+from tcready.static.engine.operators import compared
 from tcready.static.engine.scope import Env, Frame, join_envs
 from tcready.static.engine.values import (
     NONE,
@@ -100,7 +100,7 @@ class Statements(Room):
         target = node.target
         old = self.engine.eval(self.engine.load_of(target), frame)
         value = self.engine.eval(node.value, frame)
-        result = binary(type(node.op).__name__, old, value)
+        result = self.engine.operated(type(node.op).__name__, old, value, frame, in_place=True)
         if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.outer:
             result = Sequence("list", None, join(self.engine.element(old), self.engine.element(value)), True)
         self.engine.assign(target, result, frame, node.value, augmented=True, old=old)
@@ -223,7 +223,7 @@ class Statements(Room):
         return self.block(node.orelse, frame)
 
     def do_for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> bool:
-        value = self.engine.eval(node.iter, frame)
+        value = self.engine.iterated(self.engine.eval(node.iter, frame), frame)
         self.engine.tell_loop(node.iter, value, False, frame)
         members = self.engine.container_members(value)
         source = members if members is not None else value
@@ -284,21 +284,26 @@ class Statements(Room):
 
     def do_with(self, node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
         enclosing = frame.enclosing
+        managers: list[Value] = []
         for item in node.items:
             value = self.engine.eval(item.context_expr, frame)
+            managers.append(value)
+            own = self.engine.entered(value, frame)
             name = next((v.name for v in options(value) if isinstance(v, (External, ExternalInstance))), None)
             self.engine.tell(F.With(self.engine.where(frame), item.context_expr, value, name))
             if item.optional_vars is not None:
                 entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
                 if name in K.ENTER_THEMSELVES:
                     entered = value
-                self.engine.assign(item.optional_vars, entered, frame)
+                self.engine.assign(item.optional_vars, entered if own is None else own, frame)
             if name is None and isinstance(item.context_expr, ast.Call):
                 called = options(self.engine.eval(item.context_expr.func, frame))
                 name = next((v.name for v in called if isinstance(v, External)), None)
             if name is None or not name.startswith(K.SPLITTING_CONTEXTS):
                 frame.enclosing = (*frame.enclosing, "with")
         fell = self.block(node.body, frame)
+        for value in reversed(managers):
+            self.engine.exited(value, frame)
         frame.enclosing = enclosing
         return fell
 

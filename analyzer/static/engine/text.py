@@ -14,6 +14,7 @@ from tcready.static.engine.values import (
     Plain,
     Sequence,
     Value,
+    holds_tensor,
     join,
     likely,
 )
@@ -74,6 +75,8 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
     """A method of a Python value that is no container; of constant text, what it gives if all is constant."""
     if isinstance(receiver, Plain) and receiver.kind != "str":
         return Plain(None, receiver.origin)
+    if name == "format" and any(map(holds_tensor, args)):
+        return Plain("str", "tensor")
     text = receiver.value if isinstance(receiver, Const) else None
     if isinstance(text, str) and name == "join" and args and isinstance(args[0], (Sequence, Mapping)):
         members = _texts(args[0])

@@ -32,12 +32,49 @@ from tcready.static.engine.values import (
 
 Handler: TypeAlias = "Callable[[Engine, CallSite], Value | None]"
 """What a call gives; None if nothing is known of it."""
+BY_METHOD: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "len": ("__len__",),
+        "int": ("__int__", "__index__"),
+        "float": ("__float__", "__index__"),
+        "complex": ("__complex__",),
+        "abs": ("__abs__",),
+        "round": ("__round__",),
+        "str": ("__str__", "__repr__"),
+        "repr": ("__repr__",),
+        "format": ("__format__", "__str__", "__repr__"),
+        "hash": ("__hash__",),
+        "reversed": ("__reversed__",),
+    }
+)
+"""Functions that ask an object, and the methods that answer."""
+ANY_NUMBER = range(1, 100)
+WALKING: MappingProxyType[str, range] = MappingProxyType(
+    {
+        **dict.fromkeys(("enumerate", "zip", "map", "filter", "next"), ANY_NUMBER),
+        **dict.fromkeys(
+            "list tuple set frozenset dict iter reversed sorted sum max min any all".split(), range(1, 2)
+        ),
+    }
+)
+"""Functions that walk over what they are given, and by how many arguments."""
 OF_ERRORS = ("Error", "Exception", "Warning", "StopIteration", "property")
 """How names of builtins end whose call makes an object of no interest."""
 
 
 def call(engine: Engine, name: str, site: CallSite) -> Value:
     """A call of the built-in function `name`; unknown if that says nothing."""
+    if site.args:
+        if name in BY_METHOD:
+            own = engine.answered(site.args[0], site.frame, *BY_METHOD[name])
+            if own is not None:
+                return own
+        if name == "bool":
+            site = site.giving((engine.asked(site.args[0], site.frame), *site.args[1:]), site.keywords)
+        first = 1 if name in ("map", "filter") else 0
+        if name in WALKING and len(site.args) in WALKING[name]:
+            walked = tuple(engine.iterated(arg, site.frame) for arg in site.args[first:])
+            site = site.giving((*site.args[:first], *walked), site.keywords)
     handler = HANDLERS.get(name)
     result = handler(engine, site) if handler is not None else None
     if result is not None:
@@ -141,6 +178,12 @@ def _sequence(kind: Kind, *, ordered: bool) -> Handler:
     return handler
 
 
+def _sorted(engine: Engine, site: CallSite) -> Value:
+    if site.args:
+        engine.ask_order(site.args[0], site.keywords.get("key"), site)
+    return Sequence("list", None, engine.element(_first(site)))
+
+
 def _enumerate(engine: Engine, site: CallSite) -> Value:
     start = site.first("start", 1) or Const(0)
     begin = start.value if isinstance(start, Const) and isinstance(start.value, int) else None
@@ -182,9 +225,14 @@ def _next(engine: Engine, site: CallSite) -> Value:
     return join(element, site.args[1]) if len(site.args) > 1 else element
 
 
-def _reduce(_engine: Engine, site: CallSite) -> Value:
+def _reduce(engine: Engine, site: CallSite) -> Value:
     """`max`, `min`, `sum`. A size among numbers that do not vary may be bounded by them: nothing says it varies."""
     values = site.args
+    key = site.keywords.get("key", NONE)
+    if key != NONE and values:
+        element = engine.element(values[0]) if len(values) == 1 else join(*values)
+        engine.call_each(key, site.giving((element,)))
+        return element
     if len(values) == 1 and isinstance(values[0], Sequence):
         values = members_of(values[0])
     joined = join(*values) if values else UNKNOWN
@@ -262,6 +310,19 @@ def _any(_engine: Engine, site: CallSite) -> Value:
     return Plain("bool", "tensor") if tensor_of(_first(site)) else Plain("bool")
 
 
+def _text(_engine: Engine, site: CallSite) -> Value:
+    if len(site.args) == 1:
+        return lift(_as_text, site.args[0])
+    return Plain("str")
+
+
+def _as_text(value: Value) -> Value:
+    """`str(value)`."""
+    if isinstance(value, Const) and isinstance(value.value, (str, int)):
+        return Const(str(value.value))
+    return Plain("str", "tensor" if tensor_of(value) else "config")
+
+
 def _type(_engine: Engine, site: CallSite) -> Value:
     first = _first(site)
     return Class(first.cls) if isinstance(first, Instance) else Plain("type")
@@ -277,7 +338,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "tuple": _sequence("tuple", ordered=True),
         "iter": _sequence("list", ordered=True),
         "set": _sequence("set", ordered=False),
-        **{name: _sequence("list", ordered=False) for name in ("sorted", "reversed", "frozenset")},
+        "sorted": _sorted,
+        **{name: _sequence("list", ordered=False) for name in ("reversed", "frozenset")},
         "enumerate": _enumerate,
         "zip": _zip,
         "map": _map,
@@ -292,9 +354,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **dict.fromkeys(("any", "all"), _any),
         "type": _type,
         **dict.fromkeys(("print", "delattr", "breakpoint", "exec"), _constant(NONE)),
-        **dict.fromkeys(
-            ("str", "repr", "format", "chr", "ascii", "bin", "hex", "input"), _constant(Plain("str"))
-        ),
+        "str": _text,
+        **dict.fromkeys(("repr", "format", "ascii", "chr", "bin", "hex", "input"), _constant(Plain("str"))),
         **dict.fromkeys(("id", "hash", "ord", "callable", "issubclass"), _constant(Plain())),
         "slice": _constant(Plain("slice")),
     }

@@ -9,19 +9,22 @@ from types import MappingProxyType
 from tcready.static.engine.contract import CallSite, Engine
 from tcready.static.engine.models import builtins
 from tcready.static.engine.models.builtins import Handler, iterator, known_items, row
-from tcready.static.engine.operators import binary, compared
+from tcready.static.engine.operators import binary
 from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
     UNROLL,
     Const,
+    ExternalInstance,
     Function,
+    Instance,
     Mapping,
     Plain,
     Sequence,
     Value,
     join,
     options,
+    tensor_of,
 )
 
 
@@ -129,6 +132,8 @@ def _groupby(engine: Engine, site: CallSite) -> Value | None:
     element = engine.element(site.args[0])
     key = site.first("key", 1)
     made = engine.call_each(key, site.giving((element,))) if key is not None and key != NONE else element
+    if made is not None and tensor_of(made):
+        engine.tell_test(site.node, "members", made, site.frame)  # each with the one before
     return iterator(None, row(made or UNKNOWN, iterator(None, element)))
 
 
@@ -171,16 +176,20 @@ def _partial(_engine: Engine, site: CallSite) -> Value | None:
     return join(*found)
 
 
-def _binary(name: str) -> Handler:
-    def handler(_engine: Engine, site: CallSite) -> Value | None:
-        return binary(name, site.args[0], site.args[1]) if len(site.args) == 2 else None
+def _binary(name: str, *, in_place: bool = False) -> Handler:
+    def handler(engine: Engine, site: CallSite) -> Value | None:
+        if len(site.args) != 2:
+            return None
+        return engine.operated(name, site.args[0], site.args[1], site.frame, in_place=in_place)
 
     return handler
 
 
 def _compared(kind: type[ast.cmpop]) -> Handler:
-    def handler(_engine: Engine, site: CallSite) -> Value | None:
-        return compared(kind(), site.args[0], site.args[1]) if len(site.args) == 2 else None
+    def handler(engine: Engine, site: CallSite) -> Value | None:
+        if len(site.args) != 2:
+            return None
+        return engine.related(kind(), site.args[0], site.args[1], site.node, site.frame)
 
     return handler
 
@@ -188,7 +197,66 @@ def _compared(kind: type[ast.cmpop]) -> Handler:
 def _getitem(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) != 2:
         return None
-    return engine.item(site.args[0], site.args[1], site.node)
+    return engine.index_called(site)
+
+
+def _getter(name: str) -> Handler:
+    """An object of `operator` that picks from what it is called with."""
+
+    def handler(engine: Engine, site: CallSite) -> Value:
+        ident = engine.heap.ident(name, site.node, site.frame.context, outer=engine.quiet > 0)
+        made = ExternalInstance(name, ident)
+        engine.heap[made].members = row(*site.args)
+        engine.heap[made].attributes = dict(site.keywords)
+        return made
+
+    return handler
+
+
+def call_getter(engine: Engine, made: ExternalInstance, site: CallSite) -> Value | None:
+    """`itemgetter(0, 2)(rows)`, `attrgetter("a.b")(x)`, `methodcaller("sum", 0)(x)`."""
+    held = engine.heap[made].members
+    if not isinstance(held, Sequence) or held.items is None or not site.args:
+        return None
+    subject = site.args[0]
+    if made.name == "operator.methodcaller":
+        name = held.items[0] if held.items else UNKNOWN
+        if not isinstance(name, Const):
+            return None
+        inner = site.giving(held.items[1:], dict(engine.heap[made].attributes))
+        return engine.call_each(engine.attribute(subject, str(name.value), site.frame), inner)
+    found: list[Value] = []
+    for wanted in held.items:
+        if made.name == "operator.itemgetter":
+            found.append(engine.index_called(site.giving((subject, wanted))))
+            continue
+        value = subject
+        for part in str(wanted.value).split(".") if isinstance(wanted, Const) else ():
+            value = engine.attribute(value, part, site.frame)
+        found.append(value if isinstance(wanted, Const) else UNKNOWN)
+    return found[0] if len(found) == 1 else row(*found)
+
+
+def _named_tuple(engine: Engine, site: CallSite) -> Value | None:
+    return engine.record_class(site)
+
+
+def _replace(engine: Engine, site: CallSite) -> Value | None:
+    """`dataclasses.replace(made, ...)`."""
+    found = (
+        [engine.replaced(v, site) for v in options(site.args[0]) if isinstance(v, Instance)]
+        if site.args
+        else []
+    )
+    return join(*found) if found else None
+
+
+def _as_mapping(engine: Engine, site: CallSite) -> Value | None:
+    return engine.as_mapping(site.args[0]) if site.args else None
+
+
+def _as_row(engine: Engine, site: CallSite) -> Value | None:
+    return engine.compared_fields(site.args[0]) if site.args else None
 
 
 def _builtin(name: str) -> Handler:
@@ -224,6 +292,7 @@ ARITHMETIC = {
     "matmul": "MatMult",
     "concat": "Add",
 }
+GETTERS = ("operator.itemgetter", "operator.attrgetter", "operator.methodcaller")
 COMPARISONS = {"eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE}
 
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
@@ -245,9 +314,14 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "functools.reduce": _reduce,
         "functools.partial": _partial,
         **{f"operator.{n}": _binary(op) for n, op in ARITHMETIC.items()},
-        **{f"operator.i{n.rstrip('_')}": _binary(op) for n, op in ARITHMETIC.items()},
+        **{f"operator.i{n.rstrip('_')}": _binary(op, in_place=True) for n, op in ARITHMETIC.items()},
         **{f"operator.{n}": _compared(op) for n, op in COMPARISONS.items()},
         "operator.getitem": _getitem,
+        **{name: _getter(name) for name in GETTERS},
+        **dict.fromkeys(("collections.namedtuple", "typing.NamedTuple"), _named_tuple),
+        **dict.fromkeys(("dataclasses.replace", "copy.replace"), _replace),
+        "dataclasses.asdict": _as_mapping,
+        "dataclasses.astuple": _as_row,
         "operator.index": _builtin("int"),
         "operator.truth": _builtin("bool"),
         "operator.abs": _builtin("abs"),

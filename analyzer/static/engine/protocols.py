@@ -1,0 +1,324 @@
+"""Objects of the user's own classes where Python asks them: operators, comparisons, truth, length, iteration, text,
+`with`, descriptors. The method that answers is interpreted at the place."""
+
+from __future__ import annotations
+
+import ast
+from functools import partial
+from types import MappingProxyType
+
+from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.operators import binary, compared
+from tcready.static.engine.scope import Frame
+from tcready.static.engine.values import (
+    NONE,
+    UNKNOWN,
+    Class,
+    Const,
+    External,
+    Function,
+    Instance,
+    Plain,
+    Sequence,
+    Value,
+    is_surely_tensor,
+    join,
+    keep,
+    lift,
+    options,
+    tensor_of,
+)
+from tcready.static.index import ClassInfo
+
+ARITHMETIC = MappingProxyType(
+    {
+        "Add": "add",
+        "Sub": "sub",
+        "Mult": "mul",
+        "Div": "truediv",
+        "FloorDiv": "floordiv",
+        "Mod": "mod",
+        "Pow": "pow",
+        "MatMult": "matmul",
+        "BitAnd": "and",
+        "BitOr": "or",
+        "BitXor": "xor",
+        "LShift": "lshift",
+        "RShift": "rshift",
+    }
+)
+"""Operators as `ast` calls them, and the stem of the methods that overload them."""
+COMPARISONS: MappingProxyType[type[ast.cmpop], tuple[str, str]] = MappingProxyType(
+    {
+        ast.Eq: ("__eq__", "__eq__"),
+        ast.NotEq: ("__ne__", "__ne__"),
+        ast.Lt: ("__lt__", "__gt__"),
+        ast.LtE: ("__le__", "__ge__"),
+        ast.Gt: ("__gt__", "__lt__"),
+        ast.GtE: ("__ge__", "__le__"),
+    }
+)
+"""The method of the left operand, and the one of the right that is asked if that has none."""
+UNARY = MappingProxyType({ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"})
+NOT_IMPLEMENTED = External("NotImplemented")
+
+
+class Protocols(Room):
+    """Objects of the user's own classes where Python asks them."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._told_names: set[tuple[ClassInfo, str]] = set()
+        """Class attributes whose `__set_name__` has run."""
+        self._subscripts: dict[int, ast.Subscript] = {}
+
+    def special(self, owner: Value, name: str, args: tuple[Value, ...], frame: Frame) -> Value | None:
+        """What the method `name` of an object's class gives; None if nothing in sight defines it."""
+        if not isinstance(owner, Instance):
+            return None
+        mro = self.engine.mro(owner.cls)
+        holder = next((c for c in mro.classes if name in c.functions or name in c.assigned), None)
+        if holder is None:
+            return None
+        alias = holder.assigned.get(name)
+        if name not in holder.functions and isinstance(alias, ast.Name):  # `__radd__ = __add__`
+            name = alias.id
+        defined = mro.functions(name)[:1]
+        found = [
+            self.engine.invoke(
+                Function(value.info, owner, value.closure, value.given), args, {}, frame, frame.confidence
+            )
+            for info in defined
+            for value in options(self.engine.decorated(info, self.engine.module_frame(info.module)))
+            if isinstance(value, Function)
+        ]
+        return join(*found) if found else None
+
+    def _implemented(self, owner: Value, name: str, other: Value, frame: Frame) -> tuple[Value | None, bool]:
+        """What a binary method gives, and whether that is all it may: False if `NotImplemented` may come of it."""
+        made = self.special(owner, name, (other,), frame)
+        if made is None or made == NOT_IMPLEMENTED:
+            return None, False
+        whole = NOT_IMPLEMENTED not in options(made)
+        return (made if whole else keep(made, lambda v: v != NOT_IMPLEMENTED)), whole
+
+    def operated(self, op: str, left: Value, right: Value, frame: Frame, *, in_place: bool = False) -> Value:
+        """`left op right`, or `left op= right`."""
+        if not _has_object(left) and not _has_object(right):
+            return binary(op, left, right)
+
+        def apply(left: Value, right: Value) -> Value:
+            pairs = ((one, other) for one in options(left) for other in options(right))
+            return join(*(self._operated(op, one, other, frame, in_place) for one, other in pairs))
+
+        return lift(apply, left, right)
+
+    def _operated(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
+        stem = ARITHMETIC.get(op)
+        asked = [(left, f"__{stem}__", right), (right, f"__r{stem}__", left)]
+        if in_place:
+            asked.insert(0, (left, f"__i{stem}__", right))
+        made = self._first_of(asked, frame)
+        if made is not None:
+            return made
+        left, right = self.engine.row(left) or left, self.engine.row(right) or right
+        objects = isinstance(left, Instance) or isinstance(right, Instance)
+        return UNKNOWN if objects and not tensor_of(join(left, right)) else binary(op, left, right)
+
+    def _first_of(self, asked: list[tuple[Value, str, Value]], frame: Frame) -> Value | None:
+        """What the first of several methods gives that implements an operator; None if none does."""
+        found: list[Value] = []
+        for owner, name, other in asked:
+            made, whole = self._implemented(owner, name, other, frame)
+            if made is not None:
+                found.append(made)
+            if whole:
+                break
+        return join(*found) if found else None
+
+    def negated(self, op: ast.unaryop, value: Value, frame: Frame) -> Value | None:
+        """`-value`, `+value`, `~value` of an object; None if no class in sight says what that is."""
+        name = UNARY.get(type(op))
+        found = [self.special(v, name, (), frame) for v in options(value)] if name else []
+        return join(*(v for v in found if v is not None)) if any(v is not None for v in found) else None
+
+    def related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
+        """`left op right` of a comparison; that it asks for the truth of members is told of `node`."""
+        if isinstance(op, (ast.Is, ast.IsNot)):
+            return lift(partial(compared, op), left, right)
+        if not _has_object(left) and not _has_object(right):
+            self._ask_members(op, left, right, node, frame)
+            return lift(partial(compared, op), left, right)
+
+        def apply(left: Value, right: Value) -> Value:
+            pairs = ((one, other) for one in options(left) for other in options(right))
+            return join(*(self._related(op, one, other, node, frame) for one, other in pairs))
+
+        return lift(apply, left, right)
+
+    def _ask_members(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> None:
+        """Sequences are equal if their members are: of two tensors, Python asks for the truth of `==`."""
+        if not isinstance(op, (ast.Eq, ast.NotEq)):
+            return
+        if not isinstance(left, Sequence) or not isinstance(right, Sequence) or left.kind != right.kind:
+            return
+        if left.kind not in ("list", "tuple") or left.items is None or right.items is None:
+            return
+        if len(left.items) != len(right.items):
+            return
+        for one, other in zip(left.items, right.items, strict=True):
+            same = compared(ast.Eq(), one, other)
+            if one is not other and is_surely_tensor(same):
+                self.engine.tell_test(node, "members", same, frame)
+            if self.engine.answer(same).decided is not True:
+                return
+
+    def _related(self, op: ast.cmpop, left: Value, right: Value, node: ast.expr, frame: Frame) -> Value:
+        if isinstance(op, (ast.In, ast.NotIn)):
+            made = self.special(right, "__contains__", (left,), frame)
+            if made is not None:
+                truth = self.asked(made, frame)
+                answer = self.engine.answer(truth).decided
+                if answer is not None:
+                    return Const(answer == isinstance(op, ast.In))
+                return Plain("bool", truth.origin if isinstance(truth, Plain) else "config")
+            return compared(op, left, self.iterated(right, frame))
+        own, reflected = COMPARISONS[type(op)]
+        made = self._first_of([(left, own, right), (right, reflected, left)], frame)
+        if made is not None:
+            return made
+        if isinstance(op, ast.NotEq):
+            same = self._first_of([(left, "__eq__", right), (right, "__eq__", left)], frame)
+            if same is not None:
+                answer = self.engine.answer(same).decided
+                return same if answer is None else Const(not answer)
+        one, other = self.engine.compared_fields(left), self.engine.compared_fields(right)
+        if one is not None and other is not None:
+            self._ask_members(op, one, other, node, frame)
+        return compared(op, one or left, other or right)
+
+    def asked(self, value: Value, frame: Frame) -> Value:
+        """The value whose truth Python looks at: what `__bool__` or `__len__` of an object gives, else it itself."""
+        if not _has_object(value):
+            return value
+        return lift(lambda v: join(*(self._asked(option, frame) for option in options(v))), value)
+
+    def _asked(self, value: Value, frame: Frame) -> Value:
+        for name in ("__bool__", "__len__"):
+            made = self.special(value, name, (), frame)
+            if made is not None:
+                return made
+        row = self.engine.row(value)
+        return value if row is None else row
+
+    def iterated(self, value: Value, frame: Frame) -> Value:
+        """What Python walks over: what `__iter__` of an object gives, else the value itself."""
+        if not _has_object(value):
+            return value
+        return join(*(self._iterated(option, frame) for option in options(value)))
+
+    def _iterated(self, value: Value, frame: Frame) -> Value:
+        row = self.engine.row(value)
+        if row is not None:
+            return row
+        walker = self.special(value, "__iter__", (), frame)
+        if walker is not None:
+            return join(*(self._stepped(option, frame) or option for option in options(walker)))
+        own = self._stepped(value, frame)
+        if own is not None:
+            return own
+        if isinstance(value, Instance) and self.engine.container_members(value) is None:
+            item = self.special(value, "__getitem__", (Plain("int"),), frame)
+            if item is not None:
+                return Sequence("iterator", None, item)
+        return value
+
+    def _stepped(self, value: Value, frame: Frame) -> Value | None:
+        """The members that `__next__` of an object gives, one after the other."""
+        step = self.special(value, "__next__", (), frame)
+        return None if step is None else Sequence("iterator", None, step)
+
+    def picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
+        """`base[index]`."""
+        if not _has_object(base):
+            return self.engine.item(base, index, node)
+        found: list[Value] = []
+        for option in options(base):
+            made = self.special(option, "__getitem__", (index,), frame)
+            row = self.engine.row(option) if made is None else None
+            found.append(made if made is not None else self.engine.item(row or option, index, node))
+        return join(*found)
+
+    def entered(self, manager: Value, frame: Frame) -> Value | None:
+        """What `with manager as name` binds; None if no class in sight says so."""
+        found = [self.special(option, "__enter__", (), frame) for option in options(manager)]
+        return join(*(v for v in found if v is not None)) if any(v is not None for v in found) else None
+
+    def exited(self, manager: Value, frame: Frame) -> None:
+        """The end of a `with`."""
+        for option in options(manager):
+            self.special(option, "__exit__", (NONE, NONE, NONE), frame)
+
+    def answered(self, value: Value, frame: Frame, *names: str) -> Value | None:
+        """What the first of the methods gives that the class of an object has; None if it has none."""
+        for option in options(value):
+            for name in names:
+                made = self.special(option, name, (Const(""),) if name == "__format__" else (), frame)
+                if made is not None:
+                    return made
+        return None
+
+    def ask_order(self, walked: Value, key: Value | None, site: CallSite) -> None:
+        """What is sorted: Python asks for the truth of `<` between any two members, or what a key makes of them."""
+        element = self.engine.element(walked)
+        if key is not None and key != NONE:
+            element = self.engine.call_each(key, site.giving((element,))) or UNKNOWN
+        if isinstance(walked, Sequence) and walked.items is not None and len(walked.items) < 2:
+            return
+        less = self.asked(self.related(ast.Lt(), element, element, site.node, site.frame), site.frame)
+        if tensor_of(less):
+            self.engine.tell_test(site.node, "order", less, site.frame)
+
+    def index_called(self, site: CallSite) -> Value:
+        """`operator.getitem(base, index)`: the subscript that it stands for."""
+        base, index = site.args
+        node = self._subscripts.get(id(site.node))
+        if node is None:
+            written = (*site.node.args, site.node, site.node)
+            node = ast.copy_location(ast.Subscript(written[0], written[1], ast.Load()), site.node)
+            self._subscripts[id(site.node)] = node
+        parts = (
+            index.items if isinstance(index, Sequence) and index.kind == "tuple" and index.items else (index,)
+        )
+        where = self.engine.where(site.frame)
+        self.engine.tell(F.Index(where, node, base, index, parts, (), "load"))
+        return self.picked(base, index, site.node, site.frame)
+
+    def got(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> Value:
+        """A class attribute as it is read: a descriptor says what it is."""
+        if not isinstance(value, Instance):
+            return value
+        self._tell_name(value, owner, name, frame)
+        instance = owner if isinstance(owner, Instance) else NONE
+        cls = owner if isinstance(owner, Class) else Class(owner.cls)
+        made = self.special(value, "__get__", (instance, cls), frame)
+        return value if made is None else made
+
+    def set_through(self, value: Value, owner: Instance, name: str, new: Value, frame: Frame) -> bool:
+        """Assigns an attribute through a descriptor; False if the class attribute is none."""
+        self._tell_name(value, owner, name, frame)
+        return self.special(value, "__set__", (owner, new), frame) is not None
+
+    def _tell_name(self, value: Value, owner: Instance | Class, name: str, frame: Frame) -> None:
+        """`__set_name__`, which the class statement called."""
+        cls = owner.info if isinstance(owner, Class) else owner.cls
+        holder = self.engine.mro(cls).holder(name)
+        if holder is not None and (holder, name) not in self._told_names:
+            self._told_names.add((holder, name))
+            with self.engine.quietly():
+                self.special(value, "__set_name__", (Class(holder), Const(name)), frame)
+
+
+def _has_object(value: Value) -> bool:
+    return any(isinstance(option, Instance) for option in options(value))

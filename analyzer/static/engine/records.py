@@ -1,0 +1,263 @@
+"""Records: dataclasses, named tuples and the members of enums, which Python makes methods for."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.lineage import Mro
+from tcready.static.engine.values import (
+    UNKNOWN,
+    Class,
+    Const,
+    External,
+    Function,
+    Instance,
+    Mapping,
+    Plain,
+    Sequence,
+    Unknown,
+    Value,
+    options,
+)
+from tcready.static.index import ClassInfo
+
+NAMED_TUPLES = frozenset({"typing.NamedTuple", "typing_extensions.NamedTuple", "collections.namedtuple"})
+FIELD_MAKERS = ("dataclasses.field", "attr.ib", "attrs.field", "attr.field")
+DATACLASSES = MappingProxyType(dict.fromkeys(("dataclasses.dataclass", "attr.s", "attrs.define"), True))
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a record, and the expression that gives what it holds if nothing is given."""
+
+    name: str
+    annotation: ast.expr
+    cls: ClassInfo
+    default: ast.expr | None
+    factory: bool = False
+    """The default is called."""
+    given: bool = True
+    """The call that makes the record may give it."""
+    by_name: bool = False
+    kept: bool = True
+    """It becomes an attribute: `InitVar` does not."""
+
+
+class Records(Room):
+    """Records: dataclasses, named tuples and the members of enums."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._fields: dict[ClassInfo, tuple[Field, ...]] = {}
+        self._made: dict[int, ast.ClassDef] = {}
+        """The classes that calls of `namedtuple` make."""
+        self._dataclasses: dict[ClassInfo, bool] = {}
+
+    def record_fields(self, cls: ClassInfo) -> tuple[Field, ...]:
+        """The annotated fields of a class, those of its bases first."""
+        if cls not in self._fields:
+            found: dict[str, Field] = {}
+            for above in reversed(self.engine.mro(cls).classes):
+                by_name = False
+                for name, annotation in above.annotated.items():
+                    written = ast.unparse(annotation)
+                    if "KW_ONLY" in written:
+                        by_name = True
+                    elif not written.startswith(("ClassVar", "typing.ClassVar", "'ClassVar")):
+                        found[name] = self._field(above, name, by_name, "InitVar" not in written)
+            self._fields[cls] = tuple(found.values())
+        return self._fields[cls]
+
+    def _field(self, cls: ClassInfo, name: str, by_name: bool, kept: bool) -> Field:
+        annotation, default = cls.annotated[name], cls.assigned.get(name)
+        if isinstance(default, ast.Call):
+            with self.engine.quietly():
+                called = self.engine.eval(default.func, self.engine.module_frame(cls.module))
+            if isinstance(called, External) and called.name in FIELD_MAKERS:
+                said = {keyword.arg: keyword.value for keyword in default.keywords}
+                factory = said.get("default_factory", said.get("factory"))
+                return Field(
+                    name,
+                    annotation,
+                    cls,
+                    factory or said.get("default"),
+                    factory is not None,
+                    not _is_false(said.get("init")),
+                    by_name or _is_true(said.get("kw_only")),
+                    kept,
+                )
+        return Field(name, annotation, cls, default, by_name=by_name, kept=kept)
+
+    def fill_record(self, made: Instance, site: CallSite) -> None:
+        """What an object of a class without `__init__` holds: its fields, as they are given or by default."""
+        thing = self.engine.heap[made]
+        fields = self.record_fields(made.cls)
+        spread = site.spread()
+        places = [field.name for field in fields if field.given and not field.by_name]
+        given = {**dict(zip(places, spread.args, strict=False)), **site.keywords}
+        passed: list[Value] = []
+        for field in fields:
+            value = given.pop(field.name, None)
+            if value is None:
+                value = self._default(field, site)
+            elif isinstance(value, Unknown):
+                declared = self.engine.annotation(field.annotation, field.cls.module, sure=True)
+                value = value if isinstance(declared, Unknown) else declared
+            if value is None:
+                continue
+            if field.kept:
+                thing.put(field.name, value, replace=True)
+            else:
+                passed.append(value)
+        for name, value in given.items():
+            thing.put(name, value, replace=True)
+        if self.is_dataclass(made.cls):
+            for info in self.engine.mro(made.cls).functions("__post_init__")[:1]:
+                self.engine.invoke(Function(info, made), tuple(passed), {}, site.frame, site.confidence)
+
+    def _default(self, field: Field, site: CallSite) -> Value | None:
+        if field.default is None:
+            return None
+        frame = self.engine.module_frame(field.cls.module)
+        with self.engine.quietly():
+            value = self.engine.eval(field.default, frame)
+        return self.engine.call(value, site.giving(())) if field.factory else value
+
+    def is_dataclass(self, cls: ClassInfo) -> bool:
+        """Whether a decorator of the class, or of one above it, is `dataclass` or its like."""
+        if cls not in self._dataclasses:
+            self._dataclasses[cls] = any(
+                isinstance(value, External) and value.name in DATACLASSES
+                for above in self.engine.mro(cls).classes
+                for node in above.node.decorator_list
+                for value in self._named(node.func if isinstance(node, ast.Call) else node, above)
+            )
+        return self._dataclasses[cls]
+
+    def _named(self, node: ast.expr, cls: ClassInfo) -> tuple[Value, ...]:
+        with self.engine.quietly():
+            return options(self.engine.eval(node, self.engine.module_frame(cls.module)))
+
+    def row(self, value: Value) -> Sequence | None:
+        """The fields of a named tuple, place by place; None for anything else."""
+        if not isinstance(value, Instance) or NAMED_TUPLES.isdisjoint(self.engine.mro(value.cls).external):
+            return None
+        return self._in_order(value)
+
+    def _in_order(self, value: Instance) -> Sequence:
+        held = self.engine.heap[value].attributes
+        names = [field.name for field in self.record_fields(value.cls) if field.kept]
+        return Sequence("tuple", tuple(held.get(name, UNKNOWN) for name in names), UNKNOWN)
+
+    def compared_fields(self, value: Value) -> Sequence | None:
+        """What `==` of a record compares: its fields in order; None if it has no such method of its own."""
+        if isinstance(value, Instance) and self.is_dataclass(value.cls):
+            return self._in_order(value)
+        return self.row(value)
+
+    def record_method(self, made: Instance, name: str, site: CallSite) -> Value | None:
+        """A method that Python makes for a named tuple; None if it is none of them."""
+        row = self.row(made)
+        if row is None:
+            return None
+        if name == "_replace":
+            return self.replaced(made, site)
+        if name == "_asdict":
+            return self.as_mapping(made)
+        if name in ("index", "count"):
+            return Plain("int")
+        return None
+
+    def replaced(self, made: Instance, site: CallSite) -> Instance:
+        """A copy of a record with other values for some of its fields."""
+        ident = self.engine.heap.ident(
+            "replaced", made.ident, site.node, site.frame.context, outer=self.engine.quiet > 0
+        )
+        other = Instance(ident, made.cls)
+        self.engine.heap[other].take(self.engine.heap[made])
+        for name, value in site.keywords.items():
+            self.engine.heap[other].put(name, value, replace=True)
+        if self.is_dataclass(made.cls):
+            for info in self.engine.mro(made.cls).functions("__post_init__")[:1]:
+                self.engine.invoke(Function(info, other), (), {}, site.frame, site.confidence)
+        return other
+
+    def as_mapping(self, made: Value) -> Value | None:
+        """`asdict(made)`."""
+        if not isinstance(made, Instance):
+            return None
+        held = self.engine.heap[made].attributes
+        names = [field.name for field in self.record_fields(made.cls) if field.kept]
+        return Mapping(tuple((name, held.get(name, UNKNOWN)) for name in names), None)
+
+    def record_class(self, site: CallSite) -> Value | None:
+        """The class that `namedtuple("N", "a b")` or `NamedTuple("N", [("a", int)])` makes."""
+        node = site.node
+        if id(node) not in self._made:
+            pairs = _pairs(site.first("field_names", 1) or site.first("fields", 1), node)
+            if pairs is None:
+                return None
+            said = {keyword.arg: keyword.value for keyword in node.keywords}
+            defaults = said.get("defaults")
+            last = list(defaults.elts) if isinstance(defaults, (ast.Tuple, ast.List)) else []
+            bare = len(pairs) - len(last)
+            body: list[ast.stmt] = [
+                ast.AnnAssign(
+                    ast.Name(name, ast.Store()), annotation, last[i - bare] if i >= bare else None, 1
+                )
+                for i, (name, annotation) in enumerate(pairs)
+            ]
+            name = site.first("typename")
+            title = str(name.value) if isinstance(name, Const) else "namedtuple"
+            made = ast.ClassDef(name=title, bases=[node.func], keywords=[], body=body, decorator_list=[])
+            self._made[id(node)] = ast.fix_missing_locations(ast.copy_location(made, node))
+        return Class(self.engine.local_class(self._made[id(node)], site.frame))
+
+    def is_enum(self, mro: Mro) -> bool:
+        """Whether a class is an enum: calling it looks a member up, which stands for its value here."""
+        return any(name.startswith("enum.") for name in mro.external)
+
+    def numbered(self, holder: ClassInfo, name: str) -> Value:
+        """`auto()` in an enum: one more than the number of the member before."""
+        number = 0
+        for other, node in holder.assigned.items():
+            constant = node.value if isinstance(node, ast.Constant) else None
+            number = constant if isinstance(constant, int) else number + 1
+            if other == name:
+                break
+        return Const(number)
+
+
+def _pairs(fields: Value | None, node: ast.Call) -> list[tuple[str, ast.expr]] | None:
+    """The names of the fields and their annotations; None if the source does not tell."""
+    anything = ast.copy_location(ast.Name("object", ast.Load()), node)
+    if isinstance(fields, Const) and isinstance(fields.value, str):
+        return [(name, anything) for name in fields.value.replace(",", " ").split()]
+    if not isinstance(fields, Sequence) or fields.items is None:
+        return None
+    written = node.args[1] if len(node.args) > 1 else None
+    annotations = written.elts if isinstance(written, (ast.List, ast.Tuple)) else []
+    found: list[tuple[str, ast.expr]] = []
+    for place, item in enumerate(fields.items):
+        name: Value = item
+        annotation: ast.expr = anything
+        if isinstance(item, Sequence) and item.items is not None and len(item.items) == 2:
+            name = item.items[0]
+            pair = annotations[place] if place < len(annotations) else None
+            if isinstance(pair, (ast.Tuple, ast.List)) and len(pair.elts) == 2:
+                annotation = pair.elts[1]
+        if not isinstance(name, Const) or not isinstance(name.value, str):
+            return None
+        found.append((name.value, annotation))
+    return found
+
+
+def _is_false(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is False
+
+
+def _is_true(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
