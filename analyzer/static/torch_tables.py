@@ -57,7 +57,8 @@ class Call:
 
     `rule` is the word of its rules: `in_graph`, `inline`, `skip`, `fold`, `polyfill`, `special` (a handler of its own),
     `builtin`, `method` (of an object of the standard library). `breaks` is what a trial showed with the first arguments
-    that fit, None if there were none; `gb_id` the break it showed.
+    that fit, None if there were none or if it depends on the form of the call: then `gb_id` is there, and `results_of`
+    tells the forms apart.
     """
 
     rule: str
