@@ -26,15 +26,22 @@ from tcready.static.rule import Claim, Rule, Sample
 
 NAMED_MASK = re.compile(r"(^|_)masks?$")
 
+SETTING = "capture_dynamic_output_shape_ops"
+
 
 def check(fact: Index) -> Claim | None:
     if fact.mode != "load" or not tensor_of(fact.base):
         return None
     if any(boolean(part) for part in fact.parts):
-        return Claim("read through a boolean mask: the size of the result depends on the mask's values")
+        message = "read through a boolean mask: the size of the result depends on the mask's values"
+        return Claim(message, unless=SETTING)
     found, index = tensor_of(fact.index), fact.node.slice
     if found and found.dtype is None and isinstance(index, ast.Name) and NAMED_MASK.search(index.id):
-        return Claim("read through a mask, by its name: if boolean, the size depends on its values", "medium")
+        return Claim(
+            "read through a mask, by its name: if boolean, the size depends on its values",
+            "medium",
+            unless=SETTING,
+        )
     return None
 
 

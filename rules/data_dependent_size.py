@@ -24,15 +24,18 @@ from tcready.static.rule import Claim, Rule, Sample
 
 MESSAGE = "the size of the result depends on the values of a tensor"
 
+SETTING = "capture_dynamic_output_shape_ops"
+
 
 def check(fact: Call) -> Claim | None:
     if operands(fact, "unique", "unique_consecutive", "bincount", "combinations", "ctc_loss") is not None:
-        return Claim(MESSAGE)
+        captured = operands(fact, "ctc_loss") is None
+        return Claim(MESSAGE, unless=SETTING if captured else None)
     repeated = operands(fact, "repeat_interleave")
     if repeated is not None and fact.keyword("output_size") is None:
         repeats = argument(fact, repeated, 1, "repeats")
         if repeats is None or tensor_of(repeats):
-            return Claim(MESSAGE + "; output_size=n would tell it")
+            return Claim(MESSAGE + "; output_size=n would tell it", unless=SETTING)
     hot = operands(fact, "one_hot")
     if hot is not None and argument(fact, hot, 1, "num_classes") in (None, Const(-1)):
         return Claim(MESSAGE + "; num_classes=n would tell it")

@@ -25,7 +25,8 @@ def check(fact: Index) -> Claim | None:
     if any(tensor_of(bound) for bound in fact.slices):
         return Claim("slice bounded by a tensor: the frame goes eager to read it", effect="frame_skip")
     if tensor_of(fact.index) and any(python_list(v) for v in options(fact.base)):
-        return Claim("Python list indexed by a tensor: its value has to be read back")
+        message = "Python list indexed by a tensor: its value has to be read back"
+        return Claim(message, unless="capture_scalar_outputs")
     return None
 
 

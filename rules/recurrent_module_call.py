@@ -24,10 +24,10 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Call | Attribute) -> Claim | None:
     if isinstance(fact, Attribute):
         if any(is_recurrent(value) for value in options(fact.owner)):
-            return Claim("a recurrent module is touched: the frame around it goes eager")
+            return Claim("a recurrent module is touched: the frame around it goes eager", unless="allow_rnn")
         return None
     if fact.method in ("__call__", "forward") and (fact.name or "").rpartition(".")[0] in RNN_MODULES:
-        return Claim("a recurrent module is called: the frame around it goes eager")
+        return Claim("a recurrent module is called: the frame around it goes eager", unless="allow_rnn")
     return None
 
 

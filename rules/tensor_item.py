@@ -25,7 +25,8 @@ from tcready.static.rule import Claim, Rule, Sample
 
 def check(fact: Call) -> Claim | None:
     if method_of_tensor(fact, "item"):
-        return Claim("`.item()` reads a number out of a tensor: the graph ends here")
+        message = "`.item()` reads a number out of a tensor: the graph ends here"
+        return Claim(message, unless="capture_scalar_outputs")
     return None
 
 

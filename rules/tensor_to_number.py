@@ -23,6 +23,7 @@ from tcready.static.rule import Claim, Rule, Sample
 
 CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
 HARMLESS = frozenset({"math.prod"})
+CAPTURED = frozenset({"int", "float", "bool"})
 
 
 def check(fact: Call) -> Claim | None:
@@ -30,7 +31,8 @@ def check(fact: Call) -> Claim | None:
     if not (name in CONVERSIONS or (name.startswith("math.") and name not in HARMLESS)):
         return None
     if any(tensor_of(arg) for arg in fact.args):
-        return Claim(f"`{name}` reads a tensor's value back to Python: the graph ends here")
+        message = f"`{name}` reads a tensor's value back to Python: the graph ends here"
+        return Claim(message, unless="capture_scalar_outputs" if name in CAPTURED else None)
     return None
 
 

@@ -17,6 +17,7 @@ from tcready.static.engine.interpreter import Interpreter
 from tcready.static.engine.values import Class, Function, Instance, Value, options
 from tcready.static.graph import CallGraph, Way
 from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
+from tcready.static.settings import Settings, settings_of
 from tcready.static.source import UnreadableError
 from tcready.static.units import Unit
 
@@ -106,6 +107,11 @@ class Interpretation:
     @cached_property
     def graph(self) -> CallGraph:
         return CallGraph(self.interpreter)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the files that were read set of Dynamo."""
+        return settings_of(self.interpreter)
 
     @cached_property
     def break_effects(self) -> BreakEffects:

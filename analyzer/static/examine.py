@@ -104,7 +104,10 @@ class _Examination:
         unit, options = self.unit, self.options
         training = None if mode is None else mode == "train"
         passes = [
-            Interpretation(Interpreter(each, training, options.low, plain_call=options.plain_call), entries)
+            Interpretation(
+                Interpreter(each, training, options.low, plain_call=options.plain_call, torch=options.torch),
+                entries,
+            )
             for each in programs
         ]
         own, last = passes[0], passes[-1]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tcready.schema import origin_of
-from tcready.static import locate
+from tcready.static import locate, torch_tables
 from tcready.static.disk import Disk
 from tcready.static.source import Source, UnreadableError, parse, read
 from tcready.static.units import holds
@@ -241,6 +241,13 @@ class Library:
     disk: Disk = field(default_factory=Disk)
     _modules: dict[tuple[Path, str], ModuleInfo | str] = field(default_factory=dict)
     """By file and the name it is imported as; the reason if it cannot be read."""
+    _tables: dict[torch_tables.Version | None, torch_tables.Tables] = field(default_factory=dict)
+
+    def tables(self, torch: torch_tables.Version | None) -> torch_tables.Tables:
+        """What that version of torch does with each name; the newest if None."""
+        if torch not in self._tables:
+            self._tables[torch] = torch_tables.load(torch)
+        return self._tables[torch]
 
     def module(self, path: Path, name: str) -> ModuleInfo:
         """The index of a file that is imported as `name`. Raises UnreadableError."""

@@ -14,6 +14,7 @@ from tcready.edits import patch
 from tcready.identity import fingerprint, spelled
 from tcready.options import ReadOptions
 from tcready.schema import (
+    BREAKING,
     Confidence,
     Edit,
     Effect,
@@ -23,15 +24,15 @@ from tcready.schema import (
     Level,
     Origin,
     display_path,
-    is_installed,
 )
 from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at
-from tcready.static.engine.facts import About, Condition, Fact, Loop, Test
-from tcready.static.engine.values import NONE, Choice, Tensor, Unknown, likely, options, tensor_of
+from tcready.static.engine.facts import About, Call, Condition, Fact, Loop, Test
+from tcready.static.engine.values import NONE, Choice, Const, Tensor, Unknown, likely, options, tensor_of
 from tcready.static.graph import Way
 from tcready.static.parts import CONFIDENCES
 from tcready.static.rule import Claim, Rule
+from tcready.static.settings import Settings
 from tcready.static.versions import NEWEST, Version
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def claims(
             judged[same] = [
                 (rule, claim, confidence_of(fact, claim, rule))
                 for rule in listeners
-                for claim in _claimed(rule, fact, options.torch or NEWEST)
+                for claim in _claimed(rule, fact, options.torch or NEWEST, interpretation.settings)
             ]
         for rule, claim, confidence in judged[same]:
             place = (path, fact.node.lineno, fact.node.col_offset, rule.code)
@@ -130,7 +131,14 @@ def claims(
             known = found.by_place.get(place)
             if known is None or CONFIDENCES.index(confidence) > CONFIDENCES.index(known.confidence):
                 found.by_place[place] = Judged(rule, claim, fact, confidence)
+    taken = {place[:3] for place, judged in found.by_place.items() if _claims_a_break(judged)}
+    for place in [p for p, judged in found.by_place.items() if judged.rule.fallback and p[:3] in taken]:
+        del found.by_place[place], found.contexts[place]
     return found
+
+
+def _claims_a_break(judged: Judged) -> bool:
+    return not judged.rule.fallback and judged.effect in BREAKING
 
 
 def findings(
@@ -242,12 +250,17 @@ class _Question:
         return kind, where.enclosing, where.confidence, where.conditional, *values
 
 
-def _claimed(rule: Rule, fact: Fact, torch: Version) -> Iterable[Claim]:
+def _claimed(rule: Rule, fact: Fact, torch: Version, settings: Settings) -> Iterable[Claim]:
+    """What a rule claims of a fact under a torch, and under what the files set of Dynamo."""
     found = rule.check(fact)
-    if found is None:
+    if found is None or (isinstance(fact, Call) and fact.function in settings.left_out):
         return ()
     several = (found,) if isinstance(found, Claim) else found
-    return [claim for claim in several if claim.before is None or torch < claim.before]
+    return [
+        claim
+        for claim in several
+        if (claim.before is None or torch < claim.before) and claim.unless not in settings.flags
+    ]
 
 
 # how sure
@@ -257,7 +270,7 @@ def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
     """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
     levels: list[Confidence] = [fact.where.confidence]
     if rule.incidental and fact.where.conditional:
-        levels.append("low" if is_installed(fact.where.path) else "medium")
+        levels.append("low")
     if claim.confidence is not None:
         levels.append(claim.confidence)
     for field in dataclasses.fields(fact):
@@ -278,9 +291,11 @@ def _sureness(value: Any) -> Iterator[Confidence]:
             yield "medium"
         if tensor_of(likely(value)) is None:  # only what somebody passes in place of the default is one
             yield "low"
-        others = [v for v in options(value) if not isinstance(v, Tensor) and v != NONE]
+        others = [v for v in options(likely(value)) if not isinstance(v, Tensor) and v != NONE]
         if others:  # what was joined here is as likely something else
-            yield "medium" if all(isinstance(v, Unknown) for v in others) else "low"
+            yield "medium" if all(isinstance(v, Unknown) or v == Const(False) for v in others) else "low"
+        elif any(not isinstance(v, Tensor) and v != NONE for v in options(value)):
+            yield "medium"  # what somebody passes in place of the default may be
 
 
 # in words

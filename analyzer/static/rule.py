@@ -29,6 +29,8 @@ class Claim:
     level: Level | None = None
     before: Version | None = None
     """Holds with a torch older than this alone."""
+    unless: str | None = None
+    """A name of `torch._dynamo.config`: if that is set, Dynamo takes this into the graph (measured)."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class Rule:
     incidental: bool = False
     """Says something rather than computes something (printing, logging, warnings): if configuration decides
     whether it runs at all, confidence falls: to medium in the user's files, to low in an installed package."""
+    fallback: bool = False
+    """Speaks of what no other rule speaks of: where another claims a break, it claims nothing."""
     rewrite: Callable[[Any], tuple[Any, Any] | None] | None = field(default=None, compare=False)
     """The suggested change on the user's own code: from a `concrete.Located` to (libcst node, its replacement),
     None if the code around it is not of a kind the rule can rewrite."""

@@ -8,7 +8,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parents[2] / "analyzer" / "static"
 LAYERS = {
     "what is named and kept": ("patterns", "units", "parts"),
-    "program": ("source", "locate", "disk", "index", "versions"),
+    "program": ("source", "locate", "disk", "torch_tables", "index", "versions"),
     "engine": (
         "engine.values",
         "engine.facts",
@@ -17,6 +17,7 @@ LAYERS = {
         "engine.heap",
         "engine.lineage",
         "engine.scope",
+        "engine.models.operations",
         "engine.contract",
         "engine.operators",
         "engine.models.builtins",
@@ -40,7 +41,7 @@ LAYERS = {
         "engine.entries",
         "engine.interpreter",
     ),
-    "places": ("concrete", "graph", "rule", "break_effect"),
+    "places": ("concrete", "graph", "rule", "settings", "break_effect"),
     "judge": ("analyse", "judge", "noqa", "tree"),
     "driver": ("cache", "examine", "driver"),
 }

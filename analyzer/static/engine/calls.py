@@ -127,7 +127,16 @@ class Calls(Room):
             where = self.engine.where(site.frame)
             self.engine.tell(
                 F.Call(
-                    where, site.node, function, name, receiver, method, site.args, keywords, result or UNKNOWN
+                    where,
+                    site.node,
+                    function,
+                    name,
+                    receiver,
+                    method,
+                    site.args,
+                    keywords,
+                    result or UNKNOWN,
+                    self.engine.operations.break_of(name) if name else "",
                 )
             )
 
@@ -205,7 +214,11 @@ class Calls(Room):
         if name == "__getitem__" and len(site.args) == 1 and not isinstance(receiver, Instance):
             return self.engine.index_called(site.giving((receiver, site.args[0])))
         if isinstance(receiver, Tensor):
-            result = K.tensor_method(name, receiver, site.args, site.keywords)
+            known = K.tensor_method(name, receiver, site.args, site.keywords)
+            sure = Tensor(receiver.dtype) if name in K.TENSOR_ONLY_METHODS else receiver  # its use says so
+            result = self.engine.operations.better(
+                f"torch.Tensor.{name}", (sure, *site.args), site.keywords, known
+            )
         elif isinstance(receiver, Sequence):
             result = self.engine.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):

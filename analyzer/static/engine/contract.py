@@ -13,6 +13,7 @@ from tcready.schema import Confidence
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine.heap import Heap
 from tcready.static.engine.lineage import Mro
+from tcready.static.engine.models.operations import Operations
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     Answer,
@@ -74,6 +75,8 @@ class Engine(Protocol):
 
     program: Program
     heap: Heap
+    operations: Operations
+    """What operations of torch give, as its tables tell it."""
     training: bool | None
     """What `self.training` is; None for both."""
     low: bool

@@ -31,6 +31,10 @@ from tcready.static.index import FunctionInfo
 TARGETS = frozenset({"labels", "label", "targets", "target"})
 """Names under which a model takes what it is to predict."""
 
+OF_DICTS = frozenset({"keys", "values", "items", "get", "setdefault", "update"})
+OF_LISTS = frozenset({"append", "extend", "insert", "pop", "sort", "reverse", "index", "copy"})
+WALKING = frozenset({"max", "min", "sorted", "sum", "set"})
+
 
 class Entries(Room):
     """Entries: what a user passes to what gets compiled."""
@@ -116,7 +120,7 @@ class Entries(Room):
         """Without default and non-tensor annotation a tensor: with medium confidence until its use says so."""
         declared = given(self.engine.annotation(arg.annotation, info.module, sure=True))
         if default is None:
-            return Tensor(sure=False, given=True) if arg.annotation is None else declared
+            return _taken_for(arg.arg, info) if arg.annotation is None else declared
         with self.engine.quietly():
             value = self.engine.eval(default, self.engine.module_frame(info.module))
         if isinstance(value, Const) and value.value is not None:
@@ -129,6 +133,49 @@ class Entries(Room):
         if value == NONE and (optional or not (holds_tensor(declared) or declared == TAINTED)):
             return prefer(value, declared)
         return join(value, declared)
+
+
+def _taken_for(name: str, info: FunctionInfo) -> Value:
+    """What a parameter without annotation and default holds: a tensor, unless it is used like a dict or a list."""
+    if _is_used_like_a_dict(name, info):
+        return Mapping((), Tensor(sure=False, given=True))
+    if _is_used_like_a_list(name, info):
+        return Sequence("list", None, TAINTED)
+    return Tensor(sure=False, given=True)
+
+
+def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:
+    """`batch["mask"]`, `"mask" in batch`, `batch.items()`: no tensor takes that."""
+    for node in ast.walk(info.node):
+        if isinstance(node, ast.Subscript) and _is_named(node.value, name):
+            if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+                return True
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+            if text and _is_named(node.comparators[0], name):
+                return True
+        elif isinstance(node, ast.Attribute) and node.attr in OF_DICTS and _is_named(node.value, name):
+            return True
+    return False
+
+
+def _is_used_like_a_list(name: str, info: FunctionInfo) -> bool:
+    """It is given whole to what walks it member by member, and never asked what only a tensor has."""
+    walked = False
+    for node in ast.walk(info.node):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in WALKING:
+            walked = walked or any(_is_named(arg, name) for arg in node.args)
+        elif isinstance(node, ast.Attribute) and _is_named(node.value, name) and node.attr not in OF_LISTS:
+            return False
+        elif isinstance(node, (ast.BinOp, ast.UnaryOp)):
+            sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.operand,)
+            if any(_is_named(side, name) for side in sides):
+                return False
+    return walked
+
+
+def _is_named(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _of_tensors(value: Value) -> Value:

@@ -101,6 +101,9 @@ class Call:
     args: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...]
     result: Value
+    gb_id: str = ""
+    """The break that this torch was seen to make of a call of that name, whatever it is given; empty if there is none, or
+    the arguments decide."""
 
     def keyword(self, name: str) -> Value | None:
         """The value given to keyword `name`, or None."""

@@ -21,6 +21,7 @@ from tcready.static.engine.entries import Entries
 from tcready.static.engine.expressions import Expressions
 from tcready.static.engine.functions import Functions
 from tcready.static.engine.heap import Heap
+from tcready.static.engine.models.operations import Operations
 from tcready.static.engine.names import Names
 from tcready.static.engine.objects import Objects
 from tcready.static.engine.protocols import Protocols
@@ -29,6 +30,7 @@ from tcready.static.engine.records import Records
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.statements import Statements
 from tcready.static.index import Program
+from tcready.static.torch_tables import Version
 
 
 class _Quiet:
@@ -58,7 +60,10 @@ class Interpreter:
         *,
         plain_call: bool = False,
         walked: set[int] | None = None,
+        torch: Version | None = None,
     ) -> None:
+        """`torch` is the version that runs the code; None for the newest that is known."""
+        self.operations = Operations(program.library.tables(torch))
         self.program, self.training, self.low, self.plain_call = program, training, low, plain_call
         self.heap = Heap()
         self.facts: dict[F.Fact, None] = {}

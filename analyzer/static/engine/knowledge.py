@@ -159,6 +159,21 @@ def dtype_of(value: Value | None) -> DType | None:
     return None
 
 
+OWN_WORDS = frozenset(
+    "item is_nonzero equal allclose tolist size stride numel nelement storage_offset dim ndimension numpy storage "
+    "untyped_storage to type new_zeros new_ones new_full new_empty new_tensor tensor as_tensor asarray from_numpy "
+    "backward is_tensor broadcast_shapes cond vmap compile load where".split()
+)
+"""Operations whose result says where it comes from, or hangs on what torch's schemas do not tell: a number read from a
+tensor, one from its size, a data type given by position."""
+
+
+def has_own_words(operation: str) -> bool:
+    """Whether what the operation gives is told here, not by the tables that were derived from torch."""
+    last = operation.rpartition(".")[2]
+    return last in OWN_WORDS or last.startswith("__") or last.endswith("_")
+
+
 def tensor_method(name: str, receiver: Tensor, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
     """What `receiver.name(*args, **keywords)` gives."""
     if name in TENSOR_ONLY_METHODS and not receiver.sure:

@@ -7,6 +7,7 @@ import builtins
 from typing import cast
 
 from tcready.schema import Confidence, is_installed
+from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
@@ -108,7 +109,7 @@ class Names(Room):
         inner = self.engine.program.module(f"{item.module}.{item.name}") if module is None else None
         if inner is not None:
             return Module(inner)
-        return External(f"{item.module}.{item.name}") if module is None else UNKNOWN
+        return K.external_attribute(f"{item.module}.{item.name}") if module is None else UNKNOWN
 
     def module_member(self, module: ModuleInfo, name: str) -> Value | None:
         """`module.name`: what the module binds, else its submodule, else what its star imports bring."""
@@ -121,12 +122,10 @@ class Names(Room):
     def improbable(self, frame: Frame) -> Confidence | None:
         """How sure code runs that the defaults pass by; None if it is not followed.
 
-        A project's own options are there to be used, so what they switch on is judged. Of an installed package's
-        nobody uses most, and what they switch on says nothing of the model at hand.
+        A project's own options are there to be used, so what they switch on is read, and shown to whom asks for it. Of
+        an installed package's nobody uses most, and what they switch on says nothing of the model at hand.
         """
         module = frame.module
         if module not in self._installed:
             self._installed[module] = is_installed(str(module.path))
-        if not self._installed[module]:
-            return "low" if frame.confidence == "low" else "medium"
-        return "low" if self.engine.low else None
+        return "low" if self.engine.low or not self._installed[module] else None

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, cast
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.heap import Way
+from tcready.static.engine.operators import compared
 from tcready.static.engine.scope import Env, Frame, join_envs
 from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
     UNROLL,
+    Answer,
     Class,
+    Const,
     External,
     ExternalInstance,
     Sequence,
     Unknown,
     Value,
     join,
+    lift,
     options,
     tensor_of,
     widen,
@@ -137,6 +142,10 @@ class Statements(Room):
                 if passed_by and lower is None:
                     continue
                 frame.confidence = lower or "low"
+            elif answer.decided is None and _gives_up(body):
+                frame.confidence = "low"  # a usual call raises nothing
+            elif under[taken] and under[taken][0].about == "size" and confidence == "high":
+                frame.confidence = "medium"  # who knows what sizes it is given
             frame.env = dict(self.engine.narrow(node.test, taken, frame))
             assumed[taken] = dict(frame.env)
             frame.conditions = (*held, *under[taken])
@@ -161,24 +170,6 @@ class Statements(Room):
         left = [taken for taken, end in ends.items() if end is not None]
         if len(left) == 1 < len(ends) and not _gives_up(dict(arms)[not left[0]]):
             frame.conditions = (*held, *under[left[0]])  # on the other way the function has ended
-        frame.env = merged
-        return True
-
-    def _branches(self, branches: list[tuple[Env, list[ast.stmt]]], frame: Frame, *, undecided: bool) -> bool:
-        before = frame.conditional
-        ends: list[Env | None] = []
-        ways: list[Way] = []
-        for env, body in branches:
-            frame.env = env
-            frame.conditional = before or undecided
-            with self.engine.heap.way() as stored:
-                ends.append(frame.env if self.block(body, frame) else None)
-            ways.append(stored)
-        frame.conditional = before
-        self.engine.heap.join(*ways, set())
-        merged = join_envs(*ends)
-        if merged is None:
-            return False
         frame.env = merged
         return True
 
@@ -324,18 +315,70 @@ class Statements(Room):
         compared = next((p for p in patterns if isinstance(p, ast.MatchValue)), None)
         if compared is not None:  # Python asks whether the subject equals the first value
             self.engine.tell_test(compared.value, "match", subject, frame)
-        branches: list[tuple[Env, list[ast.stmt]]] = [(dict(frame.env), [])]
-        before = frame.env
+        before, confidence, conditional = frame.env, frame.confidence, frame.conditional
+        lower = self.engine.improbable(frame)
+        several = sum(not _is_irrefutable(case) for case in node.cases) > 1
+        settled: bool | None = None
+        """Whether a case above is the one: for good, or (None) if nothing else is said."""
+        ends: list[Env | None] = []
+        ways: list[Way] = []
         for case in node.cases:
             frame.env = dict(before)
-            for pattern in ast.walk(case.pattern):
-                bound = getattr(pattern, "name", None) or getattr(pattern, "rest", None)
-                if isinstance(bound, str):
-                    frame.env[bound] = UNKNOWN
+            answer = self._fits(case.pattern, subject, frame)
+            self._bind_pattern(case.pattern, subject, frame)
             if case.guard is not None:
-                self.engine.test(case.guard, "if", frame)
-            branches.append((frame.env, case.body))
-        return self._branches(branches, frame, undecided=True)
+                answer = _both(answer, self.engine.test(case.guard, "if", frame))
+            if answer.decided is False:
+                continue
+            passed_by = settled is None and ends != [] and several and answer.likely is not True
+            unusual = answer.likely is False or settled is False
+            if unusual and lower is None:
+                continue
+            frame.confidence = (
+                (lower or "low") if unusual or (passed_by and answer.likely is None) else confidence
+            )
+            frame.conditional = conditional or answer.decided is None
+            with self.engine.heap.way() as stored:
+                ends.append(frame.env if self.block(case.body, frame) else None)
+            ways.append(stored)
+            if answer.decided:
+                break
+            settled = False if answer.likely else settled
+        else:
+            ends.append(dict(before))
+            ways.append(set())
+        frame.confidence, frame.conditional = confidence, conditional
+        self.engine.heap.join(*ways, set())
+        merged = join_envs(*ends)
+        if merged is None:
+            return False
+        frame.env = merged
+        return True
+
+    def _fits(self, pattern: ast.pattern, subject: Value, frame: Frame) -> Answer:
+        """Whether a subject matches a pattern, as far as the source tells."""
+        if isinstance(pattern, ast.MatchAs):
+            return (
+                Answer(True, True) if pattern.pattern is None else self._fits(pattern.pattern, subject, frame)
+            )
+        if isinstance(pattern, ast.MatchValue):
+            value = self.engine.eval(pattern.value, frame)
+            return self.engine.answer(lift(partial(compared, ast.Eq()), subject, value))
+        if isinstance(pattern, ast.MatchSingleton):
+            return self.engine.answer(lift(partial(compared, ast.Is()), subject, Const(pattern.value)))
+        if isinstance(pattern, ast.MatchOr):
+            answers = [self._fits(each, subject, frame) for each in pattern.patterns]
+            return Answer(_any(a.decided for a in answers), _any(a.likely for a in answers))
+        if isinstance(pattern, ast.MatchClass) and not (pattern.patterns or pattern.kwd_patterns):
+            return self.engine.answer(self.engine.is_instance(subject, pattern.cls, frame))
+        return Answer(None, None)
+
+    def _bind_pattern(self, pattern: ast.pattern, subject: Value, frame: Frame) -> None:
+        """Names that a pattern captures: the whole subject, or what nobody knows of it."""
+        for inner in ast.walk(pattern):
+            bound = getattr(inner, "name", None) or getattr(inner, "rest", None)
+            if isinstance(bound, str):
+                frame.env[bound] = subject if inner is pattern else UNKNOWN
 
     def do_assert(self, node: ast.Assert, frame: Frame) -> None:
         """Dynamo takes `assert t` and `assert t, "text"` into the graph; anything else is a branch to it."""
@@ -372,6 +415,24 @@ class Statements(Room):
 
     def do_nonlocal(self, node: ast.Nonlocal, frame: Frame) -> None:
         frame.outside.update(dict.fromkeys(node.names, "nonlocal"))
+
+
+def _is_irrefutable(case: ast.match_case) -> bool:
+    return isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
+
+
+def _both(first: Answer, second: Answer) -> Answer:
+    return Answer(_all((first.decided, second.decided)), _all((first.likely, second.likely)))
+
+
+def _all(answers: Iterable[bool | None]) -> bool | None:
+    found = set(answers)
+    return False if False in found else None if None in found else True
+
+
+def _any(answers: Iterable[bool | None]) -> bool | None:
+    found = set(answers)
+    return True if True in found else None if None in found else False
 
 
 def _pass_over(_statement: ast.stmt, _frame: Frame) -> None:

@@ -51,6 +51,8 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
 def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     """What the name alone tells."""
     result = K.external_call(name, site.args, site.keywords)
+    if name.startswith("torch."):
+        result = engine.operations.better(name, site.args, site.keywords, result)
     if engine.quiet:  # drawn before the compiled call: one number, the same in every call
         result = K.drawn_before(result)
     if result == K.ARRAY and engine.quiet:

@@ -1,0 +1,169 @@
+"""What operations of torch give, read from the tables that were derived from a version of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    DType,
+    External,
+    Plain,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    join,
+    members_of,
+    options,
+    tensor_of,
+)
+from tcready.static.torch_tables import Argument, Member, Result, Tables
+
+LETTERS = {"bool": "b", "int": "i", "float": "f", "str": "s", "dtype": "d", "device": "v", "Size": "I"}
+"""How the tables call the types of Python."""
+OF_SIZES = frozenset({"Size", "int"})
+
+
+class Operations:
+    """The operations of one version of torch; what they were asked once is kept."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self._known: dict[object, tuple[Result, ...]] = {}
+
+    def results(
+        self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
+    ) -> tuple[Result, ...]:
+        """What a call may give, as the tables have it; none if nothing is known of it."""
+        positional = tuple(map(argument_of, args))
+        named = tuple((name, argument_of(value)) for name, value in sorted(keywords.items()))
+        question = operation, positional, named
+        if question not in self._known:
+            self._known[question] = self.tables.results_of(operation, positional, dict(named))
+        return self._known[question]
+
+    def break_of(self, name: str) -> str:
+        """The id of the break that a call of a dotted name gives whatever it is given; empty if none is known.
+
+        Functions of torch that go into the graph, those of numpy, and those that Dynamo has a handler for were tried with
+        arguments that may not have suited them: of these only what it skips as a whole counts.
+        """
+        call = self.tables.call_of(name)
+        if call is None or not call.breaks or call.rule in ("special", "polyfill"):
+            return ""
+        if name.startswith("numpy."):
+            return call.gb_id if call.gb_id == "GB0294" else ""
+        if name.startswith("torch."):
+            return call.gb_id if (call.rule, call.gb_id) == ("skip", "GB0007") else ""
+        return call.gb_id
+
+    def better(
+        self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value], known: Value | None
+    ) -> Value | None:
+        """What a call gives: as the tables tell it, else what is `known` of it otherwise."""
+        if K.has_own_words(operation):
+            return known
+        told = self.value(operation, args, keywords)
+        if told is None or (isinstance(told, Tensor) and told.dtype is None and isinstance(known, Tensor)):
+            return known
+        return told
+
+    def value(self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]) -> Value | None:
+        """The value of a call; None if the tables do not tell it."""
+        results = self.results(operation, args, keywords)
+        if not results:
+            return None
+        # a function of torch takes tensors alone; who has such a method may be something else
+        sure = not operation.startswith("torch.Tensor.") or all(t.sure for v in args[:1] for t in _tensors(v))
+        values = [_value(result, args, keywords, sure) for result in results]
+        known = [value for value in values if value is not None]
+        return join(*known) if len(known) == len(values) else None
+
+
+def argument_of(value: Value) -> Argument:
+    """A value as the tables ask for arguments."""
+    found = {_argument(option) for option in options(value)}
+    if len(found) == 1:
+        return found.pop()
+    kinds = {each.kind for each in found}
+    return Argument(kinds.pop() if len(kinds) == 1 else "?")
+
+
+def _argument(value: Value) -> Argument:
+    if isinstance(value, Tensor):
+        return Argument("T")
+    if value == NONE:
+        return Argument("N")
+    if isinstance(value, Const):
+        return Argument(LETTERS.get(type(value.value).__name__, "?"), value.value)
+    if isinstance(value, Plain):
+        kind = value.kind or ("int" if value.origin == "shape" else "")
+        return Argument(LETTERS.get(kind, "?"))
+    if isinstance(value, External) and K.dtype_of(value) and value.name.startswith("torch."):
+        return Argument("d")
+    if isinstance(value, Sequence):
+        members = {argument_of(member).kind for member in members_of(value)}
+        if members and members <= {"i", "b"}:
+            return Argument("I")
+        return Argument("L" if members == {"T"} else "?")
+    return Argument("?")
+
+
+def _value(
+    result: Result, args: tuple[Value, ...], keywords: Mapping[str, Value], sure: bool
+) -> Value | None:
+    tensors = [tensor for value in (*args, *keywords.values()) for tensor in _tensors(value)]
+    members = [_member(result, member, tensors, keywords, sure) for member in result.members]
+    if any(isinstance(member, Unknown) for member in members) or not members:
+        return None
+    if not result.container:
+        return None if result.varies else members[0]
+    if result.varies:
+        return Sequence("list" if result.container == "list" else "tuple", None, members[0])
+    return Sequence("list" if result.container == "list" else "tuple", tuple(members), UNKNOWN)
+
+
+def _tensors(value: Value) -> Iterable[Tensor]:
+    found = tensor_of(value)
+    if found is not None:
+        yield found
+    elif isinstance(value, Sequence):
+        yield from (tensor for member in members_of(value) if (tensor := tensor_of(member)))
+
+
+def _member(
+    result: Result, member: Member, tensors: list[Tensor], keywords: Mapping[str, Value], sure: bool
+) -> Value:
+    if member.kind == "tensor":
+        return Tensor(_dtype(result, member, tensors, keywords), sure)
+    if member.kind == "number":
+        kind = _dtype(result, member, tensors, keywords)
+        return Plain(kind, "tensor" if result.needs_data else "config")
+    if member.kind == "Size":
+        return K.SHAPE
+    if member.kind == "None":
+        return NONE
+    if member.kind in ("dtype", "device", "layout", "str", "bool", "int", "float"):
+        return Plain(member.kind)
+    return UNKNOWN
+
+
+def _dtype(
+    result: Result, member: Member, tensors: list[Tensor], keywords: Mapping[str, Value]
+) -> DType | None:
+    """The data type of a result; None if it is not known, or complex."""
+    asked = keywords.get("dtype")
+    if result.takes_dtype and asked is not None and asked != NONE:
+        return K.dtype_of(asked)
+    leading = tensors[result.leading] if result.leading < len(tensors) else None
+    if leading is None:
+        found = member.dtype(without_tensor=not tensors)
+    else:
+        if result.promotes and len({tensor.dtype for tensor in tensors}) > 1:
+            return None
+        found = member.dtype(leading.dtype)
+    return None if found == "complex" else found

@@ -1,0 +1,468 @@
+"""What a version of torch does with each name, read from the tables that `benchmarks/torch_tables.py` derived from it.
+
+`load` gives the tables of one version as a value; whoever asks often keeps it. A table is unpacked when it is first
+asked. A name that no table has is answered with None: nothing is known of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+Version: TypeAlias = "tuple[int, int]"
+DType: TypeAlias = Literal["bool", "int", "float", "complex"]
+Fate: TypeAlias = Literal["split", "around", "before", "whole", "raises"]
+
+FOLDER = Path(__file__).with_name("tables")
+LETTERS: Mapping[str, DType] = MappingProxyType({"b": "bool", "i": "int", "f": "float", "c": "complex"})
+FITS: Mapping[str, str] = MappingProxyType(
+    {
+        "T": "T?",
+        "i": "ibTn?",
+        "f": "fibTn?",
+        "b": "bn?",
+        "n": "ifbTn?",
+        "I": "Ii?",
+        "L": "L?",
+        "s": "s?",
+        "d": "d?",
+    }
+)
+"""Which kinds of arguments a parameter takes. A data type is an `int` to torch's schemas: see `_takes`."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a call: `T` tensor, `i` `f` `b` numbers, `n` a number, `s` text, `I` whole numbers in a sequence,
+    `L` tensors in one, `d` a data type, `v` a device, `N` None, `?` unknown. `value` if it is a known constant."""
+
+    kind: str
+    value: object = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """What Dynamo does with a call.
+
+    `rule` is the word of its rules: `in_graph`, `inline`, `skip`, `fold`, `polyfill`, `special` (a handler of its own),
+    `builtin`, `method` (of an object of the standard library). `breaks` is what a trial showed with the first arguments
+    that fit, None if there were none; `gb_id` the break it showed.
+    """
+
+    rule: str
+    breaks: bool | None
+    gb_id: str
+
+
+@dataclass(frozen=True)
+class Member:
+    """One value of a result: `kind` is `tensor`, `number`, or the name of its type.
+
+    `dtypes` has a letter for each data type of the tensor that decides (bool, int, float, complex): `.` is refused, `?`
+    varies. `rank` is the change of rank as `+1`, `0d` for always none, `?` if it varies.
+    """
+
+    kind: str
+    dtypes: str = "????"
+    default: str = "?"
+    rank: str = "?"
+
+    def dtype(self, given: DType | None = None, *, without_tensor: bool = False) -> DType | None:
+        """The data type for that of the tensor that decides, None if it is not known.
+
+        Of an unknown one it is what all data types that are taken give.
+        """
+        if without_tensor:
+            return LETTERS.get(self.default)
+        if given is not None:
+            return LETTERS.get(self.dtypes["bifc".index(given[0])])
+        letters = set(self.dtypes) - {"."}
+        return LETTERS.get(letters.pop()) if len(letters) == 1 else None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one form of an operation gives."""
+
+    container: str
+    """`tuple`, `list`, or nothing for one value."""
+    members: tuple[Member, ...]
+    varies: bool
+    """The container holds any number of what `members` has once; or nothing is known."""
+    view: bool
+    """The result shares the first tensor's memory."""
+    may_view: bool
+    """It does so for some arguments."""
+    inplace: bool
+    needs_data: bool
+    """The values of a tensor are needed, which a stand-in has not."""
+    dynamic_shape: bool
+    """The size of the result depends on values."""
+    no_stand_in: bool
+    takes_dtype: bool
+    """`dtype=` decides the data type of the result."""
+    promotes: bool
+    """Another tensor's data type counts too."""
+    leading: int
+    """Which of the tensors given decides the data type."""
+    unless: tuple[str, ...]
+    """Arguments that, given as a number, make it independent of values."""
+    gb_id: str
+    """The break that Dynamo ends the graph with, or nothing."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What Dynamo makes of `with`: the break on entering (nothing if it is traced), and what a break inside does.
+
+    `split`: the function is compiled up to the break and behind it. `around`: it is compiled before the block and behind
+    it. `before`: it is compiled up to the block, and the rest runs eagerly. `whole`: none of it is compiled.
+    """
+
+    gb_id: str
+    inside: Fate
+
+
+@dataclass(frozen=True)
+class Module:
+    """What Dynamo makes of calling a module of torch.nn: ids of breaks in evaluation and training, with torch's first
+    sample and with any other; the structure of its result."""
+
+    evaluation: str
+    training: str
+    sometimes: tuple[str, ...]
+    result: str
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form of an operation: its parameters, the flags that must be on, and the result."""
+
+    parameters: tuple[tuple[str, str, bool], ...]
+    """(kind, name, whether it may be left out)"""
+    positional: int
+    """How many of them may be given by position."""
+    flags: tuple[str, ...]
+    result: Result
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of one version of torch."""
+
+    version: Version
+    data: Mapping[str, Any]
+
+    def call_of(self, name: str) -> Call | None:
+        """What Dynamo does with a call of a dotted name."""
+        text = self._calls.get(name)
+        if text is None:
+            return None
+        rule, outcome, gb_id = text.split("|")
+        return Call(rule, {"break": True, "traced": False}.get(outcome), gb_id)
+
+    def forms_of(self, operation: str) -> tuple[Form, ...]:
+        """All forms of an operation: `torch.max`, `torch.Tensor.max` (the tensor is its first argument)."""
+        text = self._operators.get(operation, "")
+        return tuple(_form(part) for part in text.split("; ")) if text else ()
+
+    def results_of(
+        self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
+    ) -> tuple[Result, ...]:
+        """What a call may give: the results of the forms that its arguments fit, the most likely first.
+
+        More than one if an unknown argument decides, none if nothing is known of such a call.
+        """
+        found: list[Result] = []
+        for form in self.forms_of(operation):
+            fit = _fits(form, positional, keywords)
+            if fit is not None and form.result not in found:
+                found.append(form.result)
+            if fit:
+                break
+        return tuple(found)
+
+    def result_of(
+        self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
+    ) -> Result | None:
+        """The one result that a call can have; None if there are several or none."""
+        found = self.results_of(operation, positional, keywords)
+        return found[0] if len(found) == 1 else None
+
+    def needs_data(self, operation: str) -> bool:
+        """Whether some form of it needs the values of a tensor."""
+        return any(form.result.needs_data for form in self.forms_of(operation))
+
+    def dynamic_shape(self, operation: str) -> bool:
+        """Whether the size of what some form of it gives depends on values."""
+        return any(form.result.dynamic_shape for form in self.forms_of(operation))
+
+    def is_view(self, operation: str) -> bool:
+        """Whether every form of it gives a view of its first tensor."""
+        forms = self.forms_of(operation)
+        return bool(forms) and all(form.result.view for form in forms)
+
+    def is_inplace(self, operation: str) -> bool:
+        """Whether it writes to its first tensor."""
+        return any(form.result.inplace for form in self.forms_of(operation))
+
+    def context_of(self, name: str) -> Context | None:
+        """What Dynamo makes of `with name(...)`."""
+        text = self._contexts.get(name)
+        if text is None:
+            return None
+        entering, inside = text.split("|")
+        fates: dict[str, Fate] = {"split": "split", "around": "around", "before": "before", "whole": "whole"}
+        return Context("" if entering == "traced" else entering, fates.get(inside, "raises"))
+
+    def decorator_of(self, name: str) -> str | None:
+        """What Dynamo does with a function so decorated: `traced`, `opaque` (one node of the graph), or a break's id."""
+        return self._decorators.get(name)
+
+    def module_of(self, name: str) -> Module | None:
+        """What Dynamo makes of calls of a module of torch.nn, by the name of its class."""
+        text = self._modules.get(name)
+        if text is None:
+            return None
+        evaluation, training, result = text.split("|")
+        first = [_gb(part.split()[0]) for part in (evaluation, training)]
+        others = {word for part in (evaluation, training) for word in part.split()[1:]}
+        return Module(first[0], first[1], tuple(sorted(others)), result)
+
+    def distribution_of(self, name: str, method: str, validated: bool) -> str | None:
+        """The break of `sample`, `rsample`, `log_prob` or `entropy` of a distribution that is made and used in compiled
+        code: its id, nothing if it is traced, None if it has no such method or was not made."""
+        text = self._distributions.get(name)
+        ways = ("sample", "rsample", "log_prob", "entropy")
+        if text is None or method not in ways:
+            return None
+        outcome = text.split("|")[ways.index(method) + (0 if validated else len(ways))]
+        return None if outcome in ("-", "raises") else _gb(outcome)
+
+    def tensor_attribute(self, name: str) -> str | None:
+        """What an attribute of a tensor is: `T` a tensor, `Tf` one of floats, or the names of types with `|`."""
+        text = self._attributes.get(f"torch.Tensor.{name}")
+        return text.split()[0] if text else None
+
+    def config(self, name: str) -> object:
+        """The default of a setting of torch._dynamo.config. Raises KeyError if there is none of that name."""
+        return self.data["config"][name]
+
+    def while_tracing(self, name: str) -> object:
+        """The one answer that a function has while Dynamo traces. Raises KeyError for any other function."""
+        return self.data["while_tracing"][name]
+
+    def file_of(self, module: str) -> str | None:
+        """What Dynamo does with Python functions of a module's file if called: `skip`, `inline`, or None: not listed."""
+        files = self.data["files"]
+        if _under(module, files["force_skipped"]):
+            return "skip"
+        for key in ("inlined_torch_legacy", "inlined_torch", "inlined_when_called"):
+            if _under(module, files[key]):
+                return "inline"
+        for key in ("skipped_standard", "skipped_third_party", "skipped_torch"):
+            if _under(module, files[key]):
+                return "skip"
+        return None
+
+    @property
+    def registry(self) -> Mapping[str, str]:
+        """The id of each graph break and the line by which it is known."""
+        return MappingProxyType(self.data["registry"])
+
+    @cached_property
+    def _calls(self) -> Mapping[str, str]:
+        return _names(self.data["calls"])
+
+    @cached_property
+    def _operators(self) -> Mapping[str, str]:
+        return _names(self.data["operators"])
+
+    @cached_property
+    def _contexts(self) -> Mapping[str, str]:
+        return _names(self.data["contexts"])
+
+    @cached_property
+    def _decorators(self) -> Mapping[str, str]:
+        return _names(self.data["decorators"])
+
+    @cached_property
+    def _modules(self) -> Mapping[str, str]:
+        return _names(self.data["modules"])
+
+    @cached_property
+    def _distributions(self) -> Mapping[str, str]:
+        return _names(self.data["distributions"])
+
+    @cached_property
+    def _attributes(self) -> Mapping[str, str]:
+        return _names(self.data["attributes"])
+
+
+def versions(folder: Path = FOLDER) -> tuple[Version, ...]:
+    """The versions of torch that there are tables of, oldest first."""
+    found = (re.fullmatch(r"torch-(\d+)\.(\d+)\.json", path.name) for path in folder.glob("torch-*.json"))
+    return tuple(sorted((int(match[1]), int(match[2])) for match in found if match))
+
+
+def load(version: Version | None = None, folder: Path = FOLDER) -> Tables:
+    """The tables of the newest torch that is no newer than `version`; of the newest, or the oldest, if there is none."""
+    known = versions(folder)
+    fitting = [v for v in known if version is None or v <= version]
+    chosen = fitting[-1] if fitting else known[0]
+    text = (folder / f"torch-{chosen[0]}.{chosen[1]}.json").read_text("utf-8")
+    return Tables(chosen, MappingProxyType(json.loads(text)))
+
+
+def unclaimed(folder: Path = FOLDER) -> Mapping[str, str]:
+    """The graph breaks that no rule predicts, each with the reason."""
+    return MappingProxyType(json.loads((folder / "unclaimed.json").read_text("utf-8")))
+
+
+def _names(groups: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
+    """name -> what is said of it, of a table that groups names by that."""
+    return {
+        f"{prefix}.{last}" if prefix else last: text
+        for text, group in groups.items()
+        for prefix, lasts in group.items()
+        for last in lasts.split(" ")
+    }
+
+
+def _gb(word: str) -> str:
+    return word if word.startswith("GB") else ""
+
+
+def _under(module: str, prefixes: Sequence[str]) -> bool:
+    return any(module == prefix or module.startswith(prefix + ".") for prefix in prefixes)
+
+
+def _form(text: str) -> Form:
+    """A form from its text, as `T self,i dim,b keepdim? -> tuple(T T) bif./iii. ?/? -`."""
+    left, _, right = text.partition(" -> ")
+    left, _, flags = left.partition(" if ")
+    parameters: list[tuple[str, str, bool]] = []
+    positional: int | None = None
+    for word in left.split(","):
+        if word == "*":
+            positional = len(parameters)
+        elif word == "**":
+            parameters.append(("*", "", True))
+        elif word:
+            kind, _, name = word.partition(" ")
+            parameters.append((kind, name.rstrip("?"), name.endswith("?")))
+    count = len(parameters) if positional is None else positional
+    return Form(tuple(parameters), count, tuple(flags.split()), _result(right))
+
+
+def _result(text: str) -> Result:
+    words = re.findall(r"\w*\([^)]*\)|\S+", text)
+    gb_id = words.pop() if re.fullmatch(r"GB\d+", words[-1]) else ""
+    unless: tuple[str, ...] = ()
+    if "unless" in words:
+        unless = tuple(words[words.index("unless") + 1 :])
+        words = words[: words.index("unless")]
+    shape, letters, ranks, flags = (*words, "-", "-", "-")[:4]
+    found = re.fullmatch(r"(tuple|list)(?:\[(.*)\]|\((.*)\))", shape)
+    container, varies = (found[1], found[2] is not None) if found else ("", shape in ("varies", "other", "?"))
+    kinds = [(found[2] if varies else found[3]) or ""] if found else [shape]
+    kinds = kinds[0].split() if found and not varies else kinds
+    rows = letters.split("/") if letters != "-" else []
+    changes = ranks.split("/") if ranks != "-" else []
+    members: list[Member] = []
+    values = tensors = 0
+    for kind in kinds:
+        if kind not in ("T", "n"):
+            members.append(Member(kind or "?"))
+            continue
+        row = rows[values] if values < len(rows) else "?"
+        default = row[1] if row.startswith("-") else "?"
+        row = row[2:] if row.startswith("-") else row
+        rank = "?"
+        if kind == "T":
+            rank = changes[tensors] if tensors < len(changes) else "?"
+            tensors += 1
+        members.append(
+            Member("tensor" if kind == "T" else "number", row if len(row) == 4 else "????", default, rank)
+        )
+        values += 1
+    leading = re.search(r"\d", flags)
+    return Result(
+        container=container,
+        members=tuple(members),
+        varies=varies,
+        view="v" in flags,
+        may_view="v" in flags or "m" in flags,
+        inplace="w" in flags,
+        needs_data="d" in flags,
+        dynamic_shape="s" in flags,
+        no_stand_in="u" in flags,
+        takes_dtype="t" in flags,
+        promotes="p" in flags,
+        leading=int(leading[0]) if leading else 0,
+        unless=unless,
+        gb_id=gb_id,
+    )
+
+
+def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> bool | None:
+    """True if a call has this form, False if it may, None if not."""
+    sure = True
+    given = dict(keywords)
+    if ("*", "", True) in form.parameters:
+        return False
+    if len(positional) > form.positional:
+        # sizes may be given one by one: x.view(2, 3)
+        last = form.parameters[form.positional - 1] if form.positional else ("", "", False)
+        if last[0].rstrip("|") != "I":
+            return None
+        positional = [*positional[: form.positional - 1], Argument("I")]
+    for (_, name, _), argument in zip(form.parameters, positional, strict=False):
+        given[name] = argument
+    for kind, name, optional in form.parameters:
+        passed = given.get(name) or given.get({"self": "input", "dim": "axis"}.get(name, name))
+        if passed is None:
+            if not optional:
+                return None
+            continue
+        takes = _takes(kind, name, passed)
+        if takes is None:
+            return None
+        sure = sure and takes
+    if (
+        set(keywords)
+        - {name for _, name, _ in form.parameters}
+        - set(form.flags)
+        - {"out", "input", "axis", "generator"}
+    ):
+        return None
+    for flag in form.flags:
+        told = given.get(flag)
+        if told is None or told.value is False or told.kind == "N":
+            return None
+        sure = sure and told.value is True
+    return sure
+
+
+def _takes(kind: str, name: str, argument: Argument) -> bool | None:
+    """Whether a parameter takes an argument: True, False for perhaps, None for no."""
+    if argument.kind == "?":
+        return False
+    if kind == "a":
+        return True
+    if argument.kind == "N":
+        return True if kind.endswith("|") else None
+    letter = kind.rstrip("|")
+    if name in ("dtype", "layout", "memory_format") and letter == "i":
+        letter = "d"
+    accepted = FITS.get(letter, "?" + argument.kind)
+    if argument.kind not in accepted:
+        return None
+    exact = argument.kind == letter or (letter == "n" and argument.kind in "ifb") or letter not in FITS
+    return exact or (letter == "f" and argument.kind == "i")

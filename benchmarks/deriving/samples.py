@@ -1,0 +1,53 @@
+"""torch's own sample inputs for operators and modules, which its testing package carries."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+import types
+import unittest
+from typing import Any
+
+import torch
+
+
+def _testing() -> None:
+    """torch.testing imports expecttest, which compares printed text and has no part in samples."""
+    if "expecttest" not in sys.modules and importlib.util.find_spec("expecttest") is None:
+        stub = types.ModuleType("expecttest")
+        stub.TestCase = unittest.TestCase  # type: ignore[attr-defined]
+        stub.assert_expected_inline = None  # type: ignore[attr-defined]
+        sys.modules.setdefault("expecttest", stub)
+
+
+def operators() -> list[Any]:
+    """Every OpInfo: operator, its method, sample inputs by dtype."""
+    _testing()
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    return list(op_db)
+
+
+def modules() -> list[Any]:
+    """Every ModuleInfo: class, arguments of its constructor and of its forward."""
+    _testing()
+    from torch.testing._internal.common_modules import module_db
+
+    return list(module_db)
+
+
+def of_operator(
+    info: Any, dtype: torch.dtype, most: int = 10
+) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Small (args, keywords) of an operator; none where it does not take the dtype."""
+    found = []
+    with contextlib.suppress(Exception):
+        if info.supports_dtype(dtype, "cpu"):
+            for sample in info.sample_inputs("cpu", dtype, requires_grad=False):
+                tensors = [t for t in (sample.input, *sample.args) if isinstance(t, torch.Tensor)]
+                if all(t.numel() < 5000 for t in tensors):
+                    found.append(((sample.input, *sample.args), dict(sample.kwargs)))
+                if len(found) >= most:
+                    break
+    return found
