@@ -28,7 +28,7 @@ from tcready.schema import (
 from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at
 from tcready.static.engine.facts import About, Call, Condition, Fact, Loop, Test
-from tcready.static.engine.values import NONE, Choice, Tensor, Unknown, likely, options, tensor_of
+from tcready.static.engine.values import NONE, Choice, Const, Tensor, Unknown, likely, options, tensor_of
 from tcready.static.graph import Way
 from tcready.static.parts import CONFIDENCES
 from tcready.static.rule import Claim, Rule
@@ -291,9 +291,11 @@ def _sureness(value: Any) -> Iterator[Confidence]:
             yield "medium"
         if tensor_of(likely(value)) is None:  # only what somebody passes in place of the default is one
             yield "low"
-        others = [v for v in options(value) if not isinstance(v, Tensor) and v != NONE]
+        others = [v for v in options(likely(value)) if not isinstance(v, Tensor) and v != NONE]
         if others:  # what was joined here is as likely something else
-            yield "medium" if all(isinstance(v, Unknown) for v in others) else "low"
+            yield "medium" if all(isinstance(v, Unknown) or v == Const(False) for v in others) else "low"
+        elif any(not isinstance(v, Tensor) and v != NONE for v in options(value)):
+            yield "medium"  # what somebody passes in place of the default may be
 
 
 # in words

@@ -95,6 +95,9 @@ class Attributes(Room):
                     return Tensor("float", leaf=True)
                 attribute = self.engine.heap[owner].attributes.get(name) if owner.ident else None
                 return attribute if attribute is not None else Method(owner, name)
+            if owner.ident and name in self.engine.heap[owner].attributes:
+                value = self.engine.heap[owner].attributes[name]
+                return outliving(value) if self.engine.heap[owner].outer else value
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
         if isinstance(owner, Plain):
             return Plain(None, owner.origin) if owner.origin != "shape" else Method(owner, name)
@@ -165,6 +168,9 @@ class Attributes(Room):
             return self._training()
         if name == "__class__":
             return Class(owner.cls)
+        if name == "__dict__":
+            held = (*thing.attributes.items(),)
+            return Mapping(held, UNKNOWN if mro.is_module or thing.assumed else None, thing.outer)
         if name in PATCHED:
             replaced = self.engine.replacement(mro, name, after)
             if replaced is not None:
@@ -196,7 +202,7 @@ class Attributes(Room):
         if after is not None or name in ("__init__", "forward", "__call__"):
             return Method(owner, name)
         getter = mro.functions("__getattr__")
-        if getter and not mro.is_module:
+        if getter and name != "__getattr__":
             return self.engine.invoke(Function(getter[0], owner), (Const(name),), {}, frame, frame.confidence)
         annotated = next((c.annotated[name] for c in mro.classes if name in c.annotated), None)
         if annotated is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -22,6 +22,7 @@ from tcready.static.engine.values import (
     Function,
     Kind,
     Mapping,
+    Origin,
     Plain,
     Sequence,
     Super,
@@ -141,6 +142,9 @@ class Expressions(Room):
         frame.env, frame.confidence = with_walrus(before, node, frame.env), confidence
         if guess is None:
             guess = join(*first, likely(values[-1]))
+        if any(map(tensor_of, values)):  # of a flag, only what ends the chain is a result
+            flags = (Plain("bool", origin) for origin in get_args(Origin))
+            values = [Const(short) if value in flags else value for value in values]
         found = join(*values)
         return found if guess == found else prefer(guess, found)
 
@@ -232,30 +236,28 @@ class Expressions(Room):
     def _joinedstr(self, node: ast.JoinedStr, frame: Frame) -> Value:
         written = False
         text: list[str] | None = []
+        guess: list[str] | None = []
+        """The same as the values are if nothing else is said."""
         for part in node.values:
-            if isinstance(part, ast.Constant):
-                if text is not None:
-                    text.append(str(part.value))
-            elif isinstance(part, ast.FormattedValue):
+            if isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
                 value = self.engine.answered(value, frame, "__format__", "__str__", "__repr__") or value
                 written = written or tensor_of(value) is not None
                 if part.format_spec is not None:
                     self.eval(part.format_spec, frame)
-                plain = part.format_spec is None and part.conversion == -1
-                if isinstance(value, Const) and isinstance(value.value, (str, int)) and plain:
-                    if text is not None:
-                        text.append(str(value.value))
-                else:
-                    text = None
                 if not isinstance(value, Const):
                     self.engine.tell(
                         F.Format(self.engine.where(frame), part.value, value, part.format_spec is not None)
                     )
-        joined = "".join(text) if text is not None else ""
-        if text is not None and len(joined) < MAX_LENGTH:
-            return Const(joined)
-        return Plain("str", "tensor" if written else "config")
+                plain = part.format_spec is None and part.conversion == -1
+            else:
+                value, plain = self.eval(part, frame), True
+            text = _continued(text, value) if plain else None
+            guess = _continued(guess, likely(value)) if plain else None
+        every = Plain("str", "tensor" if written else "config")
+        if guess is None or sum(map(len, guess)) >= MAX_LENGTH:
+            return every
+        return Const("".join(guess)) if text is not None else prefer(Const("".join(guess)), every)
 
     def _lambda(self, node: ast.Lambda, frame: Frame) -> Value:
         return Function(self.engine.function_info(node, "<lambda>", frame), None, self.engine.close(frame))
@@ -436,3 +438,10 @@ class Expressions(Room):
                     return Super(inner.env[names[0]], function.owner)
             inner = inner.parent
         return UNKNOWN
+
+
+def _continued(text: list[str] | None, value: Value) -> list[str] | None:
+    """Constant text with a value behind it; None if one of them is not known."""
+    if text is None or not isinstance(value, Const) or not isinstance(value.value, (str, int)):
+        return None
+    return [*text, str(value.value)]

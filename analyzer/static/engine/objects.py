@@ -13,6 +13,7 @@ from tcready.static.engine.values import (
     NONE,
     Class,
     Const,
+    ExternalInstance,
     Function,
     Instance,
     Mapping,
@@ -71,7 +72,8 @@ class Objects(Room):
                 value = self.engine.eval(default, frame)
             if isinstance(value, Const):
                 return prefer(value, declared if value == NONE else Plain(type(value.value).__name__))
-            return join(value, declared)
+            usual = isinstance(value, (Instance, ExternalInstance)) and value.ident
+            return prefer(value, declared) if usual else join(value, declared)
 
         args = tuple(unknown(arg, default) for arg, default in positional(node.args)[1:])
         keywords = {

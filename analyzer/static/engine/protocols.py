@@ -26,6 +26,7 @@ from tcready.static.engine.values import (
     join,
     keep,
     lift,
+    likely,
     options,
     tensor_of,
 )
@@ -106,7 +107,10 @@ class Protocols(Room):
     def operated(self, op: str, left: Value, right: Value, frame: Frame, *, in_place: bool = False) -> Value:
         """`left op right`, or `left op= right`."""
         if not _has_object(left) and not _has_object(right):
-            return binary(op, left, right)
+            text = any(
+                isinstance(v := likely(side), Const) and isinstance(v.value, str) for side in (left, right)
+            )
+            return lift(partial(binary, op), left, right) if text else binary(op, left, right)
 
         def apply(left: Value, right: Value) -> Value:
             pairs = ((one, other) for one in options(left) for other in options(right))

@@ -16,6 +16,7 @@ from tcready.static.engine.values import (
     Value,
     holds_tensor,
     join,
+    lift,
     likely,
 )
 
@@ -32,6 +33,8 @@ METHODS = frozenset(
     "isdigit isalnum isidentifier isalpha isdecimal islower isupper encode casefold zfill rsplit partition".split()
 )
 """Methods that text alone has."""
+PLACES = re.compile(r"\{\d?\}")
+"""Places of `str.format` that take a whole argument."""
 WORDS = re.compile(r"[\w|()^$-]*")
 """Patterns without anything that repeats."""
 
@@ -75,9 +78,9 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
     """A method of a Python value that is no container; of constant text, what it gives if all is constant."""
     if isinstance(receiver, Plain) and receiver.kind != "str":
         return Plain(None, receiver.origin)
-    if name == "format" and any(map(holds_tensor, args)):
-        return Plain("str", "tensor")
     text = receiver.value if isinstance(receiver, Const) else None
+    if name == "format":
+        return lift(lambda *given: _formatted(text, given), *args)
     if isinstance(text, str) and name == "join" and args and isinstance(args[0], (Sequence, Mapping)):
         members = _texts(args[0])
         if members is not None and len(text) + sum(map(len, members)) < MAX_LENGTH:
@@ -100,6 +103,17 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
     if name.startswith("is") or name in ("startswith", "endswith"):
         return Plain("bool")
     return Plain("int") if name in ("find", "rfind", "index", "rindex", "count") else Plain("str")
+
+
+def _formatted(text: object, args: tuple[Value, ...]) -> Value:
+    """`text.format(*args)`, if the places in it are plain."""
+    given = [v.value for v in args if isinstance(v, Const) and isinstance(v.value, (str, int))]
+    if isinstance(text, str) and len(given) == len(args) and not PLACES.sub("", text).count("{"):
+        try:
+            return Const(text.format(*given))
+        except (IndexError, ValueError):
+            return UNKNOWN
+    return Plain("str", "tensor" if any(map(holds_tensor, args)) else "config")
 
 
 def _texts(value: Sequence | Mapping) -> list[str] | None:

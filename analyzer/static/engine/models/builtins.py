@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import TypeAlias, cast
@@ -10,6 +12,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine
 from tcready.static.engine.values import (
     DATA,
+    MAX_OPTIONS,
     NONE,
     UNKNOWN,
     UNROLL,
@@ -25,6 +28,7 @@ from tcready.static.engine.values import (
     Value,
     join,
     lift,
+    likely,
     members_of,
     options,
     tensor_of,
@@ -287,7 +291,35 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) < 2:
         return None
     default = site.args[2] if len(site.args) > 2 else None
+    pattern = _pattern(site.node.args[1]) if len(site.node.args) > 1 else None
+    if pattern is not None and not isinstance(likely(site.args[1]), Const):
+        fitting = [
+            engine.attribute(site.args[0], name, site.frame) for name in _named_like(engine, site, pattern)
+        ]
+        if fitting:
+            return join(*fitting, *([default] if default is not None else []))
     return engine.get_attribute(site.args[0], site.args[1], default, site.frame)
+
+
+def _pattern(node: ast.expr) -> re.Pattern[str] | None:
+    """What a name looks like of which an f-string gives parts; None if it gives none."""
+    if not isinstance(node, ast.JoinedStr):
+        return None
+    parts = [str(v.value) if isinstance(v, ast.Constant) else None for v in node.values]
+    if not any(parts):
+        return None
+    return re.compile("".join(r"\w*" if part is None else re.escape(part) for part in parts))
+
+
+def _named_like(engine: Engine, site: CallSite, pattern: re.Pattern[str]) -> list[str]:
+    """The attributes and methods of an object whose names fit; none if there are too many to tell."""
+    found: dict[str, None] = {}
+    for option in options(site.args[0]):
+        if isinstance(option, Instance):
+            held = (cls.functions.keys() | cls.assigned.keys() for cls in engine.mro(option.cls).classes)
+            names = [*sorted(set().union(*held)), *engine.heap[option].attributes]
+            found.update(dict.fromkeys(name for name in names if pattern.fullmatch(name)))
+    return list(found) if len(found) <= MAX_OPTIONS else []
 
 
 def _setattr(engine: Engine, site: CallSite) -> Value | None:
@@ -304,6 +336,12 @@ def _hasattr(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) == 2 and isinstance(site.args[1], Const):
         return engine.has_attribute(site.args[0], str(site.args[1].value))
     return None
+
+
+def _vars(engine: Engine, site: CallSite) -> Value | None:
+    """`vars(made)`: what an object of the source holds."""
+    held = [v for v in options(_first(site)) if isinstance(v, Instance)]
+    return join(*(engine.attribute(v, "__dict__", site.frame) for v in held)) if held else None
 
 
 def _any(_engine: Engine, site: CallSite) -> Value:
@@ -352,6 +390,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "setattr": _setattr,
         "hasattr": _hasattr,
         **dict.fromkeys(("any", "all"), _any),
+        "vars": _vars,
         "type": _type,
         **dict.fromkeys(("print", "delattr", "breakpoint", "exec"), _constant(NONE)),
         "str": _text,

@@ -237,6 +237,19 @@ def call_getter(engine: Engine, made: ExternalInstance, site: CallSite) -> Value
     return found[0] if len(found) == 1 else row(*found)
 
 
+def _namespace(name: str) -> Handler:
+    """An object that holds what it is given by name."""
+
+    def handler(engine: Engine, site: CallSite) -> Value:
+        ident = engine.heap.ident(name, site.node, site.frame.context, outer=engine.quiet > 0)
+        made = ExternalInstance(name, ident)
+        for key, value in site.keywords.items():
+            engine.heap[made].put(key, value, replace=True)
+        return made
+
+    return handler
+
+
 def _named_tuple(engine: Engine, site: CallSite) -> Value | None:
     return engine.record_class(site)
 
@@ -318,6 +331,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **{f"operator.{n}": _compared(op) for n, op in COMPARISONS.items()},
         "operator.getitem": _getitem,
         **{name: _getter(name) for name in GETTERS},
+        **{name: _namespace(name) for name in ("types.SimpleNamespace", "argparse.Namespace")},
         **dict.fromkeys(("collections.namedtuple", "typing.NamedTuple"), _named_tuple),
         **dict.fromkeys(("dataclasses.replace", "copy.replace"), _replace),
         "dataclasses.asdict": _as_mapping,
