@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -22,7 +22,6 @@ from tcready.static.engine.values import (
     Function,
     Kind,
     Mapping,
-    Origin,
     Plain,
     Sequence,
     Super,
@@ -143,8 +142,7 @@ class Expressions(Room):
         if guess is None:
             guess = join(*first, likely(values[-1]))
         if any(map(tensor_of, values)):  # of a flag, only what ends the chain is a result
-            flags = (Plain("bool", origin) for origin in get_args(Origin))
-            values = [Const(short) if value in flags else value for value in values]
+            values = [Const(short) if _is_flag(value) else value for value in values]
         found = join(*values)
         return found if guess == found else prefer(guess, found)
 
@@ -445,3 +443,7 @@ def _continued(text: list[str] | None, value: Value) -> list[str] | None:
     if text is None or not isinstance(value, Const) or not isinstance(value.value, (str, int)):
         return None
     return [*text, str(value.value)]
+
+
+def _is_flag(value: Value) -> bool:
+    return isinstance(value, Plain) and value.kind == "bool"
