@@ -134,6 +134,15 @@ class Engine(Protocol):
     def decorate_class(self, cls: ClassInfo) -> None:
         """Runs the decorators of a class that put other functions in the place of its methods."""
 
+    def rebind(self, module: ModuleInfo, name: str, value: Value) -> None:
+        """A top-level name is given another value while the module is imported."""
+
+    def reset(self, cls: ClassInfo, name: str, value: Value) -> None:
+        """`Class.name` is given another value while its module is imported."""
+
+    def register_into(self, module: ModuleInfo, name: str) -> None:
+        """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`."""
+
     def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
         """`cls.name = value` while its decorators run."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -22,7 +22,6 @@ from tcready.static.engine.values import (
     Function,
     Kind,
     Mapping,
-    Origin,
     Plain,
     Sequence,
     Super,
@@ -135,7 +134,7 @@ class Expressions(Room):
                     frame.confidence = lower
                 elif answer.likely is None:
                     bare = values[-1]  # it is the result only if it ends the chain
-                    first.append(Const(short) if isinstance(bare, Plain) and bare.kind == "bool" else bare)
+                    first.append(Const(short) if _is_flag(bare) else bare)
             frame.env = self.engine.narrow(operand, kind == "and", frame)
         else:
             values.append(self.eval(node.values[-1], frame))
@@ -143,8 +142,7 @@ class Expressions(Room):
         if guess is None:
             guess = join(*first, likely(values[-1]))
         if any(map(tensor_of, values)):  # of a flag, only what ends the chain is a result
-            flags = (Plain("bool", origin) for origin in get_args(Origin))
-            values = [Const(short) if value in flags else value for value in values]
+            values = [Const(short) if _is_flag(value) else value for value in values]
         found = join(*values)
         return found if guess == found else prefer(guess, found)
 
@@ -438,6 +436,10 @@ class Expressions(Room):
                     return Super(inner.env[names[0]], function.owner)
             inner = inner.parent
         return UNKNOWN
+
+
+def _is_flag(value: Value) -> bool:
+    return isinstance(value, Plain) and value.kind == "bool"
 
 
 def _continued(text: list[str] | None, value: Value) -> list[str] | None:

@@ -72,8 +72,8 @@ class Objects(Room):
                 value = self.engine.eval(default, frame)
             if isinstance(value, Const):
                 return prefer(value, declared if value == NONE else Plain(type(value.value).__name__))
-            usual = isinstance(value, (Instance, ExternalInstance)) and value.ident
-            return prefer(value, declared) if usual else join(value, declared)
+            told = isinstance(value, (Instance, ExternalInstance, Function, Class))
+            return prefer(value, declared) if told else join(value, declared)
 
         args = tuple(unknown(arg, default) for arg, default in positional(node.args)[1:])
         keywords = {
