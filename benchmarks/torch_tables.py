@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -43,13 +44,19 @@ def grouped(table: dict[str, str]) -> dict[str, dict[str, str]]:
 
 
 def told_by_operators(table: dict[str, list[str]], operations: dict[str, list[str]]) -> dict[str, list[str]]:
-    """The calls, with what torch's own sample inputs showed where made-up arguments did not fit."""
+    """The calls, those of operations by what torch's own sample inputs showed: made-up arguments fit less well.
+
+    `forms` says that some forms of an operation break and others do not.
+    """
     told = dict(table)
     for name, forms in operations.items():
-        if name in told and told[name][1] == "undecided":
-            plain = forms[-1].rpartition(" ")[2]
-            gb = plain if plain.startswith("GB") else ""
-            told[name] = [told[name][0], "break" if gb else "traced", gb]
+        observed = [form for form in forms if " ? ? " not in form]
+        if name not in told or not observed:
+            continue
+        ids = [re.search(r" (GB\d+)$", form) for form in observed]
+        broken = sorted({found[1] for found in ids if found})
+        outcome = "traced" if not broken else "break" if all(ids) else "forms"
+        told[name] = [told[name][0], outcome, broken[0] if broken else ""]
     return told
 
 

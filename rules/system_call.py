@@ -26,7 +26,8 @@ from tcready.static.rule import Claim, Rule, Sample
 NAMES = frozenset(
     """
     __import__ json.dump numpy.save numpy.savez numpy.savetxt numpy.load numpy.loadtxt os.environ.setdefault torch.load
-    string.Template.safe_substitute string.Template.substitute torch.save sys._getframe sys.stderr.flush sys.stderr.write sys.stdout.flush sys.stdout.write
+    string.Template.safe_substitute string.Template.substitute torch.save sys._getframe sys.stderr.flush
+    sys.stderr.write sys.stdout.flush sys.stdout.write
     """.split()
 )
 """What the tables do not tell, as it cannot be tried there or is a name for no function: measured on torch 2.13."""

@@ -35,6 +35,11 @@ FITS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Which kinds of arguments a parameter takes. A data type is an `int` to torch's schemas: see `_takes`."""
+SAME = frozenset({("n", "i"), ("n", "f"), ("n", "b"), ("f", "i"), ("I", "i")})
+"""Kinds that are as good as what a parameter asks for."""
+Fit: TypeAlias = Literal["exact", "converted", "unknown"]
+FIT: tuple[Fit, ...] = ("exact", "converted", "unknown")
+"""Arguments are what a form asks for; one is converted, as a tensor given for a number; one is not known."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,8 @@ class Call:
 
     `rule` is the word of its rules: `in_graph`, `inline`, `skip`, `fold`, `polyfill`, `special` (a handler of its own),
     `builtin`, `method` (of an object of the standard library). `breaks` is what a trial showed with the first arguments
-    that fit, None if there were none; `gb_id` the break it showed.
+    that fit, None if there were none or if it depends on the form of the call: then `gb_id` is there, and `results_of`
+    tells the forms apart.
     """
 
     rule: str
@@ -179,14 +185,13 @@ class Tables:
 
         More than one if an unknown argument decides, none if nothing is known of such a call.
         """
-        found: list[Result] = []
-        for form in self.forms_of(operation):
-            fit = _fits(form, positional, keywords)
-            if fit is not None and form.result not in found:
-                found.append(form.result)
-            if fit:
-                break
-        return tuple(found)
+        fitting = [(_fits(form, positional, keywords), form.result) for form in self.forms_of(operation)]
+        exact = next((result for fit, result in fitting if fit == "exact"), None)
+        if exact is not None:
+            return (exact,)
+        possible = [result for fit, result in fitting if fit == "unknown"]
+        converted = [result for fit, result in fitting if fit == "converted"]
+        return tuple(dict.fromkeys([*possible, *(converted if possible else converted[:1])]))
 
     def result_of(
         self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
@@ -411,12 +416,12 @@ def _result(text: str) -> Result:
     )
 
 
-def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> bool | None:
-    """True if a call has this form, False if it may, None if not."""
-    sure = True
+def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Fit | None:
+    """How well a call has this form; None if it has not."""
+    fit: Fit = "exact"
     given = dict(keywords)
     if ("*", "", True) in form.parameters:
-        return False
+        return "unknown"
     if len(positional) > form.positional:
         # sizes may be given one by one: x.view(2, 3)
         last = form.parameters[form.positional - 1] if form.positional else ("", "", False)
@@ -431,38 +436,37 @@ def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Arg
             if not optional:
                 return None
             continue
-        takes = _takes(kind, name, passed)
-        if takes is None:
+        taken = _takes(kind, name, passed)
+        if taken is None:
             return None
-        sure = sure and takes
-    if (
-        set(keywords)
-        - {name for _, name, _ in form.parameters}
-        - set(form.flags)
-        - {"out", "input", "axis", "generator"}
-    ):
+        fit = max(fit, taken, key=FIT.index)
+    known = {name for _, name, _ in form.parameters} | {*form.flags} | {"out", "input", "axis", "generator"}
+    if set(keywords) - known:
         return None
     for flag in form.flags:
         told = given.get(flag)
         if told is None or told.value is False or told.kind == "N":
             return None
-        sure = sure and told.value is True
-    return sure
+        if told.value is not True:
+            fit = "unknown"
+    return fit
 
 
-def _takes(kind: str, name: str, argument: Argument) -> bool | None:
-    """Whether a parameter takes an argument: True, False for perhaps, None for no."""
+def _takes(kind: str, name: str, argument: Argument) -> Fit | None:
+    """How well a parameter takes an argument; None if it does not."""
     if argument.kind == "?":
-        return False
+        return "unknown"
     if kind == "a":
-        return True
+        return "exact"
     if argument.kind == "N":
-        return True if kind.endswith("|") else None
+        return "exact" if kind.endswith("|") else None
     letter = kind.rstrip("|")
     if name in ("dtype", "layout", "memory_format") and letter == "i":
         letter = "d"
-    accepted = FITS.get(letter, "?" + argument.kind)
-    if argument.kind not in accepted:
+    if letter not in FITS:
+        return "exact"
+    if argument.kind not in FITS[letter]:
         return None
-    exact = argument.kind == letter or (letter == "n" and argument.kind in "ifb") or letter not in FITS
-    return exact or (letter == "f" and argument.kind == "i")
+    if argument.kind == letter or (letter, argument.kind) in SAME:
+        return "exact"
+    return "unknown" if argument.kind == "n" else "converted"

@@ -11,6 +11,7 @@ import inspect
 import itertools
 import types
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -62,16 +63,36 @@ def aten_name(name: str) -> str:
     return f"aten::{space}_{last}" if space in ("linalg", "fft", "special") else f"aten::{last}"
 
 
-def schemas(name: str) -> list[Any]:
+@dataclass(frozen=True)
+class Overload:
+    """One overload of an operator, its arguments in the order in which a call gives them."""
+
+    overload_name: str
+    arguments: tuple[Any, ...]
+    returns: tuple[Any, ...]
+
+
+def schemas(name: str) -> list[Overload]:
     """Overloads that a model can call: none that writes to `out=` or names its dimensions."""
     kept = []
     for schema in torch._C._jit_get_schemas_for_operator(aten_name(name)):
-        types = " ".join(str(a.type) for a in schema.arguments)
-        out = any(a.kwarg_only and a.alias_info is not None for a in schema.arguments)
+        arguments = list(schema.arguments)
+        types = " ".join(str(a.type) for a in arguments)
+        out = any(a.kwarg_only and a.alias_info is not None for a in arguments)
         named = "name" in schema.overload_name.lower()
+        if name.startswith("torch.Tensor."):  # the tensor comes first, wherever the operator has it
+            arguments.sort(key=lambda a: a.name != "self")
+            out = out or [(a.name, str(a.type)) for a in arguments[:1]] != [("self", "Tensor")]
         if not out and not named and "Storage" not in types:
-            kept.append(schema)
+            kept.append(Overload(schema.overload_name, tuple(arguments), tuple(schema.returns)))
     return kept
+
+
+def _self_first(name: str) -> bool:
+    """Whether an operator takes first the tensor whose method it is, as a call of the function does."""
+    found = torch._C._jit_get_schemas_for_operator(aten_name(name))
+    behind = any(a.name == "self" and str(a.type) == "Tensor" for s in found for a in s.arguments[1:])
+    return bool(found) and not behind
 
 
 def letter(dtype: torch.dtype) -> str:
@@ -238,13 +259,16 @@ def _made(schema: Any, dtype: torch.dtype, profile: dict[str, Any]) -> tuple[tup
 
 
 def invocations(
-    name: str, value: Any, infos: list[Any], overloads: list[Any]
+    name: str, value: Any, infos: list[Any], overloads: list[Overload]
 ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     """Calls of an operation on small tensors of each dtype."""
     last = name.rpartition(".")[2]
     for info in infos:
         for dtype in DTYPES.values():
-            yield from samples.of_operator(info, dtype, 8 if dtype == torch.float32 else 3)
+            for args, keywords in samples.of_operator(info, dtype, 8 if dtype == torch.float32 else 3):
+                if observe(value, *_copied(args, keywords)) is None:  # some samples give the tensors first
+                    args = (*args[1:2], *args[:1], *args[2:])
+                yield args, keywords
     for schema, dtype in itertools.product(overloads, DTYPES.values()):
         fitting = 0
         for profile in PROFILES:
@@ -290,7 +314,7 @@ def _overload(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> str
     return None
 
 
-def _by_count(overloads: list[Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+def _by_count(overloads: list[Overload], args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
     """The overload whose tensors stand where a call has tensors, where torch's own choice gives none."""
     for schema in overloads:
         plain = [a for a in schema.arguments if not a.kwarg_only]
@@ -600,8 +624,8 @@ def derive(
     known = operations(found)
     once: dict[Any, str] = {}
     keys = {name: _key(name, value, known) for name, value in known.items()}
-    for name, key in keys.items():
-        once.setdefault(key, name)
+    for name in sorted(known, key=lambda n: (n.startswith("torch.Tensor."), n)):
+        once.setdefault(keys[name], name)
     wanted = [name for name in known if only is None or name in only]
     canonical = sorted({once[keys[name]] for name in wanted})
     results = trying.each(
@@ -616,6 +640,6 @@ def _key(name: str, value: Any, wanted: dict[str, Any]) -> Any:
     if name.startswith("torch.Tensor."):
         function = wanted.get("torch." + name.rpartition(".")[2])
         if isinstance(function, types.BuiltinFunctionType) and isinstance(value, types.MethodDescriptorType):
-            if torch._C._jit_get_schemas_for_operator(aten_name(name)):
+            if _self_first(name):
                 return id(function)
     return id(value)

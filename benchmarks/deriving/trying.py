@@ -17,6 +17,7 @@ import select
 import signal
 import sys
 import time
+import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -80,8 +81,16 @@ def gb_id(text: str) -> str:
 def call(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any] | None = None
 ) -> Outcome:
-    """What Dynamo makes of `function(*args, **keywords)` between two operations on a tensor."""
+    """What Dynamo makes of `function(*args, **keywords)` between two operations on a tensor.
+
+    A method of a tensor that is written in Python is called as one: its `super()` is no other's.
+    """
     named = keywords or {}
+    method = getattr(function, "__name__", "")
+    if isinstance(function, types.FunctionType) and getattr(torch.Tensor, method, None) is function:
+
+        def function(made: Any, *rest: Any, **named: Any) -> Any:
+            return getattr(made, method)(*rest, **named)
 
     def program(given: torch.Tensor, *rest: Any) -> torch.Tensor:
         before = given + 1
