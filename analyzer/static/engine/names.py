@@ -24,7 +24,6 @@ from tcready.static.engine.values import (
     Value,
     join,
     outliving,
-    prefer,
 )
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
 
@@ -89,14 +88,14 @@ class Names(Room):
         callables = [v for v in known if v != NONE]
         value = join(*(callables or known or values or [UNKNOWN]))
         if NONE in known and any(isinstance(b, Import) and self._is_missing(b.module) for b in found):
-            value = prefer(NONE, value)
+            value = join(value, NONE)
         self._globals[key] = value
         if isinstance(value, (Mapping, Sequence, Instance)):
             self.engine.register_into(module, name)
         return self._globals[key]
 
     def _is_missing(self, module: str) -> bool:
-        """A package that is not where torch is: who goes on without it does so here."""
+        """A package that is not where torch is: its absence is to be expected."""
         root = module.partition(".")[0]
         if root in sys.stdlib_module_names or self.engine.program.find(root) is not None:
             return False
