@@ -5,10 +5,10 @@
     python benchmarks/record.py split OUT.jsonl --first LOOK.jsonl --second KEPT.jsonl [--also KNOWN.jsonl]
 
 MODELS is the name of a module of the zoo folder with a list `MODELS` (benchmarks/zoo_unseen.py), or a file of records,
-whose models are then recorded again. Each model runs in a process of its own, forked from one that has
-loaded torch alone, with a time limit. `run` writes one JSON
-object a line and goes on where it was: what stands in OUT.jsonl is not run again (--again SUBSTRING: it is). A model
-that does not build or run eagerly is no record; it stands in OUT.jsonl.failed with the reason.
+whose models are then recorded again. Each model runs in a process of its own with a time limit, forked from one that
+has loaded torch alone. `run` writes one JSON object a line and goes on where it was: what stands in OUT.jsonl is not run
+again (--again TEXT: it is). A model that does not build or run eagerly is no record; it stands in OUT.jsonl.failed with
+the reason.
 
 What it is made from: tcready's own worker, the parts that watch Dynamo (`torch_internals.recording`, `narrate`, `lines`,
 `ops`), laid around one eager call, one cold compiled call (default settings, eager backend), one warm one whose
@@ -25,11 +25,12 @@ coverage is null. Line numbers are of the versions in `versions` and of the envi
 A site is a `cascade` if the first of its types is never the first break of any model, among all that are recorded (and
 those of --also): it shows only after another break sent an outer frame to eager. `split` decides that over all records.
 
-The split is by whole package, so that neither half teaches anything about the other's code: packages in the order of the
-SHA-256 of their names, each to the half that has fewer models that broke so far, for equal numbers to the one with
-fewer models, then to the first. Nobody chooses. fixtures/accuracy/unseen-look.jsonl and unseen-kept.jsonl were
-made so: the first is there to be looked at and learnt from; of the second only the totals that accuracy.py prints may
-be read, and never what lies behind them (--list), or it measures nothing any more.
+The split is by whole package, so that neither half teaches anything about the other's code: packages that break in a
+common file belong together; such groups in the order of the SHA-256 of their first name, each to the half that has fewer
+models that broke so far, for equal numbers to the one with fewer models, then to the first. Nobody chooses.
+fixtures/accuracy/unseen-look.jsonl and unseen-kept.jsonl were made so: the first is there to be looked at and learnt
+from; of the second only the totals that accuracy.py prints may be read, and never what lies behind them (--list), or it
+measures nothing any more.
 
 The environment of these records, Python 3.11 on a CPU:
 
@@ -367,13 +368,26 @@ def marked(records: list[dict[str, Any]], no_cascade: set[str]) -> list[dict[str
 
 def halves(records: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Whole packages, by the rule at the top of this file."""
-    packages: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for record in records:
-        packages[record["package"]].append(record)
     parts: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
-    for name in sorted(packages, key=lambda name: hashlib.sha256(name.encode()).hexdigest()):
-        min(parts, key=lambda part: (broken(part), len(part))).extend(packages[name])
+    for group in sorted(groups(records), key=lambda group: hashlib.sha256(min(group).encode()).hexdigest()):
+        part = min(parts, key=lambda part: (broken(part), len(part)))
+        part.extend(record for record in records if record["package"] in group)
     return parts
+
+
+def groups(records: list[dict[str, Any]]) -> list[set[str]]:
+    """Packages, together where models of theirs break in the same file."""
+    found: list[tuple[set[str], set[str]]] = []
+    for record in records:
+        names, paths = {record["package"]}, {site["path"] for site in record["break_sites"]}
+        apart = []
+        for other in found:
+            if names & other[0] or paths & other[1]:
+                names, paths = names | other[0], paths | other[1]
+            else:
+                apart.append(other)
+        found = [*apart, (names, paths)]
+    return [names for names, _ in found]
 
 
 def broken(records: list[dict[str, Any]]) -> int:
