@@ -396,6 +396,8 @@ def broken(records: list[dict[str, Any]]) -> int:
 
 def split(args: argparse.Namespace) -> None:
     records = read(args.records)
+    for record in records:
+        record["executed"] = {p: text for p, text in record["executed"].items() if p not in (args.drop or [])}
     also = [record for path in args.also or [] for record in read(path)]
     parts = halves(marked(records, roots(records, also)))
     for path, part in zip((args.first, args.second), parts, strict=True):
@@ -481,6 +483,9 @@ def main() -> None:
     three.add_argument("--second", type=Path, required=True)
     three.add_argument(
         "--also", type=Path, action="append", help="records that say which kinds are no cascades"
+    )
+    three.add_argument(
+        "--drop", action="append", help="a file that is no package's: its executed lines are left out"
     )
     three.set_defaults(run=split)
     args = parser.parse_args()
