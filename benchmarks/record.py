@@ -38,9 +38,20 @@ The environment of these records, Python 3.11 on a CPU:
     ENV/bin/pip install torch==2.13.0
     ENV/bin/pip install --no-deps -r fixtures/accuracy/unseen-requirements.txt
 
-No package may bring a torch of its own, hence --no-deps. A torchvision from PyPI does not load beside a CPU-only torch
-file: where `import torchvision` fails in ENV, its C++ operators must be declared before (torch.library); some models need
-them. For the static pass alone the second command is enough, without torch: it only reads sources.
+No package may bring a torch of its own, hence --no-deps. The compiled halves of torchvision and torchaudio do not load
+beside a torch that they were not built for: declare torchvision's operators before it is imported (torch.library; a
+kernel for nms is enough), and remove torchaudio's folder `lib`. For the static pass alone the third command is enough,
+without torch: it only reads sources.
+
+Then, with a few seconds a model on two idle cores:
+
+    python benchmarks/record.py run zoo_unseen --zoo benchmarks --python ENV/bin/python -o OUT.jsonl
+    python benchmarks/record.py split OUT.jsonl --first fixtures/accuracy/unseen-look.jsonl \\
+        --second fixtures/accuracy/unseen-kept.jsonl --also KNOWN.jsonl
+
+The committed records were made without --fullgraph (`fullgraph_ok` is null), with --drop for the file that declares
+torchvision's operators, and with earlier records of other packages as --also. Another version of a package, or another
+model in the table, moves packages between the halves: then the kept half is no longer unseen.
 """
 
 from __future__ import annotations
