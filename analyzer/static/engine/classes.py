@@ -21,6 +21,9 @@ from tcready.static.engine.values import (
 )
 from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo
 
+BUILDING = frozenset({"__init__", "__post_init__", "__set_name__", "__setstate__"})
+"""Methods that run while an object is made."""
+
 
 class Classes(Room):
     """Classes: their order, what their decorators change, what their bodies and methods assign."""
@@ -150,7 +153,10 @@ class Classes(Room):
                         kind = stored if isinstance(node.ctx, ast.Store) else named
                         kind.setdefault(name, set()).add(node.attr)
             later = {attr for name, attrs in named.items() if name != "__init__" for attr in attrs}
-            building = {"__init__", "__setstate__", *(named.get("__init__", set()) - later)}
+            building = {
+                *BUILDING,
+                *(named.get("__init__", set()) - later),
+            }
             self._changing[mro] = frozenset(
                 attr for name, attrs in stored.items() if name not in building for attr in attrs
             )
@@ -215,9 +221,11 @@ class Classes(Room):
             return UNKNOWN
         self._busy.add(key)
         with self.engine.quietly():
-            value = self.engine.eval(node, self.engine.module_frame(holder.module))
+            frame = self.engine.module_frame(holder.module)
+            value = self.engine.eval(node, frame)
+            called = self.engine.eval(node.func, frame) if isinstance(node, ast.Call) else None
             self._busy.discard(key)
-        if isinstance(value, ExternalInstance) and value.name == "enum.auto":
+        if called == External("enum.auto"):
             return self.engine.numbered(holder, name)
         if isinstance(value, Function) and owner is not None:
             return Function(value.info, owner, value.closure)

@@ -284,6 +284,9 @@ class Engine(Protocol):
     def is_enum(self, mro: Mro) -> bool:
         """Whether a class is an enum: calling it looks a member up, which stands for its value here."""
 
+    def enum_members(self, cls: ClassInfo) -> Sequence | None:
+        """The members of an enum in order; None for another class."""
+
     def numbered(self, holder: ClassInfo, name: str) -> Value:
         """`auto()` in an enum: one more than the number of the member before."""
 

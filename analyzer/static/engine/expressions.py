@@ -317,6 +317,8 @@ class Expressions(Room):
                     frame.env = self.engine.narrow(condition, True, frame)
             return [self.eval(part, frame) for part in parts], kept
         finally:
+            for asked in (*parts, *(condition for g in generators for condition in g.ifs)):
+                before = with_walrus(before, asked, frame.env)
             frame.env, frame.enclosing, frame.confidence = before, enclosing, confidence
 
     def _is_held_back(self, value: Value, node: ast.expr) -> bool:
@@ -436,10 +438,6 @@ class Expressions(Room):
                     return Super(inner.env[names[0]], function.owner)
             inner = inner.parent
         return UNKNOWN
-
-
-def _is_flag(value: Value) -> bool:
-    return isinstance(value, Plain) and value.kind == "bool"
 
 
 def _continued(text: list[str] | None, value: Value) -> list[str] | None:

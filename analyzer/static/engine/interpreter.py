@@ -142,7 +142,7 @@ class Interpreter:
         self.as_mapping = records.as_mapping
         self.record_class = records.record_class
         self.is_enum = records.is_enum
-        self.numbered = records.numbered
+        self.enum_members, self.numbered = records.enum_members, records.numbered
         self.eval = expressions.eval
         self.tell_loop = expressions.tell_loop
         self.index = expressions.index
