@@ -31,9 +31,9 @@ KNOWN_FALSE: dict[str, list[dict[str, str | int]]] = json.loads(
     (FOLDER / "known_false.json").read_text(encoding="utf-8")
 )
 BREAKING = ("graph_break", "frame_skip")
-MEDIUM_RIGHT = 0.75
+MEDIUM_RIGHT = 0.8
 """At least this share of what is said with medium confidence stands on lines that break; 0.75 is the aim."""
-RECALL = 0.75
+RECALL = 0.9
 """At least this share of the lines that break is told with high or medium confidence."""
 
 

@@ -282,8 +282,24 @@ class Calls(Room):
         if mro.container:
             return self.engine.container_method(made, name, site.args)
         if mro.is_module:
+            inside = site.frame.function
+            if name == "eval" and self.engine.quiet and inside is not None and inside.name == "train":
+                self._freeze(made, set())
             return K.module_method(name, made)
         return self.engine.record_method(made, name, site)
+
+    def _freeze(self, made: Instance, done: set[Instance]) -> None:
+        """A module, and all it holds, is put in evaluation."""
+        done.add(made)
+        thing = self.engine.heap[made]
+        thing.put("training", Const(False), replace=True)
+        held = [
+            *thing.attributes.values(),
+            *(members_of(thing.members) if isinstance(thing.members, Sequence) else ()),
+        ]
+        for option in (option for value in held for option in options(value)):
+            if isinstance(option, Instance) and option not in done and self.engine.is_module(option):
+                self._freeze(option, done)
 
     def _class_method(self, cls: Class, name: str, site: CallSite) -> Value | None:
         mro = self.engine.mro(cls.info)

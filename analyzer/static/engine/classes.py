@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import PATCHED, Mro, linearise
+from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     UNKNOWN,
     Class,
@@ -18,7 +19,10 @@ from tcready.static.engine.values import (
     options,
     outliving,
 )
-from tcready.static.index import ClassInfo, FunctionInfo
+from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo
+
+BUILDING = frozenset({"__init__", "__post_init__", "__set_name__", "__setstate__"})
+"""Methods that run while an object is made."""
 
 
 class Classes(Room):
@@ -31,6 +35,10 @@ class Classes(Room):
         self._patched: dict[ClassInfo, dict[str, Function]] = {}
         """Methods that decorators of their class put in the place of what it defines."""
         self._patching: dict[FunctionInfo, bool] = {}
+        self._registered: set[tuple[ModuleInfo, str]] = set()
+        """Tables that what is run at import has filled, as far as it is in sight."""
+        self._values: dict[tuple[ClassInfo, str], Value] = {}
+        """Class attributes that were changed at import."""
         self._mros: dict[ClassInfo, Mro] = {}
         self._stores: dict[Mro, frozenset[str]] = {}
         self._changing: dict[Mro, frozenset[str]] = {}
@@ -145,25 +153,84 @@ class Classes(Room):
                         kind = stored if isinstance(node.ctx, ast.Store) else named
                         kind.setdefault(name, set()).add(node.attr)
             later = {attr for name, attrs in named.items() if name != "__init__" for attr in attrs}
-            building = {"__init__", "__setstate__", *(named.get("__init__", set()) - later)}
+            building = {
+                *BUILDING,
+                *(named.get("__init__", set()) - later),
+            }
             self._changing[mro] = frozenset(
                 attr for name, attrs in stored.items() if name not in building for attr in attrs
             )
         return self._changing[mro]
+
+    def register_into(self, module: ModuleInfo, name: str) -> None:
+        """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`."""
+        if (module, name) in self._registered:
+            return
+        self._registered.add((module, name))
+        frame = self.engine.module_frame(module)
+        with self.engine.quietly():
+            for found in list(module.bindings.values()):
+                for binding in found:
+                    if isinstance(binding, FunctionInfo) and any(
+                        self._fills(node, name, frame) for node in binding.decorators
+                    ):
+                        self.engine.decorated(binding, frame)
+                    elif isinstance(binding, ClassInfo):
+                        self._register(binding, name, frame)
+
+    def _register(self, cls: ClassInfo, name: str, frame: Frame) -> None:
+        for node in reversed(cls.node.decorator_list):
+            if self._fills(node, name, frame):
+                site = ast.copy_location(ast.Call(node, [], []), node)
+                self.engine.call(
+                    self.engine.eval(node, frame), CallSite(site, (Class(cls),), {}, frame, frame.confidence)
+                )
+        mro = self.mro(cls)
+        for info in mro.functions("__init_subclass__", cls)[:1]:
+            if _speaks_of(info.node, name):
+                said = {
+                    k.arg: self.engine.eval(k.value, frame) for k in cls.node.keywords if k.arg is not None
+                }
+                said.pop("metaclass", None)
+                self.engine.invoke(Function(info, Class(cls)), (), said, frame, frame.confidence)
+
+    def _fills(self, decorator: ast.expr, name: str, frame: Frame) -> bool:
+        called = self.engine.eval(decorator.func if isinstance(decorator, ast.Call) else decorator, frame)
+        return isinstance(called, Function) and (
+            _speaks_of(decorator, name) or _speaks_of(called.info.node, name)
+        )
+
+    def reset(self, cls: ClassInfo, name: str, value: Value) -> None:
+        """`Class.name` is given another value while its module is imported."""
+        holder = self.mro(cls).holder(name)
+        if self.engine.quiet and holder is not None:
+            self._values[holder, name] = value
 
     def class_attribute(self, holder: ClassInfo, name: str, owner: Value | None) -> Value:
         if name in holder.inner:
             return Class(holder.inner[name])
         node = holder.assigned[name]
         key = (holder, name)
+        if isinstance(node, (ast.Dict, ast.List)) and not (
+            node.keys if isinstance(node, ast.Dict) else node.elts
+        ):
+            self.register_into(holder.module, name)
+        if key in self._values:
+            return outliving(self._values[key])
         if node is None or key in self._busy:
             return UNKNOWN
         self._busy.add(key)
         with self.engine.quietly():
-            value = self.engine.eval(node, self.engine.module_frame(holder.module))
+            frame = self.engine.module_frame(holder.module)
+            value = self.engine.eval(node, frame)
+            called = self.engine.eval(node.func, frame) if isinstance(node, ast.Call) else None
             self._busy.discard(key)
-        if isinstance(value, ExternalInstance) and value.name == "enum.auto":
+        if called == External("enum.auto"):
             return self.engine.numbered(holder, name)
         if isinstance(value, Function) and owner is not None:
             return Function(value.info, owner, value.closure)
         return outliving(value)
+
+
+def _speaks_of(node: ast.AST, name: str) -> bool:
+    return any(getattr(n, "id", getattr(n, "attr", None)) == name for n in ast.walk(node))

@@ -258,10 +258,13 @@ class Containers(Room):
                     inner.env = {**inner.env, node.id: value}
                     return
                 inner = inner.parent
+            self.engine.rebind(frame.module, node.id, value)
         elif isinstance(node, ast.Attribute):
             with self.engine.quietly():
                 owner = self.engine.eval(node.value, frame)
             for option in options(owner):
+                if isinstance(option, Class):
+                    self.engine.reset(option.info, node.attr, value)
                 if isinstance(option, Instance):
                     self.engine.heap[option].put(
                         node.attr,

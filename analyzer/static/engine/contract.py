@@ -43,6 +43,8 @@ class Context:
     compiled: bool = True
     """False for what runs before: module level, `__init__`."""
     arguments: tuple[Value, ...] = ()
+    around: Frame | None = None
+    """The function around it, for one that is defined inside another."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +90,8 @@ class Engine(Protocol):
     """(caller, callee), and what stands around each place of the call."""
     under: dict[tuple[int, int], tuple[F.Condition, ...]]
     """(caller, callee), and what must hold at the place of the call where least must."""
+    lines: dict[tuple[int, int], int]
+    """(caller, callee), and the first line of the caller on which a statement calls it."""
     calls: dict[tuple[str, int, int], bool]
     """Call sites reached, and whether every callee was found, by file and position."""
     spread: set[ast.Call]
@@ -133,6 +137,15 @@ class Engine(Protocol):
 
     def decorate_class(self, cls: ClassInfo) -> None:
         """Runs the decorators of a class that put other functions in the place of its methods."""
+
+    def rebind(self, module: ModuleInfo, name: str, value: Value) -> None:
+        """A top-level name is given another value while the module is imported."""
+
+    def reset(self, cls: ClassInfo, name: str, value: Value) -> None:
+        """`Class.name` is given another value while its module is imported."""
+
+    def register_into(self, module: ModuleInfo, name: str) -> None:
+        """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`."""
 
     def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
         """`cls.name = value` while its decorators run."""
@@ -270,6 +283,9 @@ class Engine(Protocol):
 
     def is_enum(self, mro: Mro) -> bool:
         """Whether a class is an enum: calling it looks a member up, which stands for its value here."""
+
+    def enum_members(self, cls: ClassInfo) -> Sequence | None:
+        """The members of an enum in order; None for another class."""
 
     def numbered(self, holder: ClassInfo, name: str) -> Value:
         """`auto()` in an enum: one more than the number of the member before."""

@@ -134,7 +134,7 @@ class Expressions(Room):
                     frame.confidence = lower
                 elif answer.likely is None:
                     bare = values[-1]  # it is the result only if it ends the chain
-                    first.append(Const(short) if isinstance(bare, Plain) and bare.kind == "bool" else bare)
+                    first.append(Const(short) if _is_flag(bare) else bare)
             frame.env = self.engine.narrow(operand, kind == "and", frame)
         else:
             values.append(self.eval(node.values[-1], frame))
@@ -317,6 +317,8 @@ class Expressions(Room):
                     frame.env = self.engine.narrow(condition, True, frame)
             return [self.eval(part, frame) for part in parts], kept
         finally:
+            for asked in (*parts, *(condition for g in generators for condition in g.ifs)):
+                before = with_walrus(before, asked, frame.env)
             frame.env, frame.enclosing, frame.confidence = before, enclosing, confidence
 
     def _is_held_back(self, value: Value, node: ast.expr) -> bool:
@@ -443,7 +445,3 @@ def _continued(text: list[str] | None, value: Value) -> list[str] | None:
     if text is None or not isinstance(value, Const) or not isinstance(value.value, (str, int)):
         return None
     return [*text, str(value.value)]
-
-
-def _is_flag(value: Value) -> bool:
-    return isinstance(value, Plain) and value.kind == "bool"

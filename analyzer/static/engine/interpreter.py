@@ -69,6 +69,7 @@ class Interpreter:
         self.facts: dict[F.Fact, None] = {}
         self.contexts: list[Context] = []
         self.under: dict[tuple[int, int], tuple[F.Condition, ...]] = {}
+        self.lines: dict[tuple[int, int], int] = {}
         self.edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]] = {}
         self.calls: dict[tuple[str, int, int], bool] = {}
         self.spread: set[ast.Call] = set()
@@ -100,6 +101,7 @@ class Interpreter:
         self.improbable = names.improbable
         self.decorate_class = classes.decorate_class
         self.patch = classes.patch
+        self.rebind, self.reset, self.register_into = names.rebind, classes.reset, classes.register_into
         self.replacement = classes.replacement
         self.initialisers = classes.initialisers
         self.mro = classes.mro
@@ -140,7 +142,7 @@ class Interpreter:
         self.as_mapping = records.as_mapping
         self.record_class = records.record_class
         self.is_enum = records.is_enum
-        self.numbered = records.numbered
+        self.enum_members, self.numbered = records.enum_members, records.numbered
         self.eval = expressions.eval
         self.tell_loop = expressions.tell_loop
         self.index = expressions.index

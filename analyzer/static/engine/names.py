@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 from typing import cast
 
 from tcready.schema import Confidence, is_installed
@@ -15,7 +16,10 @@ from tcready.static.engine.values import (
     UNKNOWN,
     Class,
     External,
+    Instance,
+    Mapping,
     Module,
+    Sequence,
     Unknown,
     Value,
     join,
@@ -83,8 +87,24 @@ class Names(Room):
         known = [v for v in values if not isinstance(v, Unknown)]
         callables = [v for v in known if v != NONE]
         value = join(*(callables or known or values or [UNKNOWN]))
+        if NONE in known and any(isinstance(b, Import) and self._is_missing(b.module) for b in found):
+            value = join(value, NONE)
         self._globals[key] = value
-        return value
+        if isinstance(value, (Mapping, Sequence, Instance)):
+            self.engine.register_into(module, name)
+        return self._globals[key]
+
+    def _is_missing(self, module: str) -> bool:
+        """A package that is not where torch is: its absence is to be expected."""
+        root = module.partition(".")[0]
+        if root in sys.stdlib_module_names or self.engine.program.find(root) is not None:
+            return False
+        return self.engine.program.find("torch") is not None
+
+    def rebind(self, module: ModuleInfo, name: str, value: Value) -> None:
+        """A top-level name is given another value while the module is imported."""
+        if self.engine.quiet and (module, name) in self._globals:
+            self._globals[module, name] = outliving(value)
 
     def _binding(self, module: ModuleInfo, binding: object) -> Value | None:
         frame = self.module_frame(module)

@@ -47,7 +47,22 @@ class Objects(Room):
             for init in self.engine.initialisers(mro):
                 args, keywords = self._configuration(mro.functions("__init__")[0], cls)
                 self.engine.invoke(Function(init.info, root, init.closure), args, keywords, frame, "high")
+            if self.engine.training:
+                self._set_to_train(root, set())
         return root
+
+    def _set_to_train(self, made: Instance, done: set[Instance]) -> None:
+        """Runs the `train` methods of a module and of what it holds: some keep a part in evaluation."""
+        if made in done or not self.engine.is_module(made):
+            return
+        done.add(made)
+        for value in list(self.engine.heap[made].attributes.values()):
+            for option in options(value):
+                if isinstance(option, Instance):
+                    self._set_to_train(option, done)
+        for info in self.engine.mro(made.cls).functions("train")[:1]:
+            frame = self.engine.module_frame(info.module)
+            self.engine.invoke(Function(info, made), (Const(True),), {}, frame, "high")
 
     def _configuration(
         self, info: FunctionInfo, cls: ClassInfo
@@ -72,8 +87,8 @@ class Objects(Room):
                 value = self.engine.eval(default, frame)
             if isinstance(value, Const):
                 return prefer(value, declared if value == NONE else Plain(type(value.value).__name__))
-            usual = isinstance(value, (Instance, ExternalInstance)) and value.ident
-            return prefer(value, declared) if usual else join(value, declared)
+            told = isinstance(value, (Instance, ExternalInstance, Function, Class))
+            return prefer(value, declared) if told else join(value, declared)
 
         args = tuple(unknown(arg, default) for arg, default in positional(node.args)[1:])
         keywords = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -35,6 +36,9 @@ from tcready.static.engine.values import (
     whole,
 )
 
+PLACES = re.compile("%s")
+"""Where `%` puts a value as it is."""
+
 
 def binary(op: str, left: Value, right: Value) -> Value:
     """`left op right`; constants are folded if that is small and cannot fail oddly."""
@@ -46,10 +50,17 @@ def _binary(op: str, left: Value, right: Value) -> Value:
         absorbing = (one == Const(True) and op == "BitOr") or (one == Const(False) and op == "BitAnd")
         if absorbing and isinstance(one, Const) and isinstance(one.value, bool) and not tensor_of(other):
             return one
-    if isinstance(left, Const) and isinstance(right, Const):
+    if isinstance(left, Const) and isinstance(right, Const) and op != "Mod":
         return _fold(op, left.value, right.value)
     if isinstance(left, Const) and isinstance(left.value, str) and op == "Mod":
+        given = right.items if isinstance(right, Sequence) and right.kind == "tuple" else (right,)
+        found = [v.value for v in given or () if isinstance(v, Const) and isinstance(v.value, (str, int))]
+        if found and given is not None and len(found) == len(given) == len(PLACES.findall(left.value)):
+            if "%" not in PLACES.sub("", left.value):
+                return Const(left.value % tuple(found))
         return Plain("str", "tensor" if holds_tensor(right) else "config")
+    if isinstance(left, Const) and isinstance(right, Const):
+        return _fold(op, left.value, right.value)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and op == "Add":
         if left.items is not None and right.items is not None and len(left.items + right.items) <= MAX_ITEMS:
             return Sequence(left.kind, left.items + right.items, UNKNOWN)
@@ -87,6 +98,9 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         return prefer(found, Plain("bool")) if changeable else found
     if isinstance(left, Const) and isinstance(right, Const):
         return _fold_compare(op, left.value, right.value)
+    rows = [_constants(v) for v in (left, right)]
+    if rows[0] is not None and rows[1] is not None and type(rows[0]) is type(rows[1]):
+        return _fold_compare(op, *rows)
     if Const("default") in (left, right) and isinstance(op, (ast.Eq, ast.NotEq)):
         return prefer(Const(isinstance(op, ast.Eq)), Plain("bool"))  # as the word says
     for one, other in ((left, right), (right, left)):
@@ -152,6 +166,18 @@ def _contains(item: Value, container: Value) -> bool | None:
     if isinstance(container, Const) and isinstance(container.value, str) and isinstance(item.value, str):
         return item.value in container.value
     return None
+
+
+def _constants(value: Value) -> Any:
+    """A tuple or list of constants as Python has it; None if anything of it is not known."""
+    if not isinstance(value, Sequence) or value.items is None or value.kind not in ("tuple", "list"):
+        return None
+    if value.outer and value.kind == "list":
+        return None
+    found = [v.value for v in value.items if isinstance(v, Const)]
+    if len(found) < len(value.items):
+        return None
+    return [*found] if value.kind == "list" else tuple(found)
 
 
 def _fold(op: str, left: Any, right: Any) -> Value:

@@ -218,6 +218,8 @@ class Protocols(Room):
 
     def iterated(self, value: Value, frame: Frame) -> Value:
         """What Python walks over: what `__iter__` of an object gives, else the value itself."""
+        if isinstance(value, Class):
+            return self.engine.enum_members(value.info) or value
         if not _has_object(value):
             return value
         return join(*(self._iterated(option, frame) for option in options(value)))
@@ -245,6 +247,8 @@ class Protocols(Room):
 
     def picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
         """`base[index]`."""
+        if isinstance(base, Class) and isinstance(index, Const) and self.engine.enum_members(base.info):
+            return self.engine.class_member(base, str(index.value), frame)
         if not _has_object(base):
             return self.engine.item(base, index, node)
         found: list[Value] = []

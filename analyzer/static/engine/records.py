@@ -220,6 +220,15 @@ class Records(Room):
         """Whether a class is an enum: calling it looks a member up, which stands for its value here."""
         return any(name.startswith("enum.") for name in mro.external)
 
+    def enum_members(self, cls: ClassInfo) -> Sequence | None:
+        """The members of an enum in order; None for another class."""
+        if not self.is_enum(self.engine.mro(cls)):
+            return None
+        names = [name for name, node in cls.assigned.items() if node is not None and not name.startswith("_")]
+        return Sequence(
+            "iterator", tuple(self.engine.class_attribute(cls, name, None) for name in names), UNKNOWN
+        )
+
     def numbered(self, holder: ClassInfo, name: str) -> Value:
         """`auto()` in an enum: one more than the number of the member before."""
         number = 0

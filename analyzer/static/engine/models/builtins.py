@@ -73,6 +73,8 @@ def call(engine: Engine, name: str, site: CallSite) -> Value:
             own = engine.answered(site.args[0], site.frame, *BY_METHOD[name])
             if own is not None:
                 return own
+        if name == "len":
+            site = site.giving((engine.row(site.args[0]) or site.args[0],))
         if name == "bool":
             site = site.giving((engine.asked(site.args[0], site.frame), *site.args[1:]), site.keywords)
         first = 1 if name in ("map", "filter") else 0

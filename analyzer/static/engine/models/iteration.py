@@ -337,6 +337,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "dataclasses.asdict": _as_mapping,
         "dataclasses.astuple": _as_row,
         "operator.index": _builtin("int"),
+        "math.prod": _builtin("sum"),
+        "torch.Size": _builtin("tuple"),
         "operator.truth": _builtin("bool"),
         "operator.abs": _builtin("abs"),
         "collections.OrderedDict": _builtin("dict"),

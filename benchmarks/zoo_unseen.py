@@ -1,0 +1,53 @@
+"""Builds small models of packages that nobody had looked at when tcready's rules were written.
+
+The table is unseen.toml: random weights, tiny sizes, CPU; nothing is downloaded. `benchmarks/record.py run zoo_unseen
+--zoo benchmarks ...` records them. Models were taken for breadth of packages and kinds of work, not by what Dynamo does
+with them; no package gives more than eight. Every model that builds and runs eagerly is recorded, so none may be removed
+for its outcome. The target of a record is the class of the built module.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tomllib
+
+
+def build(
+    imports: str, model: str, args: str = "", kwargs: str = "", before: str = ""
+) -> tuple[Any, Any, Any]:
+    """(module in eval mode, args, kwargs) from expressions; `B` is the batch, `R` randn, `RI` randint, `U` rand.
+
+    imports: statements, `;`-separated; before: statements that run next; model, args, kwargs: expressions.
+    """
+    import torch
+
+    names: dict[str, Any] = {"torch": torch, "nn": torch.nn, "B": 2}
+    names |= {"R": torch.randn, "RI": torch.randint, "U": torch.rand}
+    for statements in (imports, before):
+        exec("\n".join(line.strip() for line in statements.split(";")), names)
+    module = eval(model, names).eval()
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
+    torch.manual_seed(7)
+    return module, eval(f"({args},)" if args else "()", names), eval(f"dict({kwargs})", names)
+
+
+def _models() -> list[dict[str, Any]]:
+    table = tomllib.loads((Path(__file__).resolve().parent / "unseen.toml").read_text("utf-8"))["model"]
+    found = []
+    for row in table:
+        spec = {key: text for key, text in row.items() if key not in ("id", "package")}
+        found.append(
+            {
+                "id": row["id"],
+                "package": row["package"],
+                "target": None,
+                "spec": {"build": "zoo_unseen:build", "kwargs": spec},
+            }
+        )
+    return found
+
+
+MODELS: list[dict[str, Any]] = _models()
