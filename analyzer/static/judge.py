@@ -148,7 +148,13 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> Non
     splitting = {place: judged for place, judged in found.by_place.items() if judged.effect in SPLITTING}
     sites = {
         place: [
-            Site(context, place[1], frozenset(judged.fact.where.conditions), judged.confidence == "high")
+            Site(
+                context,
+                place[1],
+                frozenset(judged.fact.where.conditions),
+                judged.confidence == "high",
+                judged.effect == "frame_skip",
+            )
             for context in found.contexts[place]
         ]
         for place, judged in splitting.items()

@@ -306,13 +306,30 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _pattern(node: ast.expr) -> re.Pattern[str] | None:
-    """What a name looks like of which an f-string gives parts; None if it gives none."""
-    if not isinstance(node, ast.JoinedStr):
-        return None
-    parts = [str(v.value) if isinstance(v, ast.Constant) else None for v in node.values]
+    """What a name looks like of which the source gives parts; None if it gives none."""
+    parts = _parts_of_text(node)
     if not any(parts):
         return None
     return re.compile("".join(r"\w*" if part is None else re.escape(part) for part in parts))
+
+
+def _parts_of_text(node: ast.expr) -> list[str | None]:
+    """The pieces of text that is put together, by an f-string, `format`, `%` or `+`; None for one that is not known."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    if isinstance(node, ast.JoinedStr):
+        return [str(v.value) if isinstance(v, ast.Constant) else None for v in node.values]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [*_parts_of_text(node.left), *_parts_of_text(node.right)]
+    template: ast.expr | None = None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        template, place = node.func.value, r"\{\w*\}"
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        template, place = node.left, r"%[sd]"
+    if not isinstance(template, ast.Constant) or not isinstance(template.value, str):
+        return [None]
+    pieces = re.split(place, template.value)
+    return [part for piece in pieces for part in (piece, None)][:-1]
 
 
 def _named_like(engine: Engine, site: CallSite, pattern: re.Pattern[str]) -> list[str]:
