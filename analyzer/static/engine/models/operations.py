@@ -27,6 +27,14 @@ LETTERS = {"bool": "b", "int": "i", "float": "f", "str": "s", "dtype": "d", "dev
 """How the tables call the types of Python."""
 OF_SIZES = frozenset({"Size", "int"})
 
+ALSO_WHILE_TRACING = {
+    "torch._dynamo.is_compiling": True,
+    "torch.overrides.is_tensor_method_or_property": False,
+}
+"""Names that the tables do not have (measured on torch 2.13)."""
+OF_ITS_ARGUMENT = frozenset({"torch.overrides.is_tensor_like"})
+"""What the tables give one answer of that hangs on what it is asked of: it was tried with a tensor."""
+
 
 class Operations:
     """The operations of one version of torch; what they were asked once is kept."""
@@ -45,6 +53,13 @@ class Operations:
         if question not in self._known:
             self._known[question] = self.tables.results_of(operation, positional, dict(named))
         return self._known[question]
+
+    def while_tracing(self, name: str) -> Const | None:
+        """The one answer of a function while Dynamo traces, whatever it is given; None if there is none."""
+        known = self.tables.data["while_tracing"]
+        if name in ALSO_WHILE_TRACING:
+            return Const(ALSO_WHILE_TRACING[name])
+        return Const(known[name]) if name in known and name not in OF_ITS_ARGUMENT else None
 
     def break_of(self, name: str) -> str:
         """The id of the break that a call of a dotted name gives whatever it is given; empty if none is known.
