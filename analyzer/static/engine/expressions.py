@@ -445,3 +445,7 @@ def _continued(text: list[str] | None, value: Value) -> list[str] | None:
     if text is None or not isinstance(value, Const) or not isinstance(value.value, (str, int)):
         return None
     return [*text, str(value.value)]
+
+
+def _is_flag(value: Value) -> bool:
+    return isinstance(value, Plain) and value.kind == "bool"
