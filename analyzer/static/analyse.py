@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
 from tcready.static.settings import Settings, settings_of
 from tcready.static.source import UnreadableError
 from tcready.static.units import Unit
+from tcready.static.unmet import Site, Unmet
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,10 @@ class Interpretation:
             for context, way in self.graph.ways(analysis.entry).items():
                 ways.setdefault(context, way)
         return ways
+
+    def unmet(self, sites: Iterable[Site]) -> Unmet:
+        """Which of these breaks Dynamo does not come by."""
+        return Unmet(self.interpreter, self.break_effects, [a.entry for a in self.analyses], sites)
 
     def concrete(self, path: str) -> Concrete:
         """The concrete syntax of an analysed file."""

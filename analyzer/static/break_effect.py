@@ -16,7 +16,7 @@ from tcready.schema import FATES, BreakEffect, Effect, Fate, FrameFate, display_
 from tcready.static.engine.contract import Context
 from tcready.static.engine.facts import Enclosing, Fact, Test
 from tcready.static.engine.interpreter import Interpreter
-from tcready.static.engine.values import Class, Sequence, Tensor, Unknown, Value, members_of, options
+from tcready.static.engine.values import UNKNOWN, Class, Sequence, Tensor, Unknown, Value, members_of, options
 from tcready.static.engine.values import Mapping as Dict
 from tcready.static.index import FunctionInfo, Import
 
@@ -111,21 +111,36 @@ class BreakEffects:
             return "checkpoint"
         return None if self._may_hold_tensor(context) else "no tensor"
 
-    def _may_hold_tensor(self, context: Context) -> bool:
-        """Whether Dynamo's quick look at a call finds anything of torch: what it is given, what its code names."""
+    def holds_tensor(self, context: int) -> bool:
+        """Whether Dynamo compiles a function by itself: it is given, or names, something known to be of torch."""
+        return self._may_hold_tensor(self._contexts[context], vague=False)
+
+    def _may_hold_tensor(self, context: Context, *, vague: bool = True) -> bool:
+        """Whether Dynamo's quick look at a call finds anything of torch: what it is given, what its code names.
+
+        `vague`: what nothing is known of counts, too.
+        """
         info = context.function
         assert info is not None
-        if any(self._is_of_torch(v, NESTING) for v in context.arguments):
+        if any(self._is_of_torch(v, NESTING, vague) for v in context.arguments):
             return True
         names = {node.id for node in _own_nodes(info) if isinstance(node, ast.Name)}
-        if "<locals>" in info.symbol and not names <= _named_here(info):
-            return True  # it may hold what the function around it holds
+        if "<locals>" in info.symbol:
+            free = names - _named_here(info)
+            held = (
+                context.around.lookup(name) if context.around is not None else UNKNOWN
+                for name in sorted(free)
+            )
+            if any(self._is_of_torch(UNKNOWN if v is None else v, NESTING, vague) for v in held):
+                return True  # it holds what the function around it holds
         names |= {node.attr for node in _own_nodes(info) if isinstance(node, ast.Attribute)}
         return any(_is_torch(info.module.bindings.get(name, ())) for name in names)
 
-    def _is_of_torch(self, value: Value, depth: int) -> bool:
+    def _is_of_torch(self, value: Value, depth: int, vague: bool) -> bool:
         for option in options(value):
-            if isinstance(option, (Tensor, Unknown)) or self._interpreter.is_module(option):
+            if isinstance(option, Unknown) and (vague or option.tainted):
+                return True
+            if isinstance(option, Tensor) or self._interpreter.is_module(option):
                 return True
             if isinstance(option, Class) and self._interpreter.mro(option.info).is_module:
                 return True
@@ -134,7 +149,7 @@ class BreakEffects:
                 inner = members_of(option)
             elif isinstance(option, Dict):
                 inner = [*(v for _, v in option.entries), *([option.element] if option.element else [])]
-            if depth and any(self._is_of_torch(member, depth - 1) for member in inner):
+            if depth and any(self._is_of_torch(member, depth - 1, vague) for member in inner):
                 return True
         return False
 

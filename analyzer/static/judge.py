@@ -33,6 +33,7 @@ from tcready.static.graph import Way
 from tcready.static.parts import CONFIDENCES
 from tcready.static.rule import Claim, Rule
 from tcready.static.settings import Settings
+from tcready.static.unmet import Site
 from tcready.static.versions import NEWEST, Version
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class Judged:
     claim: Claim
     fact: Fact
     confidence: Confidence
+    hidden: bool = False
+    """An earlier break ends the trace before this one is met."""
 
     @property
     def effect(self) -> Effect:
@@ -134,7 +137,24 @@ def claims(
     taken = {place[:3] for place, judged in found.by_place.items() if _claims_a_break(judged)}
     for place in [p for p, judged in found.by_place.items() if judged.rule.fallback and p[:3] in taken]:
         del found.by_place[place], found.contexts[place]
+    _lower_what_is_not_met(interpretation, found)
     return found
+
+
+def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> None:
+    """A break that an earlier one hides in every function it stands in is told with low confidence."""
+    splitting = {place: judged for place, judged in found.by_place.items() if judged.effect in SPLITTING}
+    sites = {
+        place: [
+            Site(context, place[1], frozenset(judged.fact.where.conditions), judged.confidence == "high")
+            for context in found.contexts[place]
+        ]
+        for place, judged in splitting.items()
+    }
+    unmet = interpretation.unmet(site for each in sites.values() for site in each)
+    for place, judged in splitting.items():
+        if all(map(unmet, sites[place])):
+            found.by_place[place] = dataclasses.replace(judged, confidence="low", hidden=True)
 
 
 def _claims_a_break(judged: Judged) -> bool:
@@ -228,9 +248,7 @@ def _finding(
             verified=None,
             edits=edits,
         ),
-        evidence=tuple(
-            Evidence("static", text) for text in _evidence(fact, written, judged.confidence, conditions)
-        ),
+        evidence=tuple(Evidence("static", text) for text in _evidence(judged, written, conditions)),
     )
 
 
@@ -301,10 +319,9 @@ def _sureness(value: Any) -> Iterator[Confidence]:
 # in words
 
 
-def _evidence(
-    fact: Fact, written: str, confidence: Confidence, conditions: tuple[Condition, ...]
-) -> Iterator[str]:
+def _evidence(judged: Judged, written: str, conditions: tuple[Condition, ...]) -> Iterator[str]:
     """Why the static pass says so, in plain words, and what must hold for the place to be reached."""
+    fact, confidence = judged.fact, judged.confidence
     values = [getattr(fact, name, None) for name in ("value", "receiver", "base", "args")]
     flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,)) if v is not None]
     shown = written if len(written) <= 80 else written[:77] + "..."
@@ -317,6 +334,8 @@ def _evidence(
         )
     else:
         yield f"`{shown}` is reached by code that gets compiled"
+    if judged.hidden:
+        yield "an earlier break hides it: no tensor is in sight here, so Dynamo does not look at the rest"
     open_ones = [c for c in (*conditions, *fact.where.conditions) if c.usual is not True]
     for condition in list(dict.fromkeys(open_ones))[-MAX_CONDITIONS:]:
         word = "only if" if condition.holds else "unless"

@@ -126,6 +126,8 @@ NAMES = (
     "Behind",
     "Mutating",
     "Called",
+    "Caching",
+    "Lent",
 )
 
 

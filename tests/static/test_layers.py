@@ -41,7 +41,7 @@ LAYERS = {
         "engine.entries",
         "engine.interpreter",
     ),
-    "places": ("concrete", "graph", "rule", "settings", "break_effect"),
+    "places": ("concrete", "graph", "rule", "settings", "break_effect", "unmet"),
     "judge": ("analyse", "judge", "noqa", "tree"),
     "driver": ("cache", "examine", "driver"),
 }

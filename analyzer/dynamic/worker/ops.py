@@ -75,11 +75,15 @@ class Counts:
     captured: Tally = field(default_factory=Tally)
     outside: Tally = field(default_factory=Tally)
     """Those in no graph, by break site."""
+    called: Counter[str] = field(default_factory=Counter)
+    """Those in graphs by the module that called the graph, which need not be the innermost nor one around it: a graph
+    also holds a part of the model that was lent to its module."""
 
     def add(self, other: Counts) -> None:
         self.total.add(other.total)
         self.captured.add(other.captured)
         self.outside.add(other.outside)
+        self.called.update(other.called)
 
 
 class Clock:
@@ -180,7 +184,8 @@ class CountingBackend:
         self.owned: dict[str, dict[str, None]] = {}
         """Compile id to the modules whose operations the graph held."""
         self.counting = False
-        self.in_graph: list[str] = []
+        self.in_graph: list[tuple[str, str]] = []
+        """Whose node runs, and who called the graph."""
         self.timed: list[Counts] = []
         """Of the calls that were measured again."""
         self.own = 0
@@ -217,10 +222,11 @@ class CountingBackend:
         return run
 
     def seen(self) -> Callable[[], None]:
-        name = self.in_graph[-1] if self.in_graph else calling_module(self.names).name
+        name, caller = self.in_graph[-1] if self.in_graph else (calling_module(self.names).name, "")
         into: list[tuple[Tally, Any]] = [(self.counts.total, name)]
         if self.in_graph:
             into.append((self.counts.captured, name))
+            self.counts.called[caller] += 1
         elif (site := self.owners.of(calling_frames())) is not None:
             into.append((self.counts.outside, site))
         for tally, key in into:
@@ -302,7 +308,7 @@ class _Counting(torch.fx.Interpreter):  # type: ignore[misc]
         name = self._module_of(n)
         if n.op.startswith("call_"):
             self.modules[name] = None
-        self.backend.in_graph.append(name)
+        self.backend.in_graph.append((name, self.caller.name))
         try:
             return super().run_node(n)
         finally:
@@ -350,18 +356,19 @@ def module_tree(model: Any, counts: Counts, names: Names, compiled: bool) -> tup
         ModuleShare(
             name,
             type(module).__name__,
-            _below(counts.total.ops, name),
-            _below(counts.captured.ops, name) if compiled else None,
-            _below(counts.total.seconds, name) if compiled else None,
+            below(counts.total.ops, name),
+            below(counts.captured.ops, name) if compiled else None,
+            below(counts.total.seconds, name) if compiled else None,
             *_forward_place(module, names),
             counts.total.ops[name],
-            _below(counts.captured.seconds, name) if compiled else None,
+            below(counts.captured.seconds, name) if compiled else None,
         )
         for name, module in model.named_modules()
     )
 
 
-def _below(counts: Mapping[str, Any], name: str) -> Any:
+def below(counts: Mapping[str, Any], name: str) -> Any:
+    """The sum over a module and all in it."""
     inside = f"{name}." if name else ""
     return sum(count for key, count in counts.items() if key == name or key.startswith(inside))
 

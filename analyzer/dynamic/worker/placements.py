@@ -59,6 +59,8 @@ class Measured:
     coverage: Coverage | None = None
     modules: tuple[ModuleShare, ...] = ()
     """The module tree with what was captured where."""
+    called: Mapping[str, int] = field(default_factory=dict)
+    """Operations in graphs, by the module that called the graph."""
     keys: tuple[str, ...] = ()
     """Keys of the state_dict that changed."""
 
@@ -103,6 +105,7 @@ def measure(context: Context, code: str, expected: Expected) -> Measured:
         dynamo.reset()
     found.coverage = weighted(coverage(counts, context.work.options.device), by_case)
     found.modules = module_tree(model, counts, context.names, True)
+    found.called = counts.called
     return found
 
 

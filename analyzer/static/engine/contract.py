@@ -43,6 +43,8 @@ class Context:
     compiled: bool = True
     """False for what runs before: module level, `__init__`."""
     arguments: tuple[Value, ...] = ()
+    around: Frame | None = None
+    """The function around it, for one that is defined inside another."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +90,8 @@ class Engine(Protocol):
     """(caller, callee), and what stands around each place of the call."""
     under: dict[tuple[int, int], tuple[F.Condition, ...]]
     """(caller, callee), and what must hold at the place of the call where least must."""
+    lines: dict[tuple[int, int], int]
+    """(caller, callee), and the first line of the caller on which a statement calls it."""
     calls: dict[tuple[str, int, int], bool]
     """Call sites reached, and whether every callee was found, by file and position."""
     spread: set[ast.Call]

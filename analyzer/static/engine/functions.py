@@ -147,6 +147,7 @@ class Functions(Room):
                 str(info.module.path),
                 not self.engine.quiet,
                 tuple(env.values()),
+                self._closures.get(function.closure),
             )
         )
         self._link(frame, context)
@@ -173,6 +174,7 @@ class Functions(Room):
         """Notes a call, what stands around it, and what must hold for it."""
         edge = frame.context, callee
         self.engine.edges.setdefault(edge, {})[frame.enclosing] = None
+        self.engine.lines[edge] = min(self.engine.lines.get(edge, frame.line), frame.line)
         known = self.engine.under.get(edge)
         if known is None or len(frame.conditions) < len(known):
             self.engine.under[edge] = frame.conditions

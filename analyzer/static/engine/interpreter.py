@@ -69,6 +69,7 @@ class Interpreter:
         self.facts: dict[F.Fact, None] = {}
         self.contexts: list[Context] = []
         self.under: dict[tuple[int, int], tuple[F.Condition, ...]] = {}
+        self.lines: dict[tuple[int, int], int] = {}
         self.edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]] = {}
         self.calls: dict[tuple[str, int, int], bool] = {}
         self.spread: set[ast.Call] = set()

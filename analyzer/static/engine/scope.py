@@ -64,6 +64,8 @@ class Frame:
     outside: dict[str, str] = field(default_factory=dict)
     """Names declared `global` or `nonlocal` here."""
     depth: int = 0
+    line: int = 0
+    """Of the statement that is being interpreted."""
 
     @property
     def symbol(self) -> str:

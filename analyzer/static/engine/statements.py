@@ -53,6 +53,7 @@ class Statements(Room):
         for statement in body:
             if walked is not None and self._runs_by_default(frame):
                 walked.add(id(statement))
+            frame.line = statement.lineno
             kind = type(statement)
             if kind not in self._handlers:
                 self._handlers[kind] = getattr(self, f"do_{kind.__name__.lower()}", _pass_over)

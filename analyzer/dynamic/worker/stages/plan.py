@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from tcready.dynamic.worker.function_trials import function_trials
 from tcready.dynamic.worker.inductor_seconds import InductorClock
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted, one_line
 from tcready.dynamic.worker.loss import NotTrainedError
+from tcready.dynamic.worker.ops import below
 from tcready.dynamic.worker.placements import Expected, Measured, measure
 from tcready.dynamic.worker.plan_choice import HOT, NEAR, chosen, quickest, smallest_of
 from tcready.dynamic.worker.region_trials import CAPTURING, MOSTLY, proved_groups, proved_regions, repeated
@@ -22,14 +23,16 @@ from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import has_nested_regions
 from tcready.dynamic.worker.way_back import PRODUCTION, ROLLBACK, checkpoint, production_fails, rollback_fails
 from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, tree_of
-from tcready.schema import PLACEMENT_WORDS, Placement, PlacementName, Plan, RegionTrial
+from tcready.schema import PLACEMENT_WORDS, ModuleShare, Placement, PlacementName, Plan, RegionTrial
 from torch import nn
 
 RAISED_LIMIT = 64
 """The recompile limit that is tried if a function reaches the default of 8."""
 LARGE = 0.2
-"""Of a region with a larger share of the operations, the share is that of its lines alone. Others are taken from a run
-with several regions: what is off there is a tenth of it at most."""
+"""The lines of a region with a larger share of the operations are executed by themselves. The shares of others are
+taken from a run with all regions and one with none."""
+DOUBT = 0.01
+"""If a share that was taken from these two may be off by more, the lines are executed by themselves as well."""
 SETTING = "torch._dynamo.config."
 """How a line that sets something of Dynamo begins."""
 
@@ -285,33 +288,80 @@ def _as_pasted(study: _Study, together: Measured) -> list[str]:
     if together.error or together.coverage is None:
         return []
     opened: list[str] = []
-    modules = {module.name: module for module in together.modules}
     only = len(_proved(study)) == 1
-    total, seconds = modules[""].ops or 0, modules[""].seconds
+    sums = _Sums(together, together if only else _eager(study) or together)
+    doubt = sums.doubt([name for trial in _proved(study) for name in trial.modules])
     for index, trial in enumerate(study.regions):
         if trial.state != "proved" or not trial.name:
             continue
-        own = [modules[name] for name in trial.modules if name in modules]
-        ops = sum(module.ops or 0 for module in own)
-        captured = sum(module.ops_captured or 0 for module in own)
-        spent_in = sum(module.seconds_captured or 0.0 for module in own)
         shares = replace(
-            trial,
-            ops_share=captured / total if total else 0.0,
-            time_share=spent_in / seconds if seconds else None,
+            trial, ops_share=sums.ops_share(trial.modules), time_share=sums.time_share(trial.modules)
         )
-        if not only and (shares.ops_share or 0.0) > LARGE and study.note(f"{trial.name} in the whole model"):
+        share = shares.ops_share or 0.0
+        alone = share > LARGE or share * doubt > DOUBT or sums.lent(trial.modules)
+        if not only and alone and study.note(f"{trial.name} in the whole model"):
             pasted = study.run(trial.code)
         else:
             pasted = together if only else Measured()
-        if pasted.coverage is not None:  # its lines alone: the other parts run other operations eagerly
+        if pasted.coverage is not None:
             shares = replace(shares, ops_share=pasted.coverage.share, time_share=pasted.coverage.time_share)
+        ops, captured = sums.inside(trial.modules)
         if captured < MOSTLY * ops:
             why = f"in the whole model these lines put {captured} of its {ops} operations in graphs"
             shares = replace(shares, state="refuted", reason=why)
             opened += (child for name in trial.modules for child in study.tree.children[name])
         study.regions[index] = shares
     return opened
+
+
+def _eager(study: _Study) -> Measured | None:
+    """The model as it is, measured as placements are; None if that cannot be had."""
+    if not study.note("the model as it is"):
+        return None
+    found = study.run("")
+    return found if found.modules else None
+
+
+class _Sums:
+    """What compiling some modules and no others comes to: these as they were with all regions compiled, all else as it
+    was with none. They are not the same operations: compiled code may compute what eager code finds in a cache."""
+
+    def __init__(self, together: Measured, eager: Measured) -> None:
+        self.together = {module.name: module for module in together.modules}
+        self.eager = {module.name: module for module in eager.modules}
+        self.called = together.called
+
+    def inside(self, names: Iterable[str]) -> tuple[int, int]:
+        """Operations of modules, with all regions compiled: all, and those in graphs."""
+        own = [self.together[name] for name in names if name in self.together]
+        return sum(module.ops or 0 for module in own), sum(module.ops_captured or 0 for module in own)
+
+    def ops_share(self, names: Sequence[str]) -> float:
+        total = self._sum(names, lambda module: module.ops)
+        return self._sum(names, lambda module: module.ops_captured) / total if total else 0.0
+
+    def time_share(self, names: Sequence[str]) -> float | None:
+        seconds = self._sum(names, lambda module: module.seconds)
+        return self._sum(names, lambda module: module.seconds_captured) / seconds if seconds else None
+
+    def doubt(self, names: Sequence[str]) -> float:
+        """How far what is known of all modules that were compiled is from their sum, as a part of all operations."""
+        total = self.together[""].ops or 0
+        return abs(self._sum(names, lambda module: module.ops) - total) / total if total else 0.0
+
+    def lent(self, names: Iterable[str]) -> bool:
+        """Whether graphs of these modules hold operations of others, or those of others theirs."""
+        names = [name for name in names if name in self.together]
+        called: int = sum(below(self.called, name) for name in names)
+        return called != self.inside(names)[1]
+
+    def _sum(self, names: Iterable[str], of: Callable[[ModuleShare], float | None]) -> float:
+        changes = (
+            (of(self.together[name]) or 0) - (of(self.eager[name]) or 0)
+            for name in names
+            if name in self.together
+        )
+        return (of(self.eager[""]) or 0) + sum(changes)
 
 
 def _missed(study: _Study, whole: Placement, trial: RegionTrial) -> bool:
