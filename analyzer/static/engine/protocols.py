@@ -271,11 +271,17 @@ class Protocols(Room):
     def answered(self, value: Value, frame: Frame, *names: str) -> Value | None:
         """What the first of the methods gives that the class of an object has; None if it has none."""
         for option in options(value):
+            if "__repr__" in names and not self._is_own(option):
+                continue
             for name in names:
                 made = self.special(option, name, (Const(""),) if name == "__format__" else (), frame)
                 if made is not None:
                     return made
         return None
+
+    def _is_own(self, value: Value) -> bool:
+        """An object of a class of the project: how a package writes its own as text matters to nobody."""
+        return isinstance(value, Instance) and self.engine.program.is_own(value.cls.module.path)
 
     def ask_order(self, walked: Value, key: Value | None, site: CallSite) -> None:
         """What is sorted: Python asks for the truth of `<` between any two members, or what a key makes of them."""
