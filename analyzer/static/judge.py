@@ -27,7 +27,7 @@ from tcready.schema import (
 )
 from tcready.static.analyse import Interpretation
 from tcready.static.break_effect import Cause, cause_at
-from tcready.static.engine.facts import About, Call, Condition, Fact, Loop, Test
+from tcready.static.engine.facts import About, Call, Condition, Fact, Loop, Test, extent
 from tcready.static.engine.values import NONE, Choice, Const, Tensor, Unknown, likely, options, tensor_of
 from tcready.static.graph import Way
 from tcready.static.parts import CONFIDENCES
@@ -83,8 +83,8 @@ class Judged:
     @property
     def lines(self) -> tuple[int, int]:
         """First and last line of what the finding spans: of a class the header alone, never a body."""
-        node = self.fact.node
-        return node.lineno, node.lineno if isinstance(node, ast.ClassDef) else node.end_lineno or node.lineno
+        begins, ends = extent(self.fact)
+        return begins.lineno, ends.lineno if isinstance(ends, ast.ClassDef) else ends.end_lineno or ends.lineno
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,8 @@ def claims(
                 for claim in _claimed(rule, fact, options.torch or NEWEST, interpretation.settings)
             ]
         for rule, claim, confidence in judged[same]:
-            place = (path, fact.node.lineno, fact.node.col_offset, rule.code)
+            begins, _ = extent(fact)
+            place = (path, begins.lineno, begins.col_offset, rule.code)
             contexts = found.contexts.setdefault(place, {})
             function = interpreter.contexts[fact.where.context].function
             cause = cause_at(fact, claim.effect or rule.effect, function)
@@ -214,11 +215,12 @@ def _finding(
     source = concrete.source
     shown = display_path(fact.where.path, str(root))
     first, last = judged.lines
-    end = node.end_col_offset or 0
+    begins, ends = extent(fact)
+    end = ends.end_col_offset or 0
     if isinstance(node, ast.ClassDef):
         end = node.col_offset + len(f"class {node.name}")
-    column, end_column = source.column(first, node.col_offset), source.column(last, end)
-    written = concrete.written(first, column, last, end_column)
+    column, end_column = source.column(first, begins.col_offset), source.column(last, end)
+    written = concrete.written(first, column, last, end_column) if begins is node else ast.unparse(node)
     edits: tuple[Edit, ...] = ()
     if suggest is not None and rule.rewrite is not None and origin == "own":
         located = concrete.locate(first, column, last, end_column)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tcready.schema import BREAKING, Finding, Mode, StaticModule, StaticTarget, display_path
 from tcready.static.analyse import Interpretation
 from tcready.static.engine.contract import Context
-from tcready.static.engine.facts import Call
+from tcready.static.engine.facts import Call, extent
 from tcready.static.engine.interpreter import Interpreter
 from tcready.static.engine.knowledge import CONTAINERS, is_module_class
 from tcready.static.engine.values import UNKNOWN, Class, External, ExternalInstance, Instance, Value, options
@@ -78,7 +78,8 @@ def _breaking(interpreter: Interpreter, findings: Mapping[Place, Finding], codes
     contexts: dict[int, set[str]] = {}
     called: dict[int, set[str]] = {}
     for fact in interpreter.facts:
-        start = (fact.where.path, fact.node.lineno, fact.node.col_offset)
+        begins, _ = extent(fact)
+        start = (fact.where.path, begins.lineno, begins.col_offset)
         for place in ((*start, code) for code in codes):
             finding = findings.get(place)
             if finding is not None and finding.effect in BREAKING and finding.confidence != "low":

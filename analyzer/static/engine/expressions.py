@@ -147,7 +147,9 @@ class Expressions(Room):
         return found if guess == found else prefer(guess, found)
 
     def _ifexp(self, node: ast.IfExp, frame: Frame) -> Value:
+        around, frame.asker = frame.asker, node
         answer = self.engine.test(node.test, "ifexp", frame)
+        frame.asker = around
         before, confidence = frame.env, frame.confidence
         values: list[Value] = []
         guess: Value | None = None

@@ -23,6 +23,10 @@ About = Literal["argument", "configuration", "unknown", "size", "data"]
 with, nothing in sight, the size of a tensor, the values in one."""
 
 
+Asker: TypeAlias = "ast.If | ast.While | ast.Assert | ast.IfExp"
+"""What asks for the truth of its test."""
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """What must hold for a place to be reached: a test that the source does not decide."""
@@ -84,6 +88,9 @@ class Test:
     value: Value
     guards: bool = False
     """Asked by an `if` that does nothing but raise."""
+    asker: Asker | None = None
+    """The statement whose test this is a part of, where it begins on a line above: Python counts the branch as that
+    line's, before 3.12 at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,3 +224,10 @@ class Handler:
 
 
 Fact: TypeAlias = Test | Call | Loop | Index | Store | Format | With | Attribute | Contains | Define | Handler
+
+
+def extent(fact: Fact) -> tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]:
+    """Where the lines of a fact begin, and where they end."""
+    if isinstance(fact, Test) and fact.asker is not None:
+        return fact.asker, fact.asker.test
+    return fact.node, fact.node

@@ -45,14 +45,12 @@ OPAQUE_DECORATORS = (
     "torch.compiler.disable",
     "torch._dynamo.disable",
     "torch._disable_dynamo",
-    "torch.jit.script",
-    "torch.jit.ignore",
-    "torch.jit.unused",
     "torch.library.custom_op",
     "torch.library.triton_op",
     "triton.jit",
 )
-"""Decorators whose function Dynamo does not trace: its body tells nothing about the region around a call."""
+"""Decorators whose function Dynamo does not trace: its body tells nothing about the region around a call. Those of
+torch.jit are none of them: it traces the Python function that they were given."""
 
 
 class Functions(Room):

@@ -47,6 +47,8 @@ OF_ORIGIN: MappingProxyType[Origin, About] = MappingProxyType(
         "tensor": "data",
     }
 )
+OF_ASKERS = frozenset({"if", "while", "ifexp", "assert", "assertion"})
+"""Kinds of tests that are what a statement, or `a if b else c`, asks."""
 MAX_TEST = 70
 """Characters of a test that a report shows."""
 
@@ -113,7 +115,10 @@ class Questions(Room):
         if not isinstance(value, Const):
             abouts = (*((frame.asked,) if frame.asked else ()), *map(_about, options(value)))
             frame.asked = max(abouts, key=ABOUT.index)
-            self.engine.tell(F.Test(self.engine.where(frame), node, kind, value, frame.guarding))  # type: ignore[arg-type]
+            asker = frame.asker if kind in OF_ASKERS else None
+            if asker is not None and asker.lineno == node.lineno:
+                asker = None
+            self.engine.tell(F.Test(self.engine.where(frame), node, kind, value, frame.guarding, asker))  # type: ignore[arg-type]
 
     def condition(self, test: ast.expr, taken: bool, answer: Answer, frame: Frame) -> tuple[Condition, ...]:
         """What is known to hold where a test that was just asked came out as `taken`; nothing if the source decides."""

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TypeAlias
 
 from tcready.schema import Confidence
-from tcready.static.engine.facts import About, Condition, Enclosing
+from tcready.static.engine.facts import About, Asker, Condition, Enclosing
 from tcready.static.engine.values import Value, join
 from tcready.static.index import FunctionInfo, ModuleInfo
 
@@ -61,6 +61,8 @@ class Frame:
     """What must hold here, as far as the source does not decide it."""
     guarding: bool = False
     """The test that is being asked belongs to an `if` that does nothing but raise."""
+    asker: Asker | None = None
+    """What asks the test that is being asked."""
     outside: dict[str, str] = field(default_factory=dict)
     """Names declared `global` or `nonlocal` here."""
     depth: int = 0

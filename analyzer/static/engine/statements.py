@@ -109,6 +109,7 @@ class Statements(Room):
     def do_if(self, node: ast.If, frame: Frame) -> bool:
         frame.asked = None
         frame.guarding = isinstance(node.body[0], ast.Raise) and not node.orelse
+        frame.asker = node
         answer = self.engine.test(node.test, "if", frame)
         frame.guarding = False
         undecided = answer.decided is None and frame.asked in DECIDED_OUTSIDE
@@ -197,6 +198,7 @@ class Statements(Room):
                 start = frame.env
                 frame.env, frame.exits = dict(start), []
                 if isinstance(node, ast.While):
+                    frame.asker = node
                     if self.engine.test(node.test, "while", frame).decided is False:
                         break
                     frame.env = dict(self.engine.narrow(node.test, True, frame))
@@ -385,6 +387,7 @@ class Statements(Room):
         """Dynamo takes `assert t` and `assert t, "text"` into the graph; anything else is a branch to it."""
         constant = node.msg is None or isinstance(node.msg, ast.Constant)
         negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+        frame.asker = node
         self.engine.test(node.test, "assert" if constant and not negated else "assertion", frame)
         frame.env = dict(self.engine.narrow(node.test, True, frame))
 
