@@ -32,6 +32,7 @@ ALSO_WHILE_TRACING = {
     "torch.overrides.is_tensor_method_or_property": False,
 }
 """Names that the tables do not have (measured on torch 2.13)."""
+OF_PYTHON = frozenset("bool complex dict float frozenset int list object set str tuple type".split())
 OF_ITS_ARGUMENT = frozenset({"torch.overrides.is_tensor_like"})
 """What the tables give one answer of that hangs on what it is asked of: it was tried with a tensor."""
 
@@ -64,11 +65,14 @@ class Operations:
     def break_of(self, name: str) -> str:
         """The id of the break that a call of a dotted name gives whatever it is given; empty if none is known.
 
-        Functions of torch that go into the graph, those of numpy, and those that Dynamo has a handler for were tried with
+        Functions of torch that go into the graph, those of numpy, and those that Dynamo has a handler for, and methods of
+        the types of Python were tried with
         arguments that may not have suited them: of these only what it skips as a whole counts.
         """
         call = self.tables.call_of(name)
         if call is None or not call.breaks or call.rule in ("special", "polyfill"):
+            return ""
+        if name.partition(".")[0] in OF_PYTHON:
             return ""
         if name.startswith("numpy."):
             return call.gb_id if call.gb_id == "GB0294" else ""
