@@ -84,9 +84,8 @@ class Judged:
     def lines(self) -> tuple[int, int]:
         """First and last line of what the finding spans: of a class the header alone, never a body."""
         begins, ends = extent(self.fact)
-        return begins.lineno, ends.lineno if isinstance(
-            ends, ast.ClassDef
-        ) else ends.end_lineno or ends.lineno
+        header = isinstance(ends, ast.ClassDef)
+        return begins.lineno, ends.lineno if header else ends.end_lineno or ends.lineno
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,11 @@ from tcready.static.engine.values import (
     Class,
     Const,
     ExternalInstance,
+    Function,
     Instance,
     Kind,
     Mapping,
+    Method,
     Plain,
     Sequence,
     Tensor,
@@ -371,6 +373,26 @@ def _type(_engine: Engine, site: CallSite) -> Value:
     return Class(first.cls) if isinstance(first, Instance) else Plain("type")
 
 
+def _callable(engine: Engine, site: CallSite) -> Value:
+    return lift(lambda value: _can_be_called(engine, value), _first(site))
+
+
+def _can_be_called(engine: Engine, value: Value) -> Value:
+    answers: set[bool | None] = set()
+    for option in options(value):
+        if isinstance(option, (Function, Class)) or (
+            isinstance(option, Method) and isinstance(option.receiver, (Tensor, Sequence, Mapping))
+        ):
+            answers.add(True)
+        elif isinstance(option, Instance):
+            mro = engine.mro(option.cls)
+            answers.add(True if mro.is_module or mro.functions("__call__") else None)
+        else:
+            answers.add(False if isinstance(option, (Const, Sequence, Mapping, Tensor)) else None)
+    answer = answers.pop() if len(answers) == 1 else None
+    return Plain("bool", "call") if answer is None else Const(answer)
+
+
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
     {
         **{name: _number(name) for name in ("int", "float", "bool", "complex", "round")},
@@ -400,7 +422,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **dict.fromkeys(("print", "delattr", "breakpoint", "exec"), _constant(NONE)),
         "str": _text,
         **dict.fromkeys(("repr", "format", "ascii", "chr", "bin", "hex", "input"), _constant(Plain("str"))),
-        **dict.fromkeys(("id", "hash", "ord", "callable", "issubclass"), _constant(Plain())),
+        **dict.fromkeys(("id", "hash", "ord", "issubclass"), _constant(Plain())),
+        "callable": _callable,
         "slice": _constant(Plain("slice")),
     }
 )

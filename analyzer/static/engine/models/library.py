@@ -86,6 +86,16 @@ def _grad_enabled(engine: Engine, _site: CallSite) -> Value | None:
     return None if engine.training is None else prefer(Const(engine.training), Plain("bool"))
 
 
+def _of_process(usual: bool) -> Handler:
+    """What a process may have been told: an installed package asks it in passing, a project because it does tell."""
+
+    def handler(engine: Engine, site: CallSite) -> Value:
+        flag = Plain("bool")
+        return prefer(Const(usual), flag) if engine.improbable(site.frame) is None else flag
+
+    return handler
+
+
 def _calls_first(engine: Engine, site: CallSite) -> Value | None:
     """`checkpoint(function, *args)`."""
     if not site.args:
@@ -128,6 +138,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **iteration.HANDLERS,
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
         "torch.is_grad_enabled": _grad_enabled,
+        **{name: _of_process(usual) for name, usual in K.OF_PROCESS.items()},
         **dict.fromkeys(
             (
                 "torch.utils.checkpoint.checkpoint",
