@@ -21,12 +21,14 @@ from tcready.static.engine.values import (
     Instance,
     Plain,
     Sequence,
+    Tensor,
     Value,
     is_surely_tensor,
     join,
     keep,
     lift,
     likely,
+    members_of,
     options,
     tensor_of,
 )
@@ -288,11 +290,28 @@ class Protocols(Room):
         element = self.engine.element(walked)
         if key is not None and key != NONE:
             element = self.engine.call_each(key, site.giving((element,))) or UNKNOWN
-        if isinstance(walked, Sequence) and walked.items is not None and len(walked.items) < 2:
+        if isinstance(walked, Sequence) and walked.items == ():
+            return
+        odd = self._no_constant(element)
+        if odd is not None:
+            self.engine.tell_test(site.node, "order", odd, site.frame)
             return
         less = self.asked(self.related(ast.Lt(), element, element, site.node, site.frame), site.frame)
         if tensor_of(less):
             self.engine.tell_test(site.node, "order", less, site.frame)
+
+    def _no_constant(self, value: Value) -> Value | None:
+        """A tensor, a module or an object in what is sorted by: Dynamo sorts by constants alone."""
+        for option in options(value):
+            row = self.engine.row(option) or option
+            if isinstance(row, (Tensor, Instance)) or self.engine.is_module(row):
+                return row
+            if isinstance(row, Sequence):
+                found = (self._no_constant(member) for member in members_of(row))
+                odd = next((v for v in found if v is not None), None)
+                if odd is not None:
+                    return odd
+        return None
 
     def index_called(self, site: CallSite) -> Value:
         """`operator.getitem(base, index)`: the subscript that it stands for."""

@@ -62,6 +62,17 @@ class Operations:
             return Const(ALSO_WHILE_TRACING[name])
         return Const(known[name]) if name in known and name not in OF_ITS_ARGUMENT else None
 
+    def read_as_numbers(
+        self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
+    ) -> tuple[Value, ...]:
+        """Tensors that are given where an operation takes a number, so that their values are read."""
+        if not any(tensor_of(value) for value in (*args, *keywords.values())):
+            return ()
+        positional = tuple(map(argument_of, args))
+        named = {name: argument_of(value) for name, value in keywords.items()}
+        places = self.tables.read_as_numbers(operation, positional, named)
+        return tuple(args[place] if isinstance(place, int) else keywords[place] for place in places)
+
     def break_of(self, name: str) -> str:
         """The id of the break that a call of a dotted name gives whatever it is given; empty if none is known.
 
