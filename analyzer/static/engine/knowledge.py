@@ -4,6 +4,8 @@ read. Facts of the public documentation of torch 2.8 to 2.13; names not listed f
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from tcready.static.engine.values import (
     DATA,
     NONE,
