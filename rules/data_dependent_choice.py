@@ -2,8 +2,9 @@
 
 ## What it does
 Finds places that ask for the truth of a tensor without an `if` in sight: the `if` of a comprehension, a
-chain such as `0 < t < 1`, `value in tensor`, Python's `any`, `all` and sorting over tensors, `max` and `min` of
-tensors with a key, and tuples or lists with tensors that are compared or searched.
+chain such as `0 < t < 1`, `value in tensor`, Python's `any`, `all` and sorting over tensors
+(`sorted(named.items())` too), modules and objects, `max` and `min` of tensors with a key, and tuples or lists
+with tensors that are compared or searched.
 
 ## Why it hurts torch.compile
 Each of them branches on data that Dynamo does not have while tracing. It ends the graph there; behind a
@@ -11,7 +12,8 @@ generator expression the whole function runs eagerly.
 
 ## Use instead
 `torch.where` or a mask multiplied in, instead of dropping items; `(t > 0) & (t < 1)` for a chain;
-`tensor.any()`, `tensor.all()` and `torch.sort` for Python's own.
+`tensor.any()`, `tensor.all()` and `torch.sort` for Python's own; a `key` that gives names or numbers, for tensors,
+modules and objects that are to be sorted.
 
 ## Limits
 Filters over Python values and `x in names` are decided while tracing. `tensor in [tensors]` alone stays in
@@ -40,6 +42,8 @@ def check(fact: Test | Call | Contains) -> Claim | None:
             return Claim("`in` asks a tensor for a Python bool: the frame goes eager", effect="frame_skip")
         return None
     if isinstance(fact, Test):
+        if fact.kind == "order" and not tensor_of(fact.value):
+            return Claim("sorting by objects or modules: Dynamo sorts by Python constants alone")
         if fact.kind in WORDS and tensor_of(fact.value):
             return Claim(f"{WORDS[fact.kind]} needs the truth of a tensor, which Dynamo cannot decide")
         return None
@@ -140,6 +144,37 @@ class Model(nn.Module):
         return y * place + changed
 """
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        named = {"shift": y.sum(), "scale": y.mean()}
+        for name, value in sorted(named.items()):  # BAD
+            y = y + value
+        return y
+"""
+        ),
+        Sample(
+            """
+class Part:
+    def __init__(self, weight):
+        self.weight = weight
+
+    def __lt__(self, other):
+        return self.weight < other.weight
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = [Part(2), Part(1)]
+
+    def forward(self, x):
+        y = x * 2
+        return y * sorted(self.parts)[0].weight  # BAD
+"""
+        ),
     ),
     good=(
         Sample(
@@ -161,6 +196,9 @@ class Model(nn.Module):
         every = torch.stack([y.sum() > 0, y.mean() > 0]).all()
         ordered = torch.stack([y.sum(), y.mean()]).sort().values
         ordered = ordered + sorted([y, x], key=lambda row: row.dim())[0].sum()
+        named = {"b": y, "a": x}
+        ordered = ordered + sorted(named.items(), key=lambda pair: pair[0])[0][1].sum()
+        ordered = ordered + len(sorted(named)) + len(sorted({"b": 1, "a": None}.items()))
         return y + inside + some + every + ordered[0]
 """
         ),

@@ -2,7 +2,8 @@
 
 ## What it does
 Finds `int`, `float`, `bool` and `complex` of a numpy array, `.item()` and `.tolist()` on one, one as a size
-(`x.reshape(np.prod(x.shape[1:]), -1)`), as a bound of `range` and as the test of an `if`.
+(`x.reshape(np.prod(x.shape[1:]), -1)`), as a bound of `range` or of a slice, as a place in a list and as the
+test of an `if`.
 
 ## Why it hurts torch.compile
 Dynamo turns numpy code into tensor code, so an array is a tensor to it, and its value has to be read back:
@@ -19,9 +20,9 @@ numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`) stays known while tracin
 """
 
 from tcready.rules._names import constructed, receiver_class, sizes
-from tcready.static.engine.facts import Call, Test
+from tcready.static.engine.facts import Call, Index, Test
 from tcready.static.engine.knowledge import ARRAY, NUMBER
-from tcready.static.engine.values import Value, options
+from tcready.static.engine.values import Sequence, Value, options
 from tcready.static.rule import Claim, Rule, Sample
 
 ARRAYS = (ARRAY, NUMBER)
@@ -30,7 +31,12 @@ ASKED = frozenset({"if", "while", "ifexp", "and", "or", "not", "comprehension", 
 WORDS = {"ifexp": "if", "comprehension": "if"}
 
 
-def check(fact: Call | Test) -> Claim | None:
+def check(fact: Call | Test | Index) -> Claim | None:
+    if isinstance(fact, Index):
+        place = isinstance(fact.base, Sequence) and array(fact.index)
+        if place or any(map(array, fact.slices)):
+            return Claim("a number of numpy as an index: its value has to be read, and the graph ends here")
+        return None
     if isinstance(fact, Test):
         if fact.kind in ASKED and all(v in ARRAYS for v in options(fact.value)):
             return Claim(
@@ -59,7 +65,7 @@ RULE = Rule(
     effect="graph_break",
     level="error",
     gb_ids=("GB0033", "GB0059", "GB0109", "GB0170"),
-    facts=(Call, Test),
+    facts=(Call, Test, Index),
     check=check,
     page=__doc__,
     bad=(
@@ -117,6 +123,30 @@ class Model(nn.Module):
 import numpy as np
 """,
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        place = np.array((0, 2))
+        return y[:, place[0] : place[1]] + 1  # BAD
+""",
+            setup="""
+import numpy as np
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        place = np.array((0, 2))
+        return [y, y + 1, y + 2][place[1]]  # BAD
+""",
+            setup="""
+import numpy as np
+""",
+        ),
     ),
     good=(
         Sample(
@@ -152,6 +182,7 @@ class Model(nn.Module):
         y = x * 2
         wave = torch.from_numpy(np.sin(y.numpy()))
         root = np.sqrt(x.shape[-1]) + math.prod(x.shape)
+        y = y + y[:, np.array((0, 1))].sum() + y[: np.zeros((2, 3)).shape[0]].sum()
         return y * root + wave + torch.from_numpy(np.linspace(0, 1, 8))
 """,
             setup="""

@@ -1,30 +1,37 @@
-"""A tensor gives a size: `torch.zeros(lengths.max())`, `x.view(count, -1)`.
+"""A tensor gives a size or a number: `torch.zeros(lengths.max())`, `x.clamp(0, x.max())`.
 
 ## What it does
 Finds factory functions, `view`, `reshape`, `expand`, `repeat`, `narrow`, `split`, `roll` and `F.pad` with a
-tensor that was computed as a size.
+tensor that was computed as a size; and any operation with such a tensor where none of its forms takes one:
+`torch.roll(x, shift)`, `x.new_full((2,), fill)`, `torch.add(x, y, alpha=a)`, `F.one_hot(x, count)`.
 
 ## Why it hurts torch.compile
-The size has to be a number while tracing, so the tensor's value is read: the graph ends here.
+The size, the dimension or the factor has to be a number while tracing, so the tensor's value is read: the
+graph ends here.
 
 ## Use instead
 A size that is known (`x.shape[1]`, a maximum from the configuration) and a mask; or the number passed in as
-an argument.
+an argument. Arithmetic on tensors instead of a factor: `x + a * y`, `torch.minimum(x.clamp(min=0), top)`.
 
 ## Limits
 A tensor that comes straight in as an argument, a parameter or a buffer may be taken as a constant and guarded
 by its value, so it is not reported.
 """
 
-from tcready.rules._names import sizes
+from tcready.rules._names import constructed, sizes
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Value, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
+
+HARMLESS = frozenset({"torch.full"})
+"""Dynamo fills what it made with the tensor."""
 
 
 def check(fact: Call) -> Claim | None:
     if any(map(read, sizes(fact))):
         return Claim("a tensor gives a size: its value has to be read, and the graph ends here")
+    if constructed(fact) not in HARMLESS and any(map(read, fact.numbers)):
+        return Claim("a tensor is given where torch takes a number: its value is read, the graph ends here")
     return None
 
 
@@ -68,6 +75,21 @@ class Model(nn.Module):
 """,
             inputs="(torch.randn(4, 8), torch.tensor([2, 3, 1, 4]))",
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, count):
+        y = x * 2
+        a = torch.roll(y, y.argmax())  # BAD
+        b = y.new_full((4, 8), y.sum())  # BAD
+        c = torch.add(y, x, alpha=y.mean())  # BAD
+        d = y.clamp(0, y.max())  # BAD
+        e = F.one_hot(y.argmax(-1), count.max() + 1)  # BAD
+        f = F.one_hot(y.argmax(-1), max(count.max() + 1, 4))  # BAD
+        return a + b + c + d + e.sum() + f.sum()
+""",
+            inputs="(torch.randn(4, 8), torch.tensor([9, 3, 8, 4]))",
+        ),
     ),
     good=(
         Sample(
@@ -89,6 +111,7 @@ class Model(nn.Module):
         a = torch.full((2,), y.sum()) + torch.linspace(0, y.sum(), 2)
         b = y.view(rows, -1).repeat(2, 1).reshape(rows * 2, columns)
         c = y.clamp(min=y.mean()).roll(1).narrow(0, 0, 2)
+        c = c * torch.lerp(c, c, y.mean()) + torch.pow(c.abs(), y.mean()) + c.masked_fill(c > 0, y.max())
         return a.sum() + b.sum() + c.sum() + torch.zeros(rows, columns).sum() + torch.zeros(list(x.shape)).sum()
 """
         ),

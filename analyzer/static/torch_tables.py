@@ -193,6 +193,33 @@ class Tables:
         converted = [result for fit, result in fitting if fit == "converted"]
         return tuple(dict.fromkeys([*possible, *(converted if possible else converted[:1])]))
 
+    def read_as_numbers(
+        self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
+    ) -> tuple[int | str, ...]:
+        """Tensors that a call gives where the operation takes a number, by position or name.
+
+        None if some form takes the call as it is, or an unknown argument decides.
+        """
+        fitting = [(_fits(form, positional, keywords), form) for form in self.forms_of(operation)]
+        if any(fit in ("exact", "unknown") for fit, _ in fitting):
+            return ()
+        form = next((form for fit, form in fitting if fit == "converted"), None)
+        if form is None:
+            return ()
+        given: list[tuple[str, str, int | str, Argument]] = [
+            (kind, name, place, argument)
+            for place, ((kind, name, _), argument) in enumerate(
+                zip(form.parameters, positional, strict=False)
+            )
+        ]
+        kinds = {name: kind for kind, name, _ in form.parameters}
+        given.extend((kinds.get(name, "?"), name, name, argument) for name, argument in keywords.items())
+        return tuple(
+            place
+            for kind, name, place, argument in given
+            if argument.kind == "T" and _takes(kind, name, argument) == "converted"
+        )
+
     def result_of(
         self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
     ) -> Result | None:

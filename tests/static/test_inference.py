@@ -638,6 +638,16 @@ CLASSES: dict[str, tuple[str, dict[str, str]]] = {
         "    def forward(self, x): see(x, 'a')\nclass Model(Base[int]): pass",
         {"a": "tensor?"},
     ),
+    "new gives an object of another class": (
+        "class Fast(nn.Module):\n    def __init__(self, n):\n        super().__init__()\n        self.n = n\n"
+        "class Any(nn.Module):\n    def __new__(cls, kind):\n        if kind == 'fast':\n            return Fast(4)\n"
+        "        return super().__new__(cls)\n"
+        "    def __init__(self, kind):\n        super().__init__()\n        self.kind = kind\n"
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.one, self.other = Any('fast'), Any('slow')\n"
+        "    def forward(self, x):\n        see(self.one.n, 'a')\n        see(self.other.kind, 'b')",
+        {"a": "4", "b": "'slow'"},
+    ),
     "class attribute": (
         "class Model(nn.Module):\n    size = 3\n    def forward(self, x): see(self.size, 'a')",
         {"a": "3"},

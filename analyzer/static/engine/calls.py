@@ -125,6 +125,14 @@ class Calls(Room):
         if not self.engine.quiet:
             keywords = tuple(site.keywords.items())
             where = self.engine.where(site.frame)
+            operation, operands = name or "", site.args
+            if isinstance(receiver, Tensor):
+                operation, operands = f"torch.Tensor.{method}", (receiver, *site.args)
+            numbers = (
+                self.engine.operations.read_as_numbers(operation, operands, site.keywords)
+                if operation.startswith("torch.")
+                else ()
+            )
             self.engine.tell(
                 F.Call(
                     where,
@@ -136,6 +144,7 @@ class Calls(Room):
                     site.args,
                     keywords,
                     result or UNKNOWN,
+                    numbers,
                     self.engine.operations.break_of(name) if name else "",
                 )
             )

@@ -108,6 +108,8 @@ class Call:
     args: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...]
     result: Value
+    numbers: tuple[Value, ...] = ()
+    """Tensors that are given where the operation of torch takes a number."""
     gb_id: str = ""
     """The break that this torch was seen to make of a call of that name, whatever it is given; empty if there is none, or
     the arguments decide."""

@@ -98,25 +98,6 @@ TENSOR_NAMESPACES = (
     "torch.signal.",
     "torch.sparse.",
 )
-DEAD_UNDER_DYNAMO = MappingProxyType(
-    {
-        "torch.compiler.is_compiling": True,
-        "torch.compiler.is_dynamo_compiling": True,
-        "torch._dynamo.is_compiling": True,
-        "torch._dynamo.external_utils.is_compiling": True,
-        "torch.compiler.is_exporting": False,
-        "torch.jit.is_scripting": False,
-        "torch.jit.is_tracing": False,
-        "torch._C._get_tracing_state": False,
-        "torch.onnx.is_in_onnx_export": False,
-        "torch.overrides.has_torch_function": False,
-        "torch.overrides.has_torch_function_unary": False,
-        "torch.overrides.has_torch_function_variadic": False,
-        "torch.overrides.is_tensor_method_or_property": False,
-    }
-)
-"""Calls that have one answer while Dynamo traces (measured: constructs.md, torch.compiler.is_compiling row)."""
-
 OF_PROCESS = MappingProxyType(
     {
         "torch.distributed.is_available": True,
@@ -360,8 +341,6 @@ def external_attribute(name: str) -> Value:
 
 def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:
     """What calling the external `name` gives, or None if nothing is known of that name."""
-    if name in DEAD_UNDER_DYNAMO:
-        return Const(DEAD_UNDER_DYNAMO[name])
     if name.endswith("()"):  # a function that an opaque decorator hides
         return TAINTED if any(map(holds_tensor, args)) else UNKNOWN
     if name.startswith("torch."):

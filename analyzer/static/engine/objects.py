@@ -6,6 +6,7 @@ import ast
 import dataclasses
 
 from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.lineage import Mro
 from tcready.static.engine.registries import modules_for
 from tcready.static.engine.scope import Frame, positional
 from tcready.static.engine.values import (
@@ -23,6 +24,7 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     join,
+    keep,
     likely,
     options,
     prefer,
@@ -98,7 +100,25 @@ class Objects(Room):
         return args, keywords
 
     def instantiate(self, cls: Class, site: CallSite) -> Value:
+        """An object made by calling a class: what `__new__` gives if that is none of the class, else a new one."""
         mro = self.engine.mro(cls.info)
+        maker = mro.functions("__new__")[:1]
+        if not maker:
+            return self._initialised(cls, mro, site)
+        args = (cls, *site.args)
+        given = self.engine.invoke(
+            Function(maker[0]), args, site.keywords, site.frame, site.confidence, site.rest
+        )
+        others = keep(given, lambda v: isinstance(v, Instance) and cls.info not in self._above(v))
+        if isinstance(others, Unknown):
+            return self._initialised(cls, mro, site)
+        return given if others == given else join(self._initialised(cls, mro, site), others)
+
+    def _above(self, made: Instance) -> tuple[ClassInfo, ...]:
+        return self.engine.mro(made.cls).classes
+
+    def _initialised(self, cls: Class, mro: Mro, site: CallSite) -> Value:
+        """A new object of a class, `__init__` run."""
         ident = self.engine.heap.ident(cls.info, site.node, site.frame.context, outer=self.engine.quiet > 0)
         made = Instance(ident, cls.info)
         if mro.functions("__init__"):

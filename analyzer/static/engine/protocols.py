@@ -21,12 +21,14 @@ from tcready.static.engine.values import (
     Instance,
     Plain,
     Sequence,
+    Tensor,
     Value,
     is_surely_tensor,
     join,
     keep,
     lift,
     likely,
+    members_of,
     options,
     tensor_of,
 )
@@ -271,22 +273,45 @@ class Protocols(Room):
     def answered(self, value: Value, frame: Frame, *names: str) -> Value | None:
         """What the first of the methods gives that the class of an object has; None if it has none."""
         for option in options(value):
+            if "__repr__" in names and not self._is_own(option):
+                continue
             for name in names:
                 made = self.special(option, name, (Const(""),) if name == "__format__" else (), frame)
                 if made is not None:
                     return made
         return None
 
+    def _is_own(self, value: Value) -> bool:
+        """An object of a class of the project: how a package writes its own as text matters to nobody."""
+        return isinstance(value, Instance) and self.engine.program.is_own(value.cls.module.path)
+
     def ask_order(self, walked: Value, key: Value | None, site: CallSite) -> None:
         """What is sorted: Python asks for the truth of `<` between any two members, or what a key makes of them."""
         element = self.engine.element(walked)
         if key is not None and key != NONE:
             element = self.engine.call_each(key, site.giving((element,))) or UNKNOWN
-        if isinstance(walked, Sequence) and walked.items is not None and len(walked.items) < 2:
+        if isinstance(walked, Sequence) and walked.items == ():
+            return
+        odd = self._no_constant(element)
+        if odd is not None:
+            self.engine.tell_test(site.node, "order", odd, site.frame)
             return
         less = self.asked(self.related(ast.Lt(), element, element, site.node, site.frame), site.frame)
         if tensor_of(less):
             self.engine.tell_test(site.node, "order", less, site.frame)
+
+    def _no_constant(self, value: Value) -> Value | None:
+        """A tensor, a module or an object in what is sorted by: Dynamo sorts by constants alone."""
+        for option in options(value):
+            row = self.engine.row(option) or option
+            if isinstance(row, (Tensor, Instance)) or self.engine.is_module(row):
+                return row
+            if isinstance(row, Sequence):
+                found = (self._no_constant(member) for member in members_of(row))
+                odd = next((v for v in found if v is not None), None)
+                if odd is not None:
+                    return odd
+        return None
 
     def index_called(self, site: CallSite) -> Value:
         """`operator.getitem(base, index)`: the subscript that it stands for."""

@@ -144,6 +144,17 @@ class Questions(Room):
                 return True
         return answer
 
+    def _only_open(self, node: ast.BoolOp, frame: Frame) -> ast.expr | None:
+        """The one operand that decides a chain, if the source decides all others for it to go on."""
+        goes_on = isinstance(node.op, ast.And)
+        left: list[ast.expr] = []
+        with self.engine.quietly():
+            for operand in node.values:
+                value = self.engine.eval(operand, frame)
+                if self.answer(value).decided is not goes_on:
+                    left.append(operand)
+        return left[0] if len(left) == 1 else None
+
     def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
         """The environment once `node` is known to be `assume`."""
         env = frame.env
@@ -154,7 +165,9 @@ class Questions(Room):
                 for operand in node.values:
                     frame.env = self.narrow(operand, assume, frame)
                 env, frame.env = frame.env, env
-            return env
+                return env
+            open_one = self._only_open(node, frame)
+            return env if open_one is None else self.narrow(open_one, assume, frame)
         if isinstance(node, ast.NamedExpr):
             node = node.target
         key = narrowing_key(node)

@@ -33,6 +33,7 @@ from tcready.static.engine.values import (
     likely,
     members_of,
     options,
+    prefer,
     tensor_of,
 )
 
@@ -301,6 +302,8 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
             engine.attribute(site.args[0], name, site.frame) for name in _named_like(engine, site, pattern)
         ]
         if fitting:
+            if isinstance(default, Const):  # nothing says that any of them is meant
+                return prefer(default, join(*fitting))
             return join(*fitting, *([default] if default is not None else []))
     return engine.get_attribute(site.args[0], site.args[1], default, site.frame)
 

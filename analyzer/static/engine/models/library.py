@@ -34,6 +34,9 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
     """A call of the external function `name`; None if nothing is known of it."""
     if "." not in name:
         return builtins.call(engine, name, site)
+    answer = engine.operations.while_tracing(name)
+    if answer is not None:
+        return answer
     handler = HANDLERS.get(name)
     result = handler(engine, site) if handler is not None else None
     if result is not None:

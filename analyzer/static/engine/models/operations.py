@@ -27,6 +27,15 @@ LETTERS = {"bool": "b", "int": "i", "float": "f", "str": "s", "dtype": "d", "dev
 """How the tables call the types of Python."""
 OF_SIZES = frozenset({"Size", "int"})
 
+ALSO_WHILE_TRACING = {
+    "torch._dynamo.is_compiling": True,
+    "torch.overrides.is_tensor_method_or_property": False,
+}
+"""Names that the tables do not have (measured on torch 2.13)."""
+OF_PYTHON = frozenset("bool complex dict float frozenset int list object set str tuple type".split())
+OF_ITS_ARGUMENT = frozenset({"torch.overrides.is_tensor_like"})
+"""What the tables give one answer of that hangs on what it is asked of: it was tried with a tensor."""
+
 
 class Operations:
     """The operations of one version of torch; what they were asked once is kept."""
@@ -46,14 +55,34 @@ class Operations:
             self._known[question] = self.tables.results_of(operation, positional, dict(named))
         return self._known[question]
 
+    def while_tracing(self, name: str) -> Const | None:
+        """The one answer of a function while Dynamo traces, whatever it is given; None if there is none."""
+        known = self.tables.data["while_tracing"]
+        if name in ALSO_WHILE_TRACING:
+            return Const(ALSO_WHILE_TRACING[name])
+        return Const(known[name]) if name in known and name not in OF_ITS_ARGUMENT else None
+
+    def read_as_numbers(
+        self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
+    ) -> tuple[Value, ...]:
+        """Tensors that are given where an operation takes a number, so that their values are read."""
+        if not any(tensor_of(value) for value in (*args, *keywords.values())):
+            return ()
+        positional = tuple(map(argument_of, args))
+        named = {name: argument_of(value) for name, value in keywords.items()}
+        places = self.tables.read_as_numbers(operation, positional, named)
+        return tuple(args[place] if isinstance(place, int) else keywords[place] for place in places)
+
     def break_of(self, name: str) -> str:
         """The id of the break that a call of a dotted name gives whatever it is given; empty if none is known.
 
-        Functions of torch that go into the graph, those of numpy, and those that Dynamo has a handler for were tried with
-        arguments that may not have suited them: of these only what it skips as a whole counts.
+        Functions of torch that go into the graph, those of numpy, those that Dynamo has a handler for and methods of
+        Python's types were tried with arguments that may not have suited them: of these only what it skips counts.
         """
         call = self.tables.call_of(name)
         if call is None or not call.breaks or call.rule in ("special", "polyfill"):
+            return ""
+        if name.partition(".")[0] in OF_PYTHON:
             return ""
         if name.startswith("numpy."):
             return call.gb_id if call.gb_id == "GB0294" else ""
