@@ -421,6 +421,16 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
             "g": "True",
         },
     ),
+    "object of one of several classes": (
+        "class A: pass\nclass B: pass\nclass C(A): pass",
+        "see(isinstance(C(), (A, B)), 'a'); see(isinstance(C(), B), 'b'); see(isinstance(B(), (A, C)), 'c')",
+        {"a": "True", "b": "False", "c": "False"},
+    ),
+    "what is handed around is rarely text": (
+        "from elsewhere import thing",
+        "if isinstance(thing(x), str):\n    see(1, 'low')\nsee(isinstance(thing(x), str), 'a')",
+        {"low": "1", "a": "False | bool@call"},
+    ),
     "asked whether it is a tensor": (
         "",
         "see(torch.is_tensor(x), 'a'); see(torch.is_tensor(3), 'b'); see(torch.is_tensor(print), 'c')",
