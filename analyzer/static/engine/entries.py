@@ -56,6 +56,7 @@ class Entries(Room):
     ) -> int | None:
         """Interprets a function as the compiled entry; `parameters` is where its signature stands."""
         args, keywords = self._entry_arguments(parameters, skip, root)
+        self.engine.switched = frozenset()
         frame = Frame(parameters.module, None, len(self.engine.contexts), "high", {})
         self.engine.contexts.append(
             Context(frame.context, None, None, "<entry>", str(parameters.module.path))
