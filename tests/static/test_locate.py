@@ -215,3 +215,16 @@ def test_the_search_path_starts_with_the_root(tmp_path: Path) -> None:
     assert path[0] == tmp_path
     assert len(set(path)) == len(path)
     assert all(folder.is_dir() for folder in path)
+
+
+def test_what_stands_in_a_compiled_extension(tmp_path: Path) -> None:
+    _write(tmp_path, "pkg/__init__.py", "pkg/plain.py", "pkg/inner/_fast.cpython-311-x86_64-linux-gnu.so")
+    program = Program(tmp_path, (tmp_path,))
+    names = (
+        "pkg.inner._fast.twice",
+        "pkg.inner._fast.Mode.of",
+        "pkg.plain.twice",
+        "pkg.inner.none.twice",
+        "len",
+    )
+    assert [name for name in names if program.is_native(name)] == list(names[:2])
