@@ -84,9 +84,8 @@ class Judged:
     def lines(self) -> tuple[int, int]:
         """First and last line of what the finding spans: of a class the header alone, never a body."""
         begins, ends = extent(self.fact)
-        return begins.lineno, ends.lineno if isinstance(
-            ends, ast.ClassDef
-        ) else ends.end_lineno or ends.lineno
+        header = isinstance(ends, ast.ClassDef)
+        return begins.lineno, ends.lineno if header else ends.end_lineno or ends.lineno
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,13 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> Non
     splitting = {place: judged for place, judged in found.by_place.items() if judged.effect in SPLITTING}
     sites = {
         place: [
-            Site(context, place[1], frozenset(judged.fact.where.conditions), judged.confidence == "high")
+            Site(
+                context,
+                place[1],
+                frozenset(judged.fact.where.conditions),
+                judged.confidence == "high",
+                judged.effect == "frame_skip",
+            )
             for context in found.contexts[place]
         ]
         for place, judged in splitting.items()

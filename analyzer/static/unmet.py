@@ -1,5 +1,8 @@
 """Claims that Dynamo does not come by, as an earlier break has ended its trace.
 
+A break that sends the function it stands in to eager (a recurrent module is called) ends the trace of all that follows
+in that function; what it calls from there is compiled by itself.
+
 A function that holds no tensor is compiled as part of its caller alone. The first break in it ends that: the rest of the
 function, and what it calls from there, runs eagerly and is never looked at (measured: a function of the standard library
 that Dynamo skips, called by a helper that then opens files under a lock).
@@ -25,6 +28,8 @@ class Site:
     line: int
     conditions: frozenset[Condition]
     sure: bool
+    skips: bool = False
+    """The rest of its function runs eagerly, whatever that is."""
 
 
 class Unmet:
@@ -55,6 +60,9 @@ class Unmet:
         """Whether a break is not met."""
         if site.context not in self._reached:
             return True
+        for end in self._sure.get(site.context, ()):
+            if end.skips and end.line < site.line and _unusual(end.conditions) <= site.conditions:
+                return True
         return self._is_behind(site.context, site.line, site.conditions)
 
     def _is_behind(self, context: int, line: int, conditions: frozenset[Condition]) -> bool:
@@ -96,3 +104,8 @@ class Unmet:
                     found.add(callee)
                     pending.append(callee)
         return found
+
+
+def _unusual(conditions: frozenset[Condition]) -> frozenset[Condition]:
+    """Those that do not hold if nothing else is said."""
+    return frozenset(condition for condition in conditions if condition.usual is not True)

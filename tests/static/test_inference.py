@@ -407,6 +407,25 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
         {"a": "tensor[float]"},
     ),
     "aliased function": ("from torch import argmax as am", "see(am(x), 'a')", {"a": "tensor[int]"}),
+    "callable": (
+        "class C:\n    def __call__(self): pass\nclass D: pass",
+        "see(callable(len), 'a'); see(callable(self.forward), 'b'); see(callable(None), 'c')\n"
+        "see(callable(x), 'd'); see(callable(C()), 'e'); see(callable(D()), 'f'); see(callable(x.sum), 'g')",
+        {
+            "a": "bool@call",
+            "b": "True",
+            "c": "False",
+            "d": "False",
+            "e": "True",
+            "f": "bool@call",
+            "g": "True",
+        },
+    ),
+    "decorator of torch.jit": (
+        "@torch.jit.ignore\ndef f(a): return a.argmax()",
+        "see(f(x), 'a')",
+        {"a": "tensor[int]"},
+    ),
 }
 
 
@@ -736,6 +755,15 @@ def test_a_base_class_in_a_package_beside_it(tmp_path: Path) -> None:
     assert known(tmp_path, "from pkg import Public\nclass Model(Public): pass\n", name="Model") == {
         "a": "tensor[int]"
     }
+
+
+def test_an_installed_package_takes_a_process_that_was_told_nothing(tmp_path: Path) -> None:
+    body = "import torch.distributed as dist\nif dist.is_available() and dist.is_initialized():\n    see(x, 'a')\n"
+    body += "see(x, 'b')"
+    assert set(known(tmp_path, forward(body))) == {"a", "b"}
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    assert set(known(site, forward(body))) == {"b"}
 
 
 def test_a_function_as_target_starts_from_its_signature(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tcready.static.engine.values import (
     MAX_ITEMS,
     NONE,
     UNKNOWN,
+    UNROLL,
     Answer,
     Class,
     Const,
@@ -290,14 +291,40 @@ class Expressions(Room):
         return every if kept.likely is not False else prefer(Sequence(kind, (), UNKNOWN), every)
 
     def _dictcomp(self, node: ast.DictComp, frame: Frame) -> Value:
+        known: dict[object, Value] = {}
+        for member in self._known_rounds(node.generators, frame):
+            (key, value), _ = self._comprehension(
+                node.generators, [node.key, node.value], frame, member=member
+            )
+            if not isinstance(key, Const):
+                break
+            known[key.value] = value
+        else:
+            if known:
+                return Mapping(tuple(known.items()), None)
         found, kept = self._comprehension(node.generators, [node.key, node.value], frame)
         every = Mapping((), found[1])
         return every if kept.likely is not False else prefer(Mapping((), None), every)
 
+    def _known_rounds(self, generators: list[ast.comprehension], frame: Frame) -> tuple[Value, ...]:
+        """What a comprehension walks member by member; nothing if that is not known, or asked."""
+        if len(generators) > 1 or generators[0].ifs:
+            return ()
+        with self.engine.quietly():
+            value = self.engine.iterated(self.eval(generators[0].iter, frame), frame)
+        if not isinstance(value, Sequence) or value.items is None or value.outer:
+            return ()
+        return value.items if len(value.items) <= UNROLL else ()
+
     def _comprehension(
-        self, generators: list[ast.comprehension], parts: list[ast.expr], frame: Frame, lazy: bool = False
+        self,
+        generators: list[ast.comprehension],
+        parts: list[ast.expr],
+        frame: Frame,
+        lazy: bool = False,
+        member: Value | None = None,
     ) -> tuple[list[Value], Answer]:
-        """The values of `parts`, and whether the conditions keep anything."""
+        """The values of `parts`, and whether the conditions keep anything; of one round only, with a `member` for it."""
         before, enclosing, confidence = frame.env, frame.enclosing, frame.confidence
         frame.env = dict(before)
         kept = Answer(None, None)
@@ -305,7 +332,7 @@ class Expressions(Room):
             for generator in generators:
                 value = self.engine.iterated(self.eval(generator.iter, frame), frame)
                 self.tell_loop(generator.iter, value, True, frame)
-                self.engine.assign(generator.target, self.engine.element(value), frame)
+                self.engine.assign(generator.target, member or self.engine.element(value), frame)
                 lazy = lazy or (generator is generators[0] and self._is_held_back(value, generator.iter))
                 frame.enclosing = (*frame.enclosing, "iterator" if lazy else "comprehension")
                 for condition in generator.ifs:

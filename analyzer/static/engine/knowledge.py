@@ -4,6 +4,8 @@ read. Facts of the public documentation of torch 2.8 to 2.13; names not listed f
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from tcready.static.engine.values import (
     DATA,
     NONE,
@@ -96,6 +98,22 @@ TENSOR_NAMESPACES = (
     "torch.signal.",
     "torch.sparse.",
 )
+OF_PROCESS = MappingProxyType(
+    {
+        "torch.distributed.is_available": True,
+        "torch.distributed.is_initialized": False,
+        "torch.distributed.distributed_c10d.is_initialized": False,
+        "torch.distributed.is_torchelastic_launched": False,
+        "torch.are_deterministic_algorithms_enabled": False,
+        "torch.is_deterministic_algorithms_warn_only_enabled": False,
+        "torch.is_autocast_enabled": False,
+        "torch.is_autocast_cpu_enabled": False,
+        "torch.is_inference_mode_enabled": False,
+        "torch.is_anomaly_enabled": False,
+    }
+)
+"""Calls that say what a process is or was told, and what they say of one that was told nothing."""
+
 SPLITTING_CONTEXTS = (
     "torch.no_grad",
     "torch.enable_grad",

@@ -118,7 +118,8 @@ class Questions(Room):
             asker = frame.asker if kind in OF_ASKERS else None
             if asker is not None and asker.lineno == node.lineno:
                 asker = None
-            self.engine.tell(F.Test(self.engine.where(frame), node, kind, value, frame.guarding, asker))  # type: ignore[arg-type]
+            where = self.engine.where(frame)
+            self.engine.tell(F.Test(where, node, kind, value, frame.guarding, asker))  # type: ignore[arg-type]
 
     def condition(self, test: ast.expr, taken: bool, answer: Answer, frame: Frame) -> tuple[Condition, ...]:
         """What is known to hold where a test that was just asked came out as `taken`; nothing if the source decides."""

@@ -19,9 +19,11 @@ from tcready.static.engine.values import (
     Class,
     Const,
     ExternalInstance,
+    Function,
     Instance,
     Kind,
     Mapping,
+    Method,
     Plain,
     Sequence,
     Tensor,
@@ -31,6 +33,7 @@ from tcready.static.engine.values import (
     likely,
     members_of,
     options,
+    prefer,
     tensor_of,
 )
 
@@ -299,18 +302,37 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
             engine.attribute(site.args[0], name, site.frame) for name in _named_like(engine, site, pattern)
         ]
         if fitting:
+            if isinstance(default, Const):  # nothing says that any of them is meant
+                return prefer(default, join(*fitting))
             return join(*fitting, *([default] if default is not None else []))
     return engine.get_attribute(site.args[0], site.args[1], default, site.frame)
 
 
 def _pattern(node: ast.expr) -> re.Pattern[str] | None:
-    """What a name looks like of which an f-string gives parts; None if it gives none."""
-    if not isinstance(node, ast.JoinedStr):
-        return None
-    parts = [str(v.value) if isinstance(v, ast.Constant) else None for v in node.values]
+    """What a name looks like of which the source gives parts; None if it gives none."""
+    parts = _parts_of_text(node)
     if not any(parts):
         return None
     return re.compile("".join(r"\w*" if part is None else re.escape(part) for part in parts))
+
+
+def _parts_of_text(node: ast.expr) -> list[str | None]:
+    """The pieces of text that is put together, by an f-string, `format`, `%` or `+`; None for one that is not known."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    if isinstance(node, ast.JoinedStr):
+        return [str(v.value) if isinstance(v, ast.Constant) else None for v in node.values]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [*_parts_of_text(node.left), *_parts_of_text(node.right)]
+    template: ast.expr | None = None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        template, place = node.func.value, r"\{\w*\}"
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        template, place = node.left, r"%[sd]"
+    if not isinstance(template, ast.Constant) or not isinstance(template.value, str):
+        return [None]
+    pieces = re.split(place, template.value)
+    return [part for piece in pieces for part in (piece, None)][:-1]
 
 
 def _named_like(engine: Engine, site: CallSite, pattern: re.Pattern[str]) -> list[str]:
@@ -368,6 +390,26 @@ def _type(_engine: Engine, site: CallSite) -> Value:
     return Class(first.cls) if isinstance(first, Instance) else Plain("type")
 
 
+def _callable(engine: Engine, site: CallSite) -> Value:
+    return lift(lambda value: _can_be_called(engine, value), _first(site))
+
+
+def _can_be_called(engine: Engine, value: Value) -> Value:
+    answers: set[bool | None] = set()
+    for option in options(value):
+        if isinstance(option, (Function, Class)) or (
+            isinstance(option, Method) and isinstance(option.receiver, (Tensor, Sequence, Mapping))
+        ):
+            answers.add(True)
+        elif isinstance(option, Instance):
+            mro = engine.mro(option.cls)
+            answers.add(True if mro.is_module or mro.functions("__call__") else None)
+        else:
+            answers.add(False if isinstance(option, (Const, Sequence, Mapping, Tensor)) else None)
+    answer = answers.pop() if len(answers) == 1 else None
+    return Plain("bool", "call") if answer is None else Const(answer)
+
+
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
     {
         **{name: _number(name) for name in ("int", "float", "bool", "complex", "round")},
@@ -397,7 +439,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **dict.fromkeys(("print", "delattr", "breakpoint", "exec"), _constant(NONE)),
         "str": _text,
         **dict.fromkeys(("repr", "format", "ascii", "chr", "bin", "hex", "input"), _constant(Plain("str"))),
-        **dict.fromkeys(("id", "hash", "ord", "callable", "issubclass"), _constant(Plain())),
+        **dict.fromkeys(("id", "hash", "ord", "issubclass"), _constant(Plain())),
+        "callable": _callable,
         "slice": _constant(Plain("slice")),
     }
 )

@@ -12,12 +12,15 @@ from tcready.static.engine.models.builtins import Handler
 from tcready.static.engine.values import (
     UNKNOWN,
     Const,
+    External,
     ExternalInstance,
     Plain,
     Sequence,
     Tensor,
+    Unknown,
     Value,
     join,
+    lift,
     members_of,
     options,
     prefer,
@@ -86,6 +89,27 @@ def _grad_enabled(engine: Engine, _site: CallSite) -> Value | None:
     return None if engine.training is None else prefer(Const(engine.training), Plain("bool"))
 
 
+def _of_process(usual: bool) -> Handler:
+    """What a process may have been told: an installed package asks it in passing, a project because it does tell."""
+
+    def handler(engine: Engine, site: CallSite) -> Value:
+        flag = Plain("bool")
+        return prefer(Const(usual), flag) if engine.improbable(site.frame) is None else flag
+
+    return handler
+
+
+def _is_tensor(_engine: Engine, site: CallSite) -> Value | None:
+    return lift(_whether_tensor, site.args[0]) if site.args else None
+
+
+def _whether_tensor(value: Value) -> Value:
+    kinds = {isinstance(option, Tensor) for option in options(value)}
+    if len(kinds) > 1 or any(isinstance(option, (Unknown, External)) for option in options(value)):
+        return Plain("bool", "call")
+    return Const(kinds.pop())
+
+
 def _calls_first(engine: Engine, site: CallSite) -> Value | None:
     """`checkpoint(function, *args)`."""
     if not site.args:
@@ -128,6 +152,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **iteration.HANDLERS,
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
         "torch.is_grad_enabled": _grad_enabled,
+        "torch.is_tensor": _is_tensor,
+        **{name: _of_process(usual) for name, usual in K.OF_PROCESS.items()},
         **dict.fromkeys(
             (
                 "torch.utils.checkpoint.checkpoint",

@@ -76,9 +76,8 @@ class Operations:
     def break_of(self, name: str) -> str:
         """The id of the break that a call of a dotted name gives whatever it is given; empty if none is known.
 
-        Functions of torch that go into the graph, those of numpy, and those that Dynamo has a handler for, and methods of
-        the types of Python were tried with
-        arguments that may not have suited them: of these only what it skips as a whole counts.
+        Functions of torch that go into the graph, those of numpy, those that Dynamo has a handler for and methods of
+        Python's types were tried with arguments that may not have suited them: of these only what it skips counts.
         """
         call = self.tables.call_of(name)
         if call is None or not call.breaks or call.rule in ("special", "polyfill"):
