@@ -133,7 +133,8 @@ class Names(Room):
 
     def module_member(self, module: ModuleInfo, name: str) -> Value | None:
         """`module.name`: what the module binds, else its submodule, else what its star imports bring."""
-        if name not in module.bindings and module.is_package:
+        own = Import(module.name, name)  # `from . import name` in the package itself
+        if module.is_package and all(binding == own for binding in module.bindings.get(name, ())):
             inner = self.engine.program.module(f"{module.name}.{name}")
             if inner is not None:
                 return Module(inner)
