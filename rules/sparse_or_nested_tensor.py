@@ -1,32 +1,58 @@
-"""A sparse or nested tensor is made in compiled code.
+"""A sparse or nested tensor is made or used in compiled code.
 
 ## What it does
 Finds `to_sparse`, `torch.sparse_coo_tensor` and `torch.nested.nested_tensor` reached from the compiled
-forward.
+forward, and arguments and buffers that are used as only sparse tensors are: in `torch.sparse.mm` and its like,
+and in `coalesce` and other methods that a dense tensor does not take.
 
 ## Why it hurts torch.compile
 Dynamo has no stand-in without data for these layouts: it ends the graph where one is made, and what is
-computed with it runs eagerly.
+computed with it runs eagerly. It cannot take in one that was made before either: the whole function runs eagerly.
 
 ## Use instead
 Dense tensors and a mask; `torch.nn.attention.flex_attention` for ragged attention; keep sparse products
 outside of the compiled region.
 
 ## Limits
-Jagged nested tensors that come in as arguments are not reported.
+Jagged nested tensors that come in as arguments are not reported, nor sparse ones that are used as any other.
+`torch.sparse.mm` takes dense tensors too, and with those it is traced.
 """
 
 from tcready.rules._names import constructed, method_of_tensor
 from tcready.static.engine.facts import Call
+from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 NAMES = frozenset({"torch.sparse_coo_tensor", "torch.nested.nested_tensor", "torch.nested.as_nested_tensor"})
+
+OF_SPARSE = frozenset(f"torch.sparse.{name}" for name in ("mm", "sum", "softmax", "log_softmax"))
+"""Functions that are called for the sake of a sparse first argument."""
+SPARSE_METHODS = (
+    "coalesce",
+    "is_coalesced",
+    "_indices",
+    "_values",
+    "_nnz",
+    "crow_indices",
+    "col_indices",
+    "ccol_indices",
+    "row_indices",
+    "sparse_dim",
+    "dense_dim",
+)
 
 
 def check(fact: Call) -> Claim | None:
     name = constructed(fact)
     if name in NAMES or method_of_tensor(fact, "to_sparse"):
         return Claim("a sparse or nested tensor is made: the graph ends here")
+    used = fact.args[0] if name in OF_SPARSE and fact.args else None
+    if method_of_tensor(fact, *SPARSE_METHODS):
+        used = fact.receiver
+    tensor = None if used is None else tensor_of(used)
+    if tensor is not None and (tensor.given or tensor.leaf):
+        message = "a sparse tensor comes in from outside, as its use says: the function goes eager"
+        return Claim(message, "medium", "frame_skip")
     return None
 
 
@@ -58,6 +84,28 @@ class Model(nn.Module):
         return y + 1
 """
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, adjacency, x):
+        y = x * 2
+        return torch.sparse.mm(adjacency, y) + 1  # BAD
+""",
+            inputs="(torch.eye(4).to_sparse(), torch.randn(4, 8))",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("adjacency", torch.eye(4).to_sparse())
+
+    def forward(self, x):
+        y = x * 2
+        places = self.adjacency.coalesce().indices()  # BAD
+        return y[places[0]]
+"""
+        ),
     ),
     good=(
         Sample(
@@ -75,6 +123,14 @@ class Model(nn.Module):
     def forward(self, x):
         y = torch.stack([x[0], x[1]]).to_dense()
         return y.to(torch.float32)
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return torch.sparse.mm(y, y.t())
 """
         ),
     ),

@@ -153,7 +153,9 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> Non
                 place[1],
                 frozenset(judged.fact.where.conditions),
                 judged.confidence == "high",
-                judged.effect == "frame_skip",
+                judged.effect == "frame_skip"
+                and judged.confidence != "low"
+                and judged.fact.where.confidence == "high",
             )
             for context in found.contexts[place]
         ]

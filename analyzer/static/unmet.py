@@ -50,9 +50,12 @@ class Unmet:
         for caller, callee in interpreter.edges:
             self._calls[caller].append(callee)
         self._sure: dict[int, list[Site]] = defaultdict(list)
+        self._skips: dict[int, list[Site]] = defaultdict(list)
         for site in sites:
             if site.sure:
                 self._sure[site.context].append(site)
+            if site.skips:
+                self._skips[site.context].append(site)
         self._known: dict[int, tuple[Site, ...]] = {}
         self._reached = self._walk(entries)
 
@@ -60,8 +63,8 @@ class Unmet:
         """Whether a break is not met."""
         if site.context not in self._reached:
             return True
-        for end in self._sure.get(site.context, ()):
-            if end.skips and end.line < site.line and _unusual(end.conditions) <= site.conditions:
+        for end in self._skips.get(site.context, ()):
+            if end.line < site.line and _unusual(end.conditions) <= site.conditions:
                 return True
         return self._is_behind(site.context, site.line, site.conditions)
 

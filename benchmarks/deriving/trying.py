@@ -16,6 +16,7 @@ import resource
 import select
 import signal
 import sys
+import tempfile
 import time
 import types
 import warnings
@@ -115,7 +116,8 @@ def graphs(function: Callable[..., Any], *args: Any) -> list[list[str]]:
     return found
 
 
-def _child(work: Callable[[], Any], out: int) -> None:
+def _child(work: Callable[[], Any], out: int, folder: str) -> None:
+    os.chdir(tempfile.mkdtemp(dir=folder))  # what a call writes by a relative name
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
@@ -138,6 +140,7 @@ def _child(work: Callable[[], Any], out: int) -> None:
 
 def each(names: Iterable[str], work: Callable[[str], Any], processes: int, say: str = "") -> dict[str, Any]:
     """`work(name)` of each name, in a child each; what died or ran out of time is `{"failed": ...}`."""
+    scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
     pending = list(names)[::-1]
     total = len(pending)
     began = time.monotonic()
@@ -151,7 +154,7 @@ def each(names: Iterable[str], work: Callable[[str], Any], processes: int, say: 
             pid = os.fork()
             if pid == 0:
                 os.close(read)
-                _child(lambda name=name: work(name), write)
+                _child(lambda name=name: work(name), write, scratch.name)
             os.close(write)
             running[read] = (pid, name, [])
         for read in select.select(list(running), [], [])[0]:
@@ -165,6 +168,7 @@ def each(names: Iterable[str], work: Callable[[str], Any], processes: int, say: 
             _, status = os.waitpid(pid, 0)
             text = b"".join(parts).decode()
             results[name] = json.loads(text) if text else {"failed": f"ended by {status}"}
+    scratch.cleanup()
     if say:
         print(f"{say}: {total} in {time.monotonic() - began:.0f} s", flush=True)
     return {name: results[name] for name in sorted(results)}

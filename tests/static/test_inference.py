@@ -421,6 +421,32 @@ CALLS: dict[str, tuple[str, str, dict[str, str]]] = {
             "g": "True",
         },
     ),
+    "object of one of several classes": (
+        "class A: pass\nclass B: pass\nclass C(A): pass",
+        "see(isinstance(C(), (A, B)), 'a'); see(isinstance(C(), B), 'b'); see(isinstance(B(), (A, C)), 'c')",
+        {"a": "True", "b": "False", "c": "False"},
+    ),
+    "what is handed around is rarely text": (
+        "from elsewhere import thing",
+        "if isinstance(thing(x), str):\n    see(1, 'low')\nsee(isinstance(thing(x), str), 'a')",
+        {"low": "1", "a": "False | bool@call"},
+    ),
+    "asked whether it is a tensor": (
+        "",
+        "see(torch.is_tensor(x), 'a'); see(torch.is_tensor(3), 'b'); see(torch.is_tensor(print), 'c')",
+        {"a": "True", "b": "False", "c": "bool@call"},
+    ),
+    "dict over known keys": (
+        "",
+        "see({k: x.argmax() for k in ['a', 'b']}, 'a'); see({k: x for k in n}, 'b')",
+        {"a": "{'a': tensor[int], 'b': tensor[int]}", "b": "{*: tensor?}"},
+    ),
+    "attribute by a name in parts": (
+        "class C:\n    one_part = 1.5\n    two_part = 2.5\n    other = None",
+        "c = C()\nsee(getattr(c, '{}_part'.format(torch.__version__)), 'a'); see(getattr(c, '%s_part' % torch.__version__), 'b')\n"
+        "see(getattr(c, torch.__version__ + '_part'), 'c')",
+        {"a": "float@constant", "b": "float@constant", "c": "float@constant"},
+    ),
     "decorator of torch.jit": (
         "@torch.jit.ignore\ndef f(a): return a.argmax()",
         "see(f(x), 'a')",
@@ -755,6 +781,17 @@ def test_a_base_class_in_a_package_beside_it(tmp_path: Path) -> None:
     assert known(tmp_path, "from pkg import Public\nclass Model(Public): pass\n", name="Model") == {
         "a": "tensor[int]"
     }
+
+
+def test_a_module_that_inherits_its_forward_from_torch(tmp_path: Path) -> None:
+    chained = (
+        "class Block(nn.Module):\n    def forward(self, x):\n        see(x, 'a')\n        return x.argmax()\n"
+    )
+    chained += "class Model(nn.Sequential):\n    def __init__(self): super().__init__(Block(), Block())\n"
+    assert known(tmp_path, chained, name="Model") == {"a": "tensor? / tensor[int]"}
+    replaced = "class Model(nn.Linear):\n    @property\n    def weight(self):\n        see(self.w, 'a')\n"
+    replaced += "    def __init__(self): self.w = nn.Parameter(torch.zeros(3))\n"
+    assert known(tmp_path, replaced, name="Model") == {"a": "tensor"}
 
 
 def test_an_installed_package_takes_a_process_that_was_told_nothing(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from itertools import islice
 
-from tcready.static.engine.contract import Context, Room
+from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.contract import CallSite, Context, Room
+from tcready.static.engine.lineage import Mro
 from tcready.static.engine.scope import Frame, positional
 from tcready.static.engine.values import (
     NONE,
@@ -26,7 +28,7 @@ from tcready.static.engine.values import (
     prefer,
     without_none,
 )
-from tcready.static.index import FunctionInfo
+from tcready.static.index import FunctionInfo, ModuleInfo
 
 TARGETS = frozenset({"labels", "label", "targets", "target"})
 """Names under which a model takes what it is to predict."""
@@ -46,10 +48,31 @@ class Entries(Room):
         mro = self.engine.mro(root.cls)
         defined = mro.functions("forward")
         if not defined:
-            return None
+            return self._run_inherited(root, mro)
         name = "__call__" if mro.functions("__call__") else "forward"
         called = self.engine.member(root, name, self.engine.module_frame(root.cls.module))
         return self.run_function(called, defined[0], 1, root)
+
+    def _run_inherited(self, root: Instance, mro: Mro) -> int | None:
+        """A module whose `forward` is that of a class of torch.nn: what runs of the user's code are the members of a
+        Sequential, and properties in the place of its tensors."""
+        base = next((name for name in mro.external if K.is_module_class(name)), "torch.nn.Module")
+        if base == "torch.nn.Module" or (mro.container and mro.container != "torch.nn.Sequential"):
+            return None
+        frame = self._entry_frame(root.cls.module)
+        if mro.container:
+            node = ast.copy_location(ast.Call(ast.Name(root.cls.name, ast.Load()), [], []), root.cls.node)
+            given = (Tensor(sure=False, given=True),)
+            self.engine.call(root, CallSite(node, given, {}, frame, "high"))
+        for name in sorted(K.MODULE_TENSORS):
+            if mro.functions(name):
+                self.engine.member(root, name, frame)
+        return frame.context
+
+    def _entry_frame(self, module: ModuleInfo) -> Frame:
+        frame = Frame(module, None, len(self.engine.contexts), "high", {})
+        self.engine.contexts.append(Context(frame.context, None, None, "<entry>", str(module.path)))
+        return frame
 
     def run_function(
         self, value: Value, parameters: FunctionInfo, skip: int = 0, root: Instance | None = None
@@ -57,10 +80,7 @@ class Entries(Room):
         """Interprets a function as the compiled entry; `parameters` is where its signature stands."""
         args, keywords = self._entry_arguments(parameters, skip, root)
         self.engine.switched = frozenset()
-        frame = Frame(parameters.module, None, len(self.engine.contexts), "high", {})
-        self.engine.contexts.append(
-            Context(frame.context, None, None, "<entry>", str(parameters.module.path))
-        )
+        frame = self._entry_frame(parameters.module)
         rest = Tensor(sure=False) if parameters.node.args.vararg is not None else None
         for option in options(value):
             if isinstance(option, Function):

@@ -12,6 +12,7 @@ from tcready.static.engine.values import (
     TAINTED,
     UNKNOWN,
     Choice,
+    Const,
     External,
     ExternalInstance,
     Function,
@@ -194,7 +195,8 @@ class Functions(Room):
         return returned
 
     def _generalised(self, info: FunctionInfo, env: Env) -> Env:
-        wide = {name: widen(value) for name, value in env.items()}
+        # a constant that every call gives stays one: the second that differs makes it any
+        wide = {n: v if isinstance(v, Const) else widen(v) for n, v in env.items()}
         known = self._generic.get(info)
         if known is not None:
             wide = {

@@ -218,8 +218,8 @@ class Questions(Room):
                 answers.add(_is_kind(kind, wanted))
             elif isinstance(option, Unknown):
                 answers.add(None)
-            elif isinstance(option, Instance) and isinstance(wanted, Instance):
-                answers.add(True if wanted.cls in self.engine.mro(option.cls).classes else None)
+            elif isinstance(option, Instance) and any(isinstance(w, Instance) for w in options(wanted)):
+                answers.add(self._is_of(option, wanted))
             else:
                 same = any(type(option) is type(w) for w in options(wanted))
                 if same and isinstance(option, (Sequence, ExternalInstance)):
@@ -229,8 +229,23 @@ class Questions(Room):
                     answers.add(True)
                 else:
                     answers.add(False if not isinstance(option, (Instance, External)) else None)
+        if answers <= {None, False} and None in answers and self._is_no_text(value, wanted):
+            return prefer(Const(False), Plain("bool", "call"))
         answer = answers.pop() if len(answers) == 1 else None
         return Plain("bool", "call") if answer is None else Const(answer)
+
+    def _is_of(self, made: Instance, wanted: Value) -> bool | None:
+        """Whether an object is of one of the classes that `wanted` stands for."""
+        above = self.engine.mro(made.cls).classes
+        if any(isinstance(w, Instance) and w.cls in above for w in options(wanted)):
+            return True
+        own = all(isinstance(w, Instance) for w in options(wanted))
+        return False if own and not self.engine.heap[made].assumed else None
+
+    def _is_no_text(self, value: Value, wanted: Value) -> bool:
+        """Text is asked for, and what a compiled call hands around is rarely text."""
+        text = all(isinstance(w, Plain) and w.kind in ("str", "bytes") for w in options(wanted))
+        return text and not self.engine.quiet and not any(isinstance(v, Plain) for v in options(value))
 
 
 def _about(value: Value) -> About:
