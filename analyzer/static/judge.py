@@ -332,17 +332,16 @@ def _sureness(value: Any) -> Iterator[Confidence]:
 
 def _evidence(judged: Judged, written: str, conditions: tuple[Condition, ...]) -> Iterator[str]:
     """Why the static pass says so, in plain words, and what must hold for the place to be reached."""
-    fact, confidence = judged.fact, judged.confidence
+    fact = judged.fact
     values = [getattr(fact, name, None) for name in ("value", "receiver", "base", "args")]
     flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,)) if v is not None]
     shown = written if len(written) <= 80 else written[:77] + "..."
     tensors = [t for v in flat if (t := tensor_of(v))]
+    unsure = "" if all(tensor.sure for tensor in tensors) else ", as far as the source tells"
     if isinstance(fact, (Test, Loop)) and tensors:
-        yield f"`{shown}` is a tensor" + ("" if confidence == "high" else ", as far as the source tells")
+        yield f"`{shown}` is a tensor{unsure}"
     elif tensors:
-        yield f"`{shown}` is given a tensor" + (
-            "" if confidence == "high" else ", as far as the source tells"
-        )
+        yield f"`{shown}` is given a tensor{unsure}"
     else:
         yield f"`{shown}` is reached by code that gets compiled"
     if judged.hidden:
