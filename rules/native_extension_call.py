@@ -1,8 +1,8 @@
-"""A function of a compiled Python extension (pybind, C API) is given tensors.
+"""A function of a compiled Python extension (pybind, Cython, C API) is called.
 
 ## What it does
-Finds calls with tensor arguments of functions whose module is, by its name, a compiled extension: `_C`,
-`_ext`, `my_cuda`, `my_cpp`, `my_ext`.
+Finds calls of what stands in a compiled extension module of an installed package, whatever it is given; and calls
+with tensor arguments of functions whose module is, by its name, one: `_C`, `_ext`, `my_cuda`, `my_cpp`, `my_ext`.
 
 ## Why it hurts torch.compile
 Dynamo finds no source to trace and no registered operator, so it ends the graph at each call.
@@ -13,7 +13,7 @@ mutates_args=())` over a function that calls the extension, and `@op.register_fa
 empty tensor of the result's shape and dtype. `op.register_autograd` gives it a backward.
 
 ## Limits
-Only the module's name tells it here, so confidence is medium. `torch._C` and functions behind `torch.ops`
+Where only the module's name tells it, confidence is medium. `torch._C` and functions behind `torch.ops`
 are not meant.
 """
 
@@ -29,6 +29,8 @@ NATIVE = re.compile(r"(^|[._])(C|ext|cuda|cpp|cpu|hip|kernels?_C)$")
 
 def check(fact: Call) -> Claim | None:
     name = constructed(fact)
+    if fact.native:
+        return Claim(f"`{name}` is compiled code of an extension: the graph ends here")
     if native(name) and any(holds_tensor(arg) for arg in fact.args):
         return Claim(f"`{name}` is native code of an extension: the graph ends here", "medium")
     return None
@@ -45,7 +47,7 @@ RULE = Rule(
     name="native-extension-call",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0007",),
+    gb_ids=("GB0007", "GB0156"),
     facts=(Call,),
     check=check,
     page=__doc__,

@@ -11,6 +11,7 @@ import ast
 import builtins
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from tcready.schema import FATES, BreakEffect, Effect, Fate, FrameFate, display_path
 from tcready.static.engine.contract import Context
@@ -44,6 +45,8 @@ class BreakEffects:
             self._callers.setdefault(callee, []).append(caller)
             self._calls.setdefault(caller, []).append(callee)
         self._generators: dict[FunctionInfo, bool] = {}
+        self._names: dict[FunctionInfo, _Names] = {}
+        self._known: dict[tuple[int, bool], bool] = {}
         self._traced = self._reachable(entries)
         self._depths = self._measured(entries)
 
@@ -120,21 +123,24 @@ class BreakEffects:
 
         `vague`: what nothing is known of counts, too.
         """
+        key = context.number, vague
+        if key not in self._known:
+            self._known[key] = self._looks_of_torch(context, vague)
+        return self._known[key]
+
+    def _looks_of_torch(self, context: Context, vague: bool) -> bool:
         info = context.function
         assert info is not None
         if any(self._is_of_torch(v, NESTING, vague) for v in context.arguments):
             return True
-        names = {node.id for node in _own_nodes(info) if isinstance(node, ast.Name)}
-        if "<locals>" in info.symbol:
-            free = names - _named_here(info)
-            held = (
-                context.around.lookup(name) if context.around is not None else UNKNOWN
-                for name in sorted(free)
-            )
-            if any(self._is_of_torch(UNKNOWN if v is None else v, NESTING, vague) for v in held):
-                return True  # it holds what the function around it holds
-        names |= {node.attr for node in _own_nodes(info) if isinstance(node, ast.Attribute)}
-        return any(_is_torch(info.module.bindings.get(name, ())) for name in names)
+        if info not in self._names:
+            self._names[info] = _names_of(info)
+        names = self._names[info]
+        around = context.around
+        held = (around.lookup(name) if around is not None else UNKNOWN for name in names.free)
+        if any(self._is_of_torch(UNKNOWN if v is None else v, NESTING, vague) for v in held):
+            return True  # it holds what the function around it holds
+        return names.torch
 
     def _is_of_torch(self, value: Value, depth: int, vague: bool) -> bool:
         for option in options(value):
@@ -232,6 +238,22 @@ def _tested(test: ast.expr) -> ast.expr:
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test = test.operand
     return test
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What the code of a function names: of the function around it, sorted; and whether anything is torch's."""
+
+    free: tuple[str, ...]
+    torch: bool
+
+
+def _names_of(info: FunctionInfo) -> _Names:
+    nodes = list(_own_nodes(info))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    free = tuple(sorted(names - _named_here(info))) if "<locals>" in info.symbol else ()
+    names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return _Names(free, any(_is_torch(info.module.bindings.get(name, ())) for name in names))
 
 
 def _is_property(info: FunctionInfo) -> bool:

@@ -300,6 +300,7 @@ class Program:
         self._by_name: dict[str, ModuleInfo | None] = {}
         self._by_path: dict[Path, ModuleInfo] = {}
         self._places: dict[str, Path | None] = {}
+        self._native: dict[str, bool] = {}
 
     def widened(self) -> Program:
         """The same program with third-party packages in sight; what has been read is not read again."""
@@ -362,6 +363,19 @@ class Program:
         if name not in self.lookups:
             self.lookups[name] = self.library.disk.find(name, self.search_path)
         return self.lookups[name]
+
+    def is_native(self, name: str) -> bool:
+        """Whether a dotted name stands in a compiled extension module of a package that may be read."""
+        if name not in self._native:
+            self._native[name] = not locate.is_opaque(name) and self._is_compiled(name.split("."))
+        return self._native[name]
+
+    def _is_compiled(self, parts: list[str]) -> bool:
+        for count in range(len(parts) - 1, 0, -1):
+            package = self._place(".".join(parts[:count]))
+            if package is not None:
+                return package.name == "__init__.py" and locate.is_native(package.parent, parts[count:])
+        return False
 
     def _place(self, name: str) -> Path | None:
         """The file of a module that may be read, or None."""

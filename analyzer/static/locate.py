@@ -110,6 +110,17 @@ def _file(base: Path) -> Path | None:
     return base if base.suffix == ".py" and base.is_file() else None
 
 
+def is_native(folder: Path, parts: list[str]) -> bool:
+    """Whether what is so named below a package's folder stands in a compiled extension module."""
+    for part in parts:
+        if any(found.suffix in (".so", ".pyd") for found in folder.glob(f"{part}.*")):
+            return True
+        folder /= part
+        if not folder.is_dir():
+            return False
+    return False
+
+
 def module_name(path: Path) -> tuple[str, Path]:
     """The dotted name of a file, and the folder that must be on the path for that name.
 

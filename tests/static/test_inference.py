@@ -664,6 +664,20 @@ CLASSES: dict[str, tuple[str, dict[str, str]]] = {
         "    def forward(self, x): see(x, 'a')\nclass Model(Base[int]): pass",
         {"a": "tensor?"},
     ),
+    "flag of a class that a with block sets": (
+        "class flag:\n    _state = None\n    @classmethod\n    def on(cls):\n"
+        "        return True if cls._state is None else cls._state\n"
+        "    @classmethod\n    def _set(cls, state): cls._state = state\n"
+        "    def __init__(self, state):\n        self.before = self.__class__._state\n        self.state = state\n"
+        "    def __enter__(self): self.__class__._set(self.state)\n"
+        "    def __exit__(self, *args): self.__class__._set(self.before)\n"
+        "class Model(nn.Module):\n    def forward(self, x):\n"
+        "        if not flag.on():\n            see(1, 'a')\n"
+        "        with flag(False):\n            if flag.on():\n                see(2, 'b')\n"
+        "            else:\n                see(3, 'c')\n"
+        "        if flag.on():\n            see(4, 'd')",
+        {"a": "1", "c": "3", "d": "4"},
+    ),
     "new gives an object of another class": (
         "class Fast(nn.Module):\n    def __init__(self, n):\n        super().__init__()\n        self.n = n\n"
         "class Any(nn.Module):\n    def __new__(cls, kind):\n        if kind == 'fast':\n            return Fast(4)\n"

@@ -215,3 +215,30 @@ def test_the_search_path_starts_with_the_root(tmp_path: Path) -> None:
     assert path[0] == tmp_path
     assert len(set(path)) == len(path)
     assert all(folder.is_dir() for folder in path)
+
+
+def test_what_stands_in_a_compiled_extension(tmp_path: Path) -> None:
+    _write(tmp_path, "pkg/__init__.py", "pkg/plain.py", "pkg/inner/_fast.cpython-311-x86_64-linux-gnu.so")
+    program = Program(tmp_path, (tmp_path,), third_party=True)
+    names = (
+        "pkg.inner._fast.twice",
+        "pkg.inner._fast.Mode.of",
+        "pkg.plain.twice",
+        "pkg.inner.none.twice",
+        "len",
+    )
+    assert [name for name in names if program.is_native(name)] == list(names[:2])
+
+
+def test_a_module_that_its_own_package_names(tmp_path: Path) -> None:
+    """`from . import flags` in the package's `__init__.py` is the module `flags` of it."""
+    _write(tmp_path, "pkg/__init__.py", text="from . import flags, other\nfrom pkg import flags as again\n")
+    _write(tmp_path, "pkg/other.py")
+    _write(
+        tmp_path,
+        "pkg/flags.py",
+        text="from torch import nn\nclass Base(nn.Module):\n    def forward(self, x): return x\n",
+    )
+    _write(tmp_path, "net.py", text="from pkg import flags\nclass Net(flags.Base): pass\n")
+    (target,) = read(["net.py"], ReadOptions(root=tmp_path, search_path=(tmp_path,)), []).targets
+    assert target.modules[0].path == "pkg/flags.py"

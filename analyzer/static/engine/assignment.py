@@ -22,7 +22,9 @@ from tcready.static.engine.values import (
     Tensor,
     Value,
     join,
+    likely,
     options,
+    widen,
 )
 
 
@@ -187,6 +189,7 @@ class Assignment(Room):
             elif isinstance(option, (Tensor, Class, Function, External)):
                 if isinstance(option, Class):
                     self.engine.patch(option.info, target.attr, value)
+                    self._switch(option, target.attr, value, frame)
                 self.engine.tell(
                     F.Store(
                         self.engine.where(frame),
@@ -201,6 +204,19 @@ class Assignment(Room):
                 )
         if isinstance(target.value, ast.Name):
             frame.env[f"{target.value.id}.{target.attr}"] = value
+
+    def _switch(self, owner: Class, name: str, value: Value, frame: Frame) -> None:
+        """`cls.flag = value` in compiled code: what holds from here on, for whoever reads it."""
+        if self.engine.quiet:
+            return
+        if frame.parted:
+            value = join(self.engine.class_member(owner, name, frame), value)
+        if not isinstance(value, Const) or not isinstance(value.value, (bool, type(None))):
+            value = widen(value)  # what counts has no end
+        others = [row for row in self.engine.switched if (row[0], row[1]) != (owner.info, name)]
+        self.engine.switched = frozenset(others)
+        if likely(self.engine.class_member(owner, name, frame)) != likely(value):
+            self.engine.switched |= {(owner.info, name, value)}
 
     def _set_property(self, owner: Instance, name: str, value: Value, frame: Frame) -> bool:
         """Runs the setter of a property if its class has one."""

@@ -263,8 +263,16 @@ class Attributes(Room):
                 return Function(value.info, owner, value.closure)
             return value
         holder = mro.holder(name)
+        if self.engine.switched:
+            for above in mro.classes:
+                for cls, switch, value in self.engine.switched:
+                    if cls is above and switch == name:
+                        return value
         if holder is not None:
-            return self.engine.got(self.engine.class_attribute(holder, name, None), owner, name, frame)
+            value = self.engine.got(self.engine.class_attribute(holder, name, None), owner, name, frame)
+            if isinstance(value, Const) and name in self.engine.assigned(mro):
+                return prefer(value, _vague(value))  # it may be set before the call
+            return value
         if name in ("__name__", "__qualname__"):
             return Const(owner.info.name)
         if name in ("__module__", "__doc__"):

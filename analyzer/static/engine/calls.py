@@ -145,6 +145,7 @@ class Calls(Room):
                     keywords,
                     result or UNKNOWN,
                     numbers,
+                    isinstance(function, External) and self.engine.program.is_native(function.name),
                     self.engine.operations.break_of(name) if name else "",
                 )
             )

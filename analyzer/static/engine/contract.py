@@ -27,6 +27,8 @@ from tcready.static.engine.values import (
 )
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, Program
 
+Switch: TypeAlias = "tuple[ClassInfo, str, Value]"
+"""An attribute of a class and what it was set to."""
 Arguments: TypeAlias = "tuple[tuple[Value, ...], dict[str, Value]]"
 
 
@@ -100,6 +102,8 @@ class Engine(Protocol):
     """What each context calls although nothing in sight tells what it is."""
     walked: set[int] | None
     """The `id` of each statement that compiled code comes by by default; None if nobody asks."""
+    switched: frozenset[Switch]
+    """Class attributes as compiled code has set them so far: `cls.flag = value`, as a context manager does."""
     cut: int
     """Calls not followed because a limit was reached."""
     quiet: int

@@ -79,6 +79,7 @@ class Entries(Room):
     ) -> int | None:
         """Interprets a function as the compiled entry; `parameters` is where its signature stands."""
         args, keywords = self._entry_arguments(parameters, skip, root)
+        self.engine.switched = frozenset()
         frame = self._entry_frame(parameters.module)
         rest = Tensor(sure=False) if parameters.node.args.vararg is not None else None
         for option in options(value):

@@ -110,6 +110,8 @@ class Call:
     result: Value
     numbers: tuple[Value, ...] = ()
     """Tensors that are given where the operation of torch takes a number."""
+    native: bool = False
+    """The name stands in a compiled extension module of an installed package."""
     gb_id: str = ""
     """The break that this torch was seen to make of a call of that name, whatever it is given; empty if there is none, or
     the arguments decide."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from tcready.schema import Confidence
-from tcready.static.engine.contract import Context, Engine, Room
+from tcready.static.engine.contract import Context, Engine, Room, Switch
 from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.values import (
     NONE,
@@ -62,7 +62,8 @@ class Functions(Room):
         self._decorated: dict[FunctionInfo, Value] = {}
         self._closures: dict[int, Frame] = {}
         self._counts: dict[FunctionInfo, int] = {}
-        self._memo: dict[tuple[object, ...], tuple[int, Value | None]] = {}
+        self._memo: dict[tuple[object, ...], tuple[int, Value | None, frozenset[Switch]]] = {}
+        """A situation's context, what it gave, and the class attributes as it left them."""
         self._followed: int = 0
         self._generic: dict[FunctionInfo, Env] = {}
         self._functions: dict[int, FunctionInfo] = {}
@@ -122,9 +123,10 @@ class Functions(Room):
         loud: object = bool(self.engine.quiet)
         if self.engine.quiet and len(args) == 1 and isinstance(args[0], Instance):
             loud = self.engine.heap[args[0]].version  # while things are built, what a property gives changes
-        key = (info, function.closure, confidence, loud, frame.conditional, tuple(env.items()))
+        before = self.engine.switched
+        key = (info, function.closure, confidence, loud, frame.conditional, tuple(env.items()), before)
         if key in self._memo:
-            context, known = self._memo[key]
+            context, known, self.engine.switched = self._memo[key]
             self._link(frame, context)
             return known if known is not None else UNKNOWN
         limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
@@ -150,7 +152,7 @@ class Functions(Room):
             )
         )
         self._link(frame, context)
-        self._memo[key] = (context, None)
+        self._memo[key] = (context, None, before)
         inner = Frame(
             info.module,
             info,
@@ -166,7 +168,7 @@ class Functions(Room):
         except RecursionError:  # nested deeper than the interpreter's own stack
             self.engine.cut += not self.engine.quiet
             result = UNKNOWN
-        self._memo[key] = (context, result)
+        self._memo[key] = (context, result, self.engine.switched)
         return result
 
     def _link(self, frame: Frame, callee: int) -> None:

@@ -16,7 +16,7 @@ from tcready.static.engine.attributes import Attributes
 from tcready.static.engine.calls import Calls
 from tcready.static.engine.classes import Classes
 from tcready.static.engine.containers import Containers
-from tcready.static.engine.contract import Context
+from tcready.static.engine.contract import Context, Switch
 from tcready.static.engine.entries import Entries
 from tcready.static.engine.expressions import Expressions
 from tcready.static.engine.functions import Functions
@@ -77,6 +77,7 @@ class Interpreter:
         self.walked = walked
         self.cut = 0
         self.quiet = 0
+        self.switched: frozenset[Switch] = frozenset()
         self._quietly = _Quiet(self)
 
         names = Names(self)

@@ -41,6 +41,7 @@ class Names(Room):
         self._globals: dict[tuple[ModuleInfo, str], Value] = {}
         self._busy: set[tuple[ModuleInfo, str]] = set()
         """Names whose value is being worked out."""
+        self._starred: dict[tuple[ModuleInfo, str], ModuleInfo | None] = {}
         self._installed: dict[ModuleInfo, bool] = {}
 
     def module_frame(self, module: ModuleInfo) -> Frame:
@@ -66,16 +67,11 @@ class Names(Room):
             return UNKNOWN
         found = module.bindings.get(name)
         if found is None:
-            for star in module.stars:
-                source = (
-                    self.engine.program.module(star) if self.engine.program.mentions(star, name) else None
-                )
-                if source is None:
-                    continue
-                value = self.global_value(source, name)
-                if value is not None:
-                    self._globals[key] = value
-                    return value
+            source = self._through_stars(module, name)
+            value = self.global_value(source, name) if source is not None else None
+            if value is not None:
+                self._globals[key] = value
+                return value
             if any(not self.engine.program.reads(star) for star in module.stars) and name not in BUILTINS:
                 return UNKNOWN
             annotation = module.annotations.get(name)
@@ -106,6 +102,26 @@ class Names(Room):
         if self.engine.quiet and (module, name) in self._globals:
             self._globals[module, name] = outliving(value)
 
+    def _through_stars(self, module: ModuleInfo, name: str) -> ModuleInfo | None:
+        """The module that binds a name which another has by `from ... import *`, however many stars away."""
+        key = module, name
+        if key not in self._starred:
+            program = self.engine.program
+            seen = {module}
+            pending = list(reversed(module.stars))
+            found: ModuleInfo | None = None
+            while pending and found is None:
+                star = pending.pop()
+                source = program.module(star) if program.mentions(star, name) else None
+                if source is None or source in seen:
+                    continue
+                seen.add(source)
+                if name in source.bindings:
+                    found = source
+                pending.extend(reversed(source.stars))
+            self._starred[key] = found
+        return self._starred[key]
+
     def _binding(self, module: ModuleInfo, binding: object) -> Value | None:
         frame = self.module_frame(module)
         if isinstance(binding, FunctionInfo):
@@ -133,7 +149,8 @@ class Names(Room):
 
     def module_member(self, module: ModuleInfo, name: str) -> Value | None:
         """`module.name`: what the module binds, else its submodule, else what its star imports bring."""
-        if name not in module.bindings and module.is_package:
+        own = Import(module.name, name)  # `from . import name` in the package itself
+        if module.is_package and all(binding == own for binding in module.bindings.get(name, ())):
             inner = self.engine.program.module(f"{module.name}.{name}")
             if inner is not None:
                 return Module(inner)

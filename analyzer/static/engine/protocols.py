@@ -13,6 +13,7 @@ from tcready.static.engine.operators import binary, compared
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     NONE,
+    TAINTED,
     UNKNOWN,
     Class,
     Const,
@@ -64,6 +65,8 @@ COMPARISONS: MappingProxyType[type[ast.cmpop], tuple[str, str]] = MappingProxyTy
 )
 """The method of the left operand, and the one of the right that is asked if that has none."""
 UNARY = MappingProxyType({ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"})
+CONSTANTS = frozenset({"str", "bytes", "int", "float", "tuple"})
+"""Types whose subclasses give objects that Dynamo takes for constants, or may."""
 NOT_IMPLEMENTED = External("NotImplemented")
 
 
@@ -304,8 +307,12 @@ class Protocols(Room):
         """A tensor, a module or an object in what is sorted by: Dynamo sorts by constants alone."""
         for option in options(value):
             row = self.engine.row(option) or option
-            if isinstance(row, (Tensor, Instance)) or self.engine.is_module(row):
+            if isinstance(row, Tensor) or self.engine.is_module(row):
                 return row
+            doubtful = UNKNOWN in options(value) or TAINTED in options(value)
+            if isinstance(row, Instance) and not doubtful:
+                if not CONSTANTS & {*self.engine.mro(row.cls).external}:
+                    return row
             if isinstance(row, Sequence):
                 found = (self._no_constant(member) for member in members_of(row))
                 odd = next((v for v in found if v is not None), None)
