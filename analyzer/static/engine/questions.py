@@ -116,8 +116,9 @@ class Questions(Room):
             abouts = (*((frame.asked,) if frame.asked else ()), *map(_about, options(value)))
             frame.asked = max(abouts, key=ABOUT.index)
             asker = frame.asker if kind in OF_ASKERS else None
-            if asker is not None and asker.lineno == node.lineno:
-                asker = None
+            alone = asker is not None and asker.test is node and isinstance(node, ast.Compare)
+            if alone or (asker is not None and asker.lineno == node.lineno):
+                asker = None  # a comparison alone is counted as its own line's
             where = self.engine.where(frame)
             self.engine.tell(F.Test(where, node, kind, value, frame.guarding, asker))  # type: ignore[arg-type]
 
