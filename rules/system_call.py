@@ -18,7 +18,7 @@ events or a profiler around the call.
 `torch.cuda.is_available` are traced and not reported.
 """
 
-from tcready.rules._names import constructed
+from tcready.rules._names import constructed, receiver_class
 from tcready.static.engine.facts import Call, Index
 from tcready.static.engine.values import External
 from tcready.static.rule import Claim, Rule, Sample
@@ -34,14 +34,22 @@ NAMES = frozenset(
 MODULES = ("subprocess.", "tqdm.")
 """Not tried for the tables: the one starts programs, the other is no part of Python."""
 
+OBJECTS = frozenset(
+    """
+    contextvars.ContextVar hashlib.md5 hashlib.sha1 hashlib.sha256 io.BytesIO queue.Queue threading.Event
+    threading.Thread
+    """.split()
+)
+"""Objects that were made elsewhere: what is asked of them breaks, also what the tables could not try."""
+
 
 def check(fact: Call | Index) -> Claim | None:
     if isinstance(fact, Index):
         if fact.mode == "store" and fact.base == External("os.environ"):
             return Claim("`os.environ` is written in compiled code: the graph ends here")
         return None
-    name = constructed(fact) or fact.name or ""
-    if fact.gb_id or name in NAMES or name.startswith(MODULES):
+    name = constructed(fact) or fact.name or f"{receiver_class(fact)}.{fact.method}"
+    if fact.gb_id or name in NAMES or name.startswith(MODULES) or receiver_class(fact) in OBJECTS:
         return Claim(f"`{name}` in compiled code: the graph ends here")
     return None
 

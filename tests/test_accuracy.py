@@ -49,7 +49,7 @@ def score(site: Path, *floor: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_the_floor_holds(site: Path) -> None:
     """Site recall, precision on lines that ran, verdicts: below what was measured, above what would be a loss."""
-    done = score(site, "0.80", "0.88", "0.90")
+    done = score(site, "0.85", "0.90", "0.88")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "failed: 0" in done.stdout
 
