@@ -141,28 +141,22 @@ class Assignment(Room):
     ) -> None:
         owner = self.engine.eval(target.value, frame)
         reads = augmented or (source is not None and _reads(source, target))
+
+        def tell(owner: Value, before: Value | None, own: bool, source: ast.expr | None = None) -> None:
+            where, name = self.engine.where(frame), target.attr
+            self.engine.tell(
+                F.Store(where, target, "attribute", owner, name, value, before, reads, own, source)
+            )
+
         for option in options(owner):
-            before = old
-            if isinstance(option, Instance) and self._set_property(option, target.attr, value, frame):
-                continue
             if isinstance(option, Instance):
+                if self._set_property(option, target.attr, value, frame):
+                    continue
+                before = old
                 if before is None and not self.engine.quiet:
                     before = self._before(option, target.attr, frame)
                 if not self.engine.quiet and (self.engine.heap[option].outer or frame.function is None):
-                    self.engine.tell(
-                        F.Store(
-                            self.engine.where(frame),
-                            target,
-                            "attribute",
-                            option,
-                            target.attr,
-                            value,
-                            before,
-                            reads,
-                            self.engine.is_module(option),
-                            source,
-                        )
-                    )
+                    tell(option, before, self.engine.is_module(option), source)
                 self.engine.heap[option].put(
                     target.attr,
                     value,
@@ -173,35 +167,12 @@ class Assignment(Room):
                 if option.ident:
                     self.engine.heap[option].put(target.attr, value, replace=False)
                     self.engine.note(option, target.attr)
-                self.engine.tell(
-                    F.Store(
-                        self.engine.where(frame),
-                        target,
-                        "attribute",
-                        option,
-                        target.attr,
-                        value,
-                        before,
-                        reads,
-                        self.engine.is_module(option),
-                    )
-                )
+                tell(option, old, self.engine.is_module(option))
             elif isinstance(option, (Tensor, Class, Function, External)):
                 if isinstance(option, Class):
                     self.engine.patch(option.info, target.attr, value)
                     self._switch(option, target.attr, value, frame)
-                self.engine.tell(
-                    F.Store(
-                        self.engine.where(frame),
-                        target,
-                        "attribute",
-                        option,
-                        target.attr,
-                        value,
-                        before,
-                        reads,
-                    )
-                )
+                tell(option, old, False)
         if isinstance(target.value, ast.Name):
             frame.env[f"{target.value.id}.{target.attr}"] = value
 

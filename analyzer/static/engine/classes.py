@@ -220,10 +220,12 @@ class Classes(Room):
         if node is None or key in self._busy:
             return UNKNOWN
         self._busy.add(key)
-        with self.engine.quietly():
-            frame = self.engine.module_frame(holder.module)
-            value = self.engine.eval(node, frame)
-            called = self.engine.eval(node.func, frame) if isinstance(node, ast.Call) else None
+        try:
+            with self.engine.quietly():
+                frame = self.engine.module_frame(holder.module)
+                value = self.engine.eval(node, frame)
+                called = self.engine.eval(node.func, frame) if isinstance(node, ast.Call) else None
+        finally:
             self._busy.discard(key)
         if called == External("enum.auto"):
             return self.engine.numbered(holder, name)

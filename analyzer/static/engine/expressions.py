@@ -368,13 +368,10 @@ class Expressions(Room):
             and isinstance(node.func, ast.Name)
             and node.func.id in ("enumerate", "zip", "reversed")
         ):
-            quiet, self.engine.quiet = self.engine.quiet, 1
-            try:
+            with self.engine.quietly():
                 walked = [
                     (arg, self.eval(arg, frame)) for arg in node.args if not isinstance(arg, ast.Starred)
                 ]
-            finally:
-                self.engine.quiet = quiet
             for arg, inner in walked:
                 self.engine.tell(F.Loop(self.engine.where(frame), arg, inner, comprehension))
         else:

@@ -77,8 +77,10 @@ class Names(Room):
             annotation = module.annotations.get(name)
             return UNKNOWN if annotation is not None else None
         self._busy.add(key)
-        with self.engine.quietly():
-            values = [v for v in (self._binding(module, b) for b in found) if v is not None]
+        try:
+            with self.engine.quietly():
+                values = [v for v in (self._binding(module, b) for b in found) if v is not None]
+        finally:
             self._busy.discard(key)
         known = [v for v in values if not isinstance(v, Unknown)]
         callables = [v for v in known if v != NONE]

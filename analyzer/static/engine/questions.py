@@ -195,11 +195,8 @@ class Questions(Room):
             change = without_falsy if assume else None
         if key is None or change is None:
             return env
-        quiet, self.engine.quiet = self.engine.quiet, 1
-        try:
+        with self.engine.quietly():
             current = self.engine.eval(subject, frame)
-        finally:
-            self.engine.quiet = quiet
         narrowed = change(current)
         return env if narrowed == current else {**env, key: narrowed}
 

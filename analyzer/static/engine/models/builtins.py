@@ -219,7 +219,8 @@ def _map(engine: Engine, site: CallSite) -> Value | None:
     return iterator(None, engine.call_each(site.args[0], inner) or UNKNOWN)
 
 
-def _filter(engine: Engine, site: CallSite) -> Value | None:
+def filtered(engine: Engine, site: CallSite) -> Value | None:
+    """`filter` and those of `itertools` like it: the predicate is asked of each member."""
     if len(site.args) < 2:
         return None
     element = engine.element(site.args[1])
@@ -425,7 +426,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "enumerate": _enumerate,
         "zip": _zip,
         "map": _map,
-        "filter": _filter,
+        "filter": filtered,
         "next": _next,
         **dict.fromkeys(("max", "min", "sum"), _reduce),
         **dict.fromkeys(("abs", "pow", "divmod"), _arithmetic),

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from tcready.static.engine.contract import CallSite, Engine
 from tcready.static.engine.models import builtins
-from tcready.static.engine.models.builtins import Handler, iterator, known_items, row
+from tcready.static.engine.models.builtins import Handler, filtered, iterator, known_items, row
 from tcready.static.engine.operators import binary
 from tcready.static.engine.values import (
     NONE,
@@ -85,17 +85,6 @@ def _pairwise(engine: Engine, site: CallSite) -> Value | None:
 def _some(engine: Engine, site: CallSite) -> Value | None:
     """`islice`, `cycle`: members of what is walked, who knows how many."""
     return iterator(None, engine.element(site.args[0])) if site.args else None
-
-
-def _filtered(engine: Engine, site: CallSite) -> Value | None:
-    """`takewhile`, `dropwhile`, `filterfalse`: the predicate is asked of each member."""
-    if len(site.args) < 2:
-        return None
-    element = engine.element(site.args[1])
-    if site.args[0] != NONE:
-        kept = engine.call_each(site.args[0], site.giving((element,))) or UNKNOWN
-        engine.tell_test(site.node, "filter", kept, site.frame)
-    return iterator(None, element)
 
 
 def _repeat(_engine: Engine, site: CallSite) -> Value | None:
@@ -317,7 +306,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **{f"itertools.{n}": _combinations for n in ("combinations", "permutations")},
         "itertools.pairwise": _pairwise,
         **{f"itertools.{n}": _some for n in ("islice", "cycle")},
-        **{f"itertools.{n}": _filtered for n in ("takewhile", "dropwhile", "filterfalse")},
+        **{f"itertools.{n}": filtered for n in ("takewhile", "dropwhile", "filterfalse")},
         "itertools.repeat": _repeat,
         "itertools.count": _count,
         "itertools.starmap": _starmap,
