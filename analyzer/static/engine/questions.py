@@ -154,7 +154,9 @@ class Questions(Room):
                 value = self.engine.eval(operand, frame)
                 if self.answer(value).decided is not goes_on:
                     left.append(operand)
-        return left[0] if len(left) == 1 else None
+                if len(left) > 1:
+                    return None
+        return left[0] if left else None
 
     def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
         """The environment once `node` is known to be `assume`."""
