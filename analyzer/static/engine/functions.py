@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 
 from tcready.schema import Confidence
 from tcready.static.engine.contract import Context, Engine, Room, Switch
@@ -39,6 +40,9 @@ MAX_CONTEXTS = 12
 MAX_DEPTH = 48
 MAX_QUIET_DEPTH = 12
 """Of what runs before the compiled call: building modules needs few levels."""
+DECORATOR_DEPTH = 2
+"""Levels of calls that are followed in a decorator: what it gives back is made near its surface, and the rest of it writes
+documentation or checks what it is given."""
 MAX_CALLS = 60_000
 
 OPAQUE_DECORATORS = (
@@ -89,7 +93,8 @@ class Functions(Room):
                 return External(f"{decorator.name}()")
             return value
         if isinstance(decorator, Function):
-            result = self.invoke(decorator, (value,), {}, frame, "high")
+            near = dataclasses.replace(frame, depth=max(frame.depth, MAX_QUIET_DEPTH - DECORATOR_DEPTH))
+            result = self.invoke(decorator, (value,), {}, near, "high")
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance))]
             return join(*wrapped) if wrapped else value
         return value
