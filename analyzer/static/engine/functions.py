@@ -68,6 +68,8 @@ class Functions(Room):
         self._counts: dict[FunctionInfo, int] = {}
         self._memo: dict[tuple[object, ...], tuple[int, Value | None, frozenset[Switch]]] = {}
         """A situation's context, what it gave, and the class attributes as it left them."""
+        self._idle: dict[tuple[object, ...], int] = {}
+        """The contexts of calls that gave nothing and changed nothing while things were built: as idle later on."""
         self._followed: int = 0
         self._generic: dict[FunctionInfo, Env] = {}
         self._functions: dict[int, FunctionInfo] = {}
@@ -134,6 +136,10 @@ class Functions(Room):
             context, known, self.engine.switched = self._memo[key]
             self._link(frame, context)
             return known if known is not None else UNKNOWN
+        idle = (info, function.closure, confidence, frame.conditional, key[-2], before)
+        if loud and idle in self._idle:
+            self._link(frame, self._idle[idle])
+            return NONE
         limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
         often = self._counts.get(info, 0) >= 4 * MAX_CONTEXTS
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
@@ -158,6 +164,7 @@ class Functions(Room):
         )
         self._link(frame, context)
         self._memo[key] = (context, None, before)
+        changes = self.engine.heap.changes.count
         inner = Frame(
             info.module,
             info,
@@ -174,6 +181,8 @@ class Functions(Room):
             self.engine.cut += not self.engine.quiet
             result = UNKNOWN
         self._memo[key] = (context, result, self.engine.switched)
+        if loud and changes == self.engine.heap.changes.count and info.gives_nothing:
+            self._idle[idle] = context
         return result
 
     def _link(self, frame: Frame, callee: int) -> None:
