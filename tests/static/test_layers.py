@@ -8,7 +8,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parents[2] / "analyzer" / "static"
 LAYERS = {
     "what is named and kept": ("patterns", "units", "parts"),
-    "program": ("source", "locate", "disk", "torch_tables", "index", "versions"),
+    "program": ("process", "stop", "source", "locate", "disk", "torch_tables", "index", "versions"),
     "engine": (
         "engine.values",
         "engine.facts",
@@ -43,7 +43,7 @@ LAYERS = {
     ),
     "places": ("concrete", "graph", "rule", "settings", "break_effect", "unmet"),
     "judge": ("analyse", "judge", "noqa", "tree"),
-    "driver": ("cache", "examine", "driver"),
+    "driver": ("cache", "examine", "driver", "session"),
 }
 """From the lowest to the highest, and so inside each layer."""
 

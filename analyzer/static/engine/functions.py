@@ -41,7 +41,7 @@ MAX_DEPTH = 48
 MAX_QUIET_DEPTH = 12
 """Of what runs before the compiled call: building modules needs few levels."""
 DECORATOR_DEPTH = 2
-"""Levels of calls that are followed in a decorator: what it gives back is made near its surface, and the rest of it writes
+"""Levels of calls that are followed in a decorator: what it gives back is made near its surface, the rest of it writes
 documentation or checks what it is given."""
 MAX_CALLS = 60_000
 
@@ -145,6 +145,7 @@ class Functions(Room):
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
             self.engine.cut += not self.engine.quiet
             return TAINTED if any(holds_tensor(v) for v in env.values()) else UNKNOWN
+        self.engine.program.library.go_on()
         self._followed += 1
         self._counts[info] = self._counts.get(info, 0) + 1
         owner = function.bound
