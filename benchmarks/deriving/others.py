@@ -150,7 +150,8 @@ def _decorators() -> Iterator[Callable[[Any], Any]]:
 
 
 def decorator(value: Any) -> list[str] | None:
-    """[`traced`, `opaque`, the id of a break] for a function so decorated, as Dynamo meets it in a call."""
+    """[`traced`, `opaque` or the id of a break] for a function so decorated, as Dynamo meets it in a call; behind a break
+    whether the function is `compiled` by itself or runs `eager`."""
     given = torch.full((2,), 0.5)
     for apply in _decorators():
         try:
@@ -171,7 +172,11 @@ def decorator(value: Any) -> list[str] | None:
 
         outcome, detail = trying.compiled(program, given)
         if outcome == "break":
-            return [detail]
+            try:
+                operations = {op for graph in trying.graphs(program, given) for op in graph}
+            except BaseException:
+                return [detail, "raises"]
+            return [detail, "compiled" if "sinh" in operations else "eager"]
         if outcome == "traced":
             names = " ".join(target for _, target in detail.operations)
             return ["traced" if "sinh" in names else "opaque"]
@@ -192,15 +197,11 @@ def decorators(
         and not isinstance(value, (types.BuiltinFunctionType, type(torch.Tensor.add)))
         and not (inspect.isclass(value) and issubclass(value, (torch.nn.Module, BaseException)))
     }
-    for name in (
-        "torch._dynamo.disable",
-        "torch._disable_dynamo",
-        "torch._dynamo.allow_in_graph",
-        "torch.jit.script",
-    ):
+    of_dynamo = [f"torch._dynamo.{name}" for name in torch._dynamo.__all__]
+    for name in (*of_dynamo, "torch._disable_dynamo", "torch.jit.script"):
         owner, _, last = name.rpartition(".")
         if only is None or name in only:
-            wanted[name] = getattr(importlib.import_module(owner or "builtins"), last)
+            wanted[name] = getattr(importlib.import_module(owner), last)
     results = trying.each(wanted, lambda name: decorator(wanted[name]), processes, "decorators")
     return {name: r for name, r in results.items() if isinstance(r, list)}
 

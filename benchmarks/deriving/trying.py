@@ -18,7 +18,6 @@ import signal
 import sys
 import tempfile
 import time
-import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -84,11 +83,11 @@ def call(
 ) -> Outcome:
     """What Dynamo makes of `function(*args, **keywords)` between two operations on a tensor.
 
-    A method of a tensor that is written in Python is called as one: its `super()` is no other's.
+    A method of a tensor is called as one: its `super()` is no other's, and Dynamo has handlers of its own for methods.
     """
     named = keywords or {}
     method = getattr(function, "__name__", "")
-    if isinstance(function, types.FunctionType) and getattr(torch.Tensor, method, None) is function:
+    if getattr(torch.Tensor, method, None) is function:
 
         def function(made: Any, *rest: Any, **named: Any) -> Any:
             return getattr(made, method)(*rest, **named)
