@@ -140,7 +140,7 @@ class Method:
 
 
 def methods(found: dict[str, Any]) -> dict[str, Method]:
-    """Public methods of the standard library's classes and of Python's own types, which lie in `found`, and of modules."""
+    """Public methods of the library's classes and of Python's own types, which lie in `found`, and of modules."""
     made: dict[str, Method] = {}
     for prefix, cls in found.items():
         if not inspect.isclass(cls) or prefix.startswith(tuple(WITHOUT_METHODS)):

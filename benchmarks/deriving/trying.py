@@ -27,7 +27,9 @@ import torch._dynamo
 from torch._dynamo import exc
 
 SECONDS = 12
-"""Of one child; what takes longer stays undecided."""
+"""Of one child's own work; what takes longer stays undecided, however busy the machine is."""
+PATIENCE = 45
+"""Seconds after which a child that waits is ended."""
 MEMORY = 24 << 30
 """Bytes of address space of one child: a candidate argument may be taken for a size."""
 
@@ -120,7 +122,8 @@ def _child(work: Callable[[], Any], out: int, folder: str) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
-    signal.alarm(SECONDS)
+    signal.alarm(PATIENCE)
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     gc.disable()  # a collection would write to every page that is shared with the parent
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
