@@ -174,7 +174,7 @@ class Attributes(Room):
         if name in PATCHED:
             replaced = self.engine.replacement(mro, name, after)
             if replaced is not None:
-                return Function(replaced.info, owner, replaced.closure, replaced.given)
+                return replaced.bound_to(owner)
         defined = mro.functions(name, after)
         if defined:
             return self._bind(defined, owner, frame)
@@ -248,7 +248,7 @@ class Attributes(Room):
             for value in options(self.engine.decorated(info, self.engine.module_frame(info.module))):
                 if isinstance(value, Function) and kind != "static":
                     bound: Value = Class(owner.cls) if kind == "class" else owner
-                    values.append(Function(value.info, bound, value.closure, value.given))
+                    values.append(value.bound_to(bound))
                 else:
                     values.append(value)
         return join(*values)
@@ -260,7 +260,7 @@ class Attributes(Room):
             kind = _method_kind(defined[0])
             value = self.engine.decorated(defined[0], self.engine.module_frame(defined[0].module))
             if isinstance(value, Function) and kind == "class":
-                return Function(value.info, owner, value.closure)
+                return value.bound_to(owner)
             return value
         holder = mro.holder(name)
         if self.engine.switched:

@@ -85,6 +85,8 @@ class Calls(Room):
 
     def call_one(self, function: Value, site: CallSite) -> Value | None:
         if isinstance(function, Function):
+            if function.breaks:
+                self._tell_call(site, function, f"{function.breaks}()", None, None, None)
             given_back = self.engine.invoke(
                 function, site.args, site.keywords, site.frame, site.confidence, site.rest
             )
@@ -210,8 +212,9 @@ class Calls(Room):
             result = self._chain(made, site)
         elif K.is_module_class(made.name):
             result = K.module_call(made.name, site.args)
-        elif made.name.startswith(("torch.no_grad", "torch.autocast", "torch.inference_mode")) and site.args:
-            return site.args[0]  # a context manager used as a decorator
+        elif site.args and self.engine.operations.context_of(made.name) is not None:
+            decorated = (self.engine.operations.decorated(made.name, v) for v in options(site.args[0]))
+            return join(*decorated)  # a context manager used as a decorator
         self._tell_call(site, made, f"{made.name}.__call__", made, "__call__", result)
         return result
 

@@ -230,7 +230,7 @@ class Classes(Room):
         if called == External("enum.auto"):
             return self.engine.numbered(holder, name)
         if isinstance(value, Function) and owner is not None:
-            return Function(value.info, owner, value.closure)
+            return value.bound_to(owner)
         return outliving(value)
 
 

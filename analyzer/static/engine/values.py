@@ -156,6 +156,12 @@ class Function:
     """Key of the enclosing scope in the interpreter, 0 for none."""
     given: tuple[tuple[str | int, Value], ...] = ()
     """Arguments that `functools.partial` filled in, by position or name."""
+    breaks: str = ""
+    """The decorator that makes Dynamo end the graph where the function is called, and compile it by itself."""
+
+    def bound_to(self, owner: Value | None) -> Function:
+        """The function as a method of `owner`."""
+        return Function(self.info, owner, self.closure, self.given, self.breaks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,15 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
 
 def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     """What the name alone tells."""
+    result = engine.operations.manager(name, site.args)
+    if (
+        isinstance(result, ExternalInstance)
+        and engine.quiet
+        and engine.operations.context_of(name) is not None
+    ):
+        return _made(engine, name, site)
+    if result is not None:
+        return result
     result = K.external_call(name, site.args, site.keywords)
     if name.startswith("torch."):
         result = engine.operations.better(name, site.args, site.keywords, result)
