@@ -73,7 +73,7 @@ class Statements(Room):
         return False
 
     def do_raise(self, node: ast.Raise, frame: Frame) -> bool:
-        if node.exc is not None:
+        if node.exc is not None and not self.engine.quiet:
             self.engine.eval(node.exc, frame)
         return False
 
@@ -137,6 +137,9 @@ class Statements(Room):
         ways: list[Way] = []
         start = frame.env
         for taken, body in arms:
+            if self.engine.quiet and _gives_up(body):
+                ends[taken] = None  # nothing is told of it, and nothing of it lasts
+                continue
             passed_by = guess is not None and guess != taken
             frame.env = start
             frame.conditional = before or (undecided and guess is None)

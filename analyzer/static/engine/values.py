@@ -256,7 +256,17 @@ def options(value: Value) -> tuple[Value, ...]:
 
 def join(*values: Value) -> Value:
     """What is known of a value that is one of `values`."""
-    if any(isinstance(value, Choice) and value.likely for value in values):
+    preferred = False
+    same = True
+    for value in values:
+        if isinstance(value, Choice):
+            preferred = preferred or value.likely > 0
+            same = False
+        elif same and value is not values[0] and value != values[0]:
+            same = False
+    if same and values:
+        return values[0]
+    if preferred:
         return prefer(
             join(*map(likely, values)), _union(option for value in values for option in options(value))
         )
