@@ -2,13 +2,15 @@
 
 ## What it does
 Finds `with` over `torch.device`, locks, `fork_rng`, `set_detect_anomaly`, `saved_tensors_hooks` and
-redirected output, and contexts that an `ExitStack` is given.
+redirected output, contexts that an `ExitStack` is given, and objects of your own classes that are kept in an
+attribute or a global and entered there.
 
 ## Why it hurts torch.compile
 Dynamo cannot end a graph inside a `with`, so the whole function around the block runs eagerly.
 
 ## Use instead
-`device=` arguments instead of `with torch.device(...)`; enter the context outside of the compiled region.
+`device=` arguments instead of `with torch.device(...)`; enter the context outside of the compiled region; make
+an object of your own where it is entered, `with Scope(state):`, which is traced.
 
 ## Limits
 `torch.no_grad`, `inference_mode`, `autocast`, `nullcontext`, `suppress`, `catch_warnings` and profiler
@@ -17,6 +19,7 @@ ranges are traced. `with open(...)` is told as the system call it is.
 
 from tcready.rules._names import receiver_class
 from tcready.static.engine.facts import Call, With
+from tcready.static.engine.values import likely
 from tcready.static.rule import Claim, Rule, Sample
 
 NAMES = frozenset(
@@ -36,6 +39,11 @@ def check(fact: Call | With) -> Claim | None:
         return None
     if fact.name in NAMES:
         return Claim(f"`with {fact.name}` is not traced: the frame around it goes eager")
+    if fact.kept:
+        return Claim(
+            "`with` over an object that was made before is not traced: the frame around it goes eager",
+            "high" if likely(fact.value) == fact.value else "medium",
+        )
     return None
 
 
@@ -123,6 +131,28 @@ class Model(nn.Module):
 import contextlib
 """,
         ),
+        Sample(
+            """
+class Scope:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scope = Scope()
+
+    def forward(self, x):
+        y = x * 2
+        with self.scope:  # BAD
+            y = y + 1
+        return y
+"""
+        ),
     ),
     good=(
         Sample(
@@ -153,6 +183,27 @@ class Model(nn.Module):
 import contextlib
 import warnings
 """,
+        ),
+        Sample(
+            """
+class Scope:
+    def __init__(self, names):
+        self.names = names
+
+    def __enter__(self):
+        self.names.append("inside")
+
+    def __exit__(self, *error):
+        self.names.pop()
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        with Scope([]):
+            y = y + 1
+        return y
+"""
         ),
     ),
 )

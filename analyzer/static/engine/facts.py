@@ -186,6 +186,8 @@ class With:
     node: ast.expr
     value: Value
     name: str | None
+    kept: bool = False
+    """An object of a class of the source that was there before the compiled call, whichever object it is."""
 
 
 @dataclass(frozen=True, slots=True)

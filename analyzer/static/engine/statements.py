@@ -18,15 +18,18 @@ from tcready.static.engine.values import (
     UNKNOWN,
     UNROLL,
     Answer,
+    Choice,
     Class,
     Const,
     External,
     ExternalInstance,
+    Instance,
     Sequence,
     Unknown,
     Value,
     join,
     lift,
+    likely,
     options,
     tensor_of,
     widen,
@@ -243,6 +246,10 @@ class Statements(Room):
                     return self._loop(frame, "for", items, node, known=len(items))
                 return self._loop(frame, "for", items * 2, node)
         element = self.engine.element(value)
+        if members is not None and isinstance(element, Choice):
+            with frame.no_surer_than("medium"):  # each kind of member has its turn, in an order nobody knows
+                turns = (*element.options, element)
+                return self._loop(frame, "for", turns, node, known=len(turns))
         return self._loop(frame, "for", [element] * MAX_ROUNDS, node)
 
     do_asyncfor = do_for
@@ -293,7 +300,8 @@ class Statements(Room):
             managers.append(value)
             own = self.engine.entered(value, frame)
             name = next((v.name for v in options(value) if isinstance(v, (External, ExternalInstance))), None)
-            self.engine.tell(F.With(self.engine.where(frame), item.context_expr, value, name))
+            kept = all(isinstance(v, Instance) and self.engine.heap[v].outer for v in options(likely(value)))
+            self.engine.tell(F.With(self.engine.where(frame), item.context_expr, value, name, kept))
             if item.optional_vars is not None:
                 entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
                 if name in K.ENTER_THEMSELVES:
