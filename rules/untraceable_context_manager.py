@@ -3,14 +3,16 @@
 ## What it does
 Finds `with` over `torch.device`, locks, `fork_rng`, `set_detect_anomaly`, `saved_tensors_hooks`, redirected output and
 all else that this torch was seen not to enter, one that was made ahead of the compiled call among them; contexts that
-an `ExitStack` is given; and calls of functions that such a context manager decorates.
+an `ExitStack` is given; objects of your own classes that are kept in an attribute or a global and entered there; and
+calls of functions that such a context manager decorates.
 
 ## Why it hurts torch.compile
 Dynamo cannot end a graph inside a `with`: the function around the block is compiled up to it at best, and what is left
 of it runs eagerly. A decorated function is compiled by itself, and the graph around the call is split.
 
 ## Use instead
-`device=` arguments instead of `with torch.device(...)`; enter the context outside of the compiled region;
+`device=` arguments instead of `with torch.device(...)`; enter the context outside of the compiled region; make
+an object of your own where it is entered, `with Scope(state):`, which is traced;
 `with torch.set_grad_enabled(...)` inside the function instead of the decorator.
 
 ## Limits
@@ -20,7 +22,7 @@ ranges are traced where they are made in the compiled code. `with open(...)` is 
 
 from tcready.rules._names import receiver_class
 from tcready.static.engine.facts import Call, With
-from tcready.static.engine.values import Function
+from tcready.static.engine.values import Function, likely
 from tcready.static.rule import Claim, Rule, Sample
 
 
@@ -34,6 +36,11 @@ def check(fact: Call | With) -> Claim | None:
                 f"a function that `{shown}` decorates is called: the graph ends here", effect="graph_break"
             )
         return None
+    if fact.kept:
+        return Claim(
+            "`with` over an object that was made before is not traced: the frame around it goes eager",
+            "high" if likely(fact.value) == fact.value else "medium",
+        )
     if fact.context is None or not fact.context.gb_id:
         return None
     if fact.context.inside == "before":
@@ -152,6 +159,28 @@ class Model(nn.Module):
         ),
         Sample(
             """
+class Scope:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scope = Scope()
+
+    def forward(self, x):
+        y = x * 2
+        with self.scope:  # BAD
+            y = y + 1
+        return y
+"""
+        ),
+        Sample(
+            """
 @torch.set_grad_enabled(False)
 def frozen(x):
     return x + 1
@@ -204,6 +233,27 @@ KEPT = torch.autocast("cpu")
 def frozen(x):
     return x + 1
 """,
+        ),
+        Sample(
+            """
+class Scope:
+    def __init__(self, names):
+        self.names = names
+
+    def __enter__(self):
+        self.names.append("inside")
+
+    def __exit__(self, *error):
+        self.names.pop()
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        with Scope([]):
+            y = y + 1
+        return y
+"""
         ),
     ),
 )

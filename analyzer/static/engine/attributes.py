@@ -39,6 +39,9 @@ from tcready.static.engine.values import (
 )
 from tcready.static.index import ClassInfo, FunctionInfo
 
+ASSUMED_DEPTH = 4
+"""Where the count of call levels starts for the making of a module of which only the class is known."""
+
 
 class Attributes(Room):
     """Attributes: `owner.name`, for every kind of owner."""
@@ -212,8 +215,10 @@ class Attributes(Room):
         return UNKNOWN
 
     def _make(self, owner: Instance, mro: Mro) -> None:
-        """Runs what a class does when it is called without arguments, if that is possible."""
+        """Runs what a class does when it is called without arguments, if that is possible; a module is made with
+        arguments nobody knows."""
         if mro.is_module or mro.container:
+            self.engine.initialise(owner, Frame(owner.cls.module, None, -1, "high", {}, depth=ASSUMED_DEPTH))
             return
         for name in ("__init__", "__post_init__"):
             for info in mro.functions(name)[:1]:

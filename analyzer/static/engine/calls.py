@@ -291,7 +291,8 @@ class Calls(Room):
         ):
             self.engine.heap[made].put(str(site.args[0].value), site.args[1], replace=True)
             self.engine.note(made, str(site.args[0].value))
-            return NONE
+            if not mro.container:
+                return NONE
         if mro.container:
             return self.engine.container_method(made, name, site.args)
         if mro.is_module:

@@ -242,7 +242,9 @@ class Expressions(Room):
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
-                if guess is not None or not self.engine.quiet:  # while things are built, only the text matters
+                if (
+                    guess is not None or not self.engine.quiet
+                ):  # while things are built, only the text matters
                     value = self.engine.answered(value, frame, "__format__", "__str__", "__repr__") or value
                 written = written or tensor_of(value) is not None
                 if part.format_spec is not None:

@@ -189,6 +189,8 @@ class With:
     name: str | None
     context: Context | None = None
     """What this torch was seen to make of it; None if nothing is known."""
+    kept: bool = False
+    """An object of a class of the source that was there before the compiled call, whichever object it is."""
 
 
 @dataclass(frozen=True, slots=True)

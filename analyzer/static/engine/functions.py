@@ -75,6 +75,8 @@ class Functions(Room):
         if isinstance(decorator, (External, ExternalInstance)):
             return self.engine.operations.decorated(decorator.name, value)
         if isinstance(decorator, Function):
+            if _wraps_for_scripting(decorator.info):
+                return value
             result = self.invoke(decorator, (value,), {}, frame, "high")
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance))]
             return join(*wrapped) if wrapped else value
@@ -281,3 +283,13 @@ class Functions(Room):
         if id(node) not in self._classes:
             self._classes[id(node)] = build_class(frame.module, node, f"{frame.symbol}.<locals>.{node.name}")
         return self._classes[id(node)]
+
+
+def _wraps_for_scripting(info: FunctionInfo) -> bool:
+    """Whether a decorator marks its wrapper as `torch.jit.script_if_tracing` does: Dynamo then calls what it wraps."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr == "__script_if_tracing_wrapper"
+        and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(info.node)
+    )

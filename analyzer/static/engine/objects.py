@@ -41,17 +41,21 @@ class Objects(Room):
 
     def build(self, cls: ClassInfo) -> Instance:
         """An object of `cls` made with arguments nobody knows: configuration."""
-        frame = Frame(cls.module, None, -1, "high", {})
         ident = self.engine.heap.ident("entry", cls, outer=True)
         root = Instance(ident, cls)
-        with self.engine.quietly():
-            mro = self.engine.mro(cls)
-            for init in self.engine.initialisers(mro):
-                args, keywords = self._configuration(mro.functions("__init__")[0], cls)
-                self.engine.invoke(Function(init.info, root, init.closure), args, keywords, frame, "high")
-            if self.engine.training:
+        self.initialise(root, Frame(cls.module, None, -1, "high", {}))
+        if self.engine.training:
+            with self.engine.quietly():
                 self._set_to_train(root, set())
         return root
+
+    def initialise(self, made: Instance, frame: Frame) -> None:
+        """Runs `__init__` of an object with arguments nobody knows."""
+        with self.engine.quietly():
+            mro = self.engine.mro(made.cls)
+            for init in self.engine.initialisers(mro):
+                args, keywords = self._configuration(mro.functions("__init__")[0], made.cls)
+                self.engine.invoke(Function(init.info, made, init.closure), args, keywords, frame, "high")
 
     def _set_to_train(self, made: Instance, done: set[Instance]) -> None:
         """Runs the `train` methods of a module and of what it holds: some keep a part in evaluation."""

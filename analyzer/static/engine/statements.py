@@ -18,15 +18,18 @@ from tcready.static.engine.values import (
     UNKNOWN,
     UNROLL,
     Answer,
+    Choice,
     Class,
     Const,
     External,
     ExternalInstance,
+    Instance,
     Sequence,
     Unknown,
     Value,
     join,
     lift,
+    likely,
     options,
     tensor_of,
     widen,
@@ -247,6 +250,10 @@ class Statements(Room):
                     return self._loop(frame, "for", items, node, known=len(items))
                 return self._loop(frame, "for", items * 2, node)
         element = self.engine.element(value)
+        if members is not None and isinstance(element, Choice):
+            with frame.no_surer_than("medium"):  # each kind of member has its turn, in an order nobody knows
+                turns = (*element.options, element)
+                return self._loop(frame, "for", turns, node, known=len(turns))
         return self._loop(frame, "for", [element] * MAX_ROUNDS, node)
 
     do_asyncfor = do_for
@@ -298,7 +305,8 @@ class Statements(Room):
             own = self.engine.entered(value, frame)
             name = self._context_name(value, item.context_expr, frame)
             context = self._context(name, value) if name else None
-            self.engine.tell(F.With(self.engine.where(frame), item.context_expr, value, name, context))
+            kept = all(isinstance(v, Instance) and self.engine.heap[v].outer for v in options(likely(value)))
+            self.engine.tell(F.With(self.engine.where(frame), item.context_expr, value, name, context, kept))
             if item.optional_vars is not None:
                 entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
                 if name in K.ENTER_THEMSELVES:
