@@ -96,6 +96,8 @@ class Calls(Room):
             return given_back
         if isinstance(function, Class):
             return self.engine.instantiate(function, site)
+        if isinstance(function, (Instance, ExternalInstance)):
+            self.engine.touch(function, site.node, site.frame)
         if isinstance(function, Instance):
             return self._call_object(function, site)
         site = site.spread()
@@ -168,7 +170,8 @@ class Calls(Room):
         mro = self.engine.mro(made.cls)
         if mro.container == "torch.nn.Sequential":
             return self._chain(made, site)
-        base = next((name for name in mro.external if K.is_module_class(name)), None)
+        bases = [name for name in mro.external if K.is_module_class(name)]
+        base = next((name for name in bases if name in K.RNN_MODULES), bases[0] if bases else None)
         if base is None or base == "torch.nn.Module":
             return None
         result = K.module_call(base, site.args)
@@ -238,9 +241,11 @@ class Calls(Room):
         elif isinstance(receiver, Unknown) and name in text.METHODS:
             result = text.method(Plain("str"), name, site.args)
         elif isinstance(receiver, ExternalInstance):
+            self.engine.touch_by_walk(receiver, name, site)
             dotted = f"{receiver.name}.{name}"
             result = self._external_object_method(receiver, name, site.args, site.keywords)
         elif isinstance(receiver, Instance):
+            self.engine.touch_by_walk(receiver, name, site)
             result = self._inherited_method(receiver, name, site)
             base = next(iter(self.engine.mro(receiver.cls).external), None)
             dotted = f"{base}.{name}" if base else None

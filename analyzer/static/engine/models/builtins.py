@@ -69,9 +69,15 @@ OF_ERRORS = ("Error", "Exception", "Warning", "StopIteration", "property")
 """How names of builtins end whose call makes an object of no interest."""
 
 
+OF_OBJECTS = frozenset("type isinstance hasattr getattr setattr callable bool".split())
+"""Functions for which Python looks at the object itself."""
+
+
 def call(engine: Engine, name: str, site: CallSite) -> Value:
     """A call of the built-in function `name`; unknown if that says nothing."""
     if site.args:
+        if name in OF_OBJECTS and site.node.args:
+            _touch(engine, name, site)
         if name in BY_METHOD:
             own = engine.answered(site.args[0], site.frame, *BY_METHOD[name])
             if own is not None:
@@ -89,6 +95,21 @@ def call(engine: Engine, name: str, site: CallSite) -> Value:
     if result is not None:
         return result
     return ExternalInstance(name) if name.endswith(OF_ERRORS) else UNKNOWN
+
+
+def _touch(engine: Engine, name: str, site: CallSite) -> None:
+    """What is asked about the object itself, and which of its attributes Python looks at."""
+    owner = site.args[0]
+    engine.touch(owner, site.node.args[0], site.frame)
+    named = likely(site.args[1]) if name in ("getattr", "hasattr") and len(site.args) > 1 else NONE
+    if (
+        isinstance(named, Const)
+        and isinstance(named.value, str)
+        and any(map(engine.is_module, options(owner)))
+    ):
+        with engine.quietly():
+            value = engine.attribute(owner, named.value, site.frame)
+        engine.touch_attribute(owner, value, site.node, site.frame)
 
 
 def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
