@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import MappingProxyType
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -36,6 +37,15 @@ from tcready.static.engine.values import (
     tensor_of,
 )
 
+OF_REGISTERED = MappingProxyType(
+    {
+        "register_buffer": "tensor",
+        "register_parameter": "param",
+        "add_module": "module",
+        "register_module": "module",
+    }
+)
+"""Methods of nn.Module that set an attribute, and how the argument is called that they set it to."""
 FACTORIES = ("from_", "build", "create", "make")
 """How names of class methods begin that make an object."""
 
@@ -279,21 +289,8 @@ class Calls(Room):
             if name == "__call__" and mro.functions("forward"):
                 return self.call_each(self.engine.member(made, "forward", site.frame), site)
             return self._inherited_forward(made, site)
-        if name == "register_buffer" and site.args and isinstance(site.args[0], Const):
-            value = site.args[1] if len(site.args) > 1 else site.keywords.get("tensor", UNKNOWN)
-            tensor = tensor_of(value)
-            self.engine.heap[made].put(
-                str(site.args[0].value), Tensor(tensor.dtype, leaf=True) if tensor else value, replace=True
-            )
-            return NONE
-        if (
-            name in ("add_module", "register_module")
-            and len(site.args) > 1
-            and isinstance(site.args[0], Const)
-        ):
-            self.engine.heap[made].put(str(site.args[0].value), site.args[1], replace=True)
-            self.engine.note(made, str(site.args[0].value))
-            return NONE
+        if name in ("register_buffer", "register_parameter", "add_module", "register_module"):
+            return self._registered(made, name, site)
         if mro.container:
             return self.engine.container_method(made, name, site.args)
         if mro.is_module:
@@ -302,6 +299,23 @@ class Calls(Room):
                 self._freeze(made, set())
             return K.module_method(name, made)
         return self.engine.record_method(made, name, site)
+
+    def _registered(self, made: Instance, method: str, site: CallSite) -> Value:
+        """`register_buffer(name, tensor)` and its like."""
+        name, value = site.first("name"), site.first(OF_REGISTERED[method], 1)
+        if name is None or value is None:
+            return NONE
+        tensor = tensor_of(value)
+        if tensor is not None:
+            value = Tensor(tensor.dtype, leaf=True)
+        if not isinstance(name, Const):
+            written = next((k.value for k in site.node.keywords if k.arg == "name"), None)
+            self.engine.heap[made].put_loose(text.name_pattern(written or site.node.args[0]), value)
+            return NONE
+        self.engine.heap[made].put(str(name.value), value, replace=True)
+        if method in ("add_module", "register_module"):
+            self.engine.note(made, str(name.value))
+        return NONE
 
     def _freeze(self, made: Instance, done: set[Instance]) -> None:
         """A module, and all it holds, is put in evaluation."""

@@ -82,7 +82,8 @@ class Recurrent(Room):
         if isinstance(members, Mapping):
             return [v for _, v in members.entries] + ([members.element] if members.element else [])
         if isinstance(module, Instance):
-            return list(self.engine.heap[module].attributes.values())
+            thing = self.engine.heap[module]
+            return [*thing.attributes.values(), *thing.loose.values()]
         return []
 
     def _inside(self, module: Value, done: set[Value], *, deep: bool) -> Value | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import cast
 
@@ -123,3 +124,30 @@ def _texts(value: Sequence | Mapping) -> list[str] | None:
     else:
         found = [v.value if isinstance(v, Const) else None for v in value.items or (NONE,)]
     return cast("list[str]", found) if all(isinstance(v, str) for v in found) else None
+
+
+ANY_NAME = r"\w*"
+
+
+def name_pattern(node: ast.expr) -> str:
+    """What a name looks like, as far as the source tells its parts: a regular expression."""
+    return "".join(ANY_NAME if part is None else re.escape(part) for part in _parts_of_text(node))
+
+
+def _parts_of_text(node: ast.expr) -> list[str | None]:
+    """The pieces of text that is put together, by an f-string, `format`, `%` or `+`; None for one that is not known."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    if isinstance(node, ast.JoinedStr):
+        return [str(v.value) if isinstance(v, ast.Constant) else None for v in node.values]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [*_parts_of_text(node.left), *_parts_of_text(node.right)]
+    template: ast.expr | None = None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        template, place = node.func.value, r"\{\w*\}"
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        template, place = node.left, r"%[sd]"
+    if not isinstance(template, ast.Constant) or not isinstance(template.value, str):
+        return [None]
+    pieces = re.split(place, template.value)
+    return [part for piece in pieces for part in (piece, None)][:-1]
