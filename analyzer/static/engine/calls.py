@@ -247,9 +247,9 @@ class Calls(Room):
         elif isinstance(receiver, Mapping):
             result = self.engine.mapping_method(receiver, name, site)
         elif isinstance(receiver, (Const, Plain)):
-            result = text.method(receiver, name, site.args)
+            result = self._of_text(text.method(receiver, name, site.args))
         elif isinstance(receiver, Unknown) and name in text.METHODS:
-            result = text.method(Plain("str"), name, site.args)
+            result = self._of_text(text.method(Plain("str"), name, site.args))
         elif isinstance(receiver, ExternalInstance):
             self.engine.touch_by_walk(receiver, name, site)
             dotted = f"{receiver.name}.{name}"
@@ -263,6 +263,9 @@ class Calls(Room):
             result = self._class_method(receiver, name, site)
         self._tell_call(site, method, dotted, receiver, name, result)
         return result
+
+    def _of_text(self, value: Value) -> Value:
+        return value if self.engine.quiet else text.constant(value)
 
     def _external_object_method(
         self, receiver: ExternalInstance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from typing import cast
 
 from tcready.static.engine.values import (
@@ -19,6 +20,7 @@ from tcready.static.engine.values import (
     join,
     lift,
     likely,
+    options,
 )
 
 MAX_LENGTH = 20_000
@@ -104,6 +106,16 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
     if name.startswith("is") or name in ("startswith", "endswith"):
         return Plain("bool")
     return Plain("int") if name in ("find", "rfind", "index", "rindex", "count") else Plain("str")
+
+
+def constant(value: Value) -> Value:
+    """What a method of text gives while Dynamo traces: a list among it cannot be changed."""
+    return lift(
+        lambda found: join(
+            *(replace(v, constant=True) if isinstance(v, Sequence) else v for v in options(found))
+        ),
+        value,
+    )
 
 
 def _formatted(text: object, args: tuple[Value, ...]) -> Value:
