@@ -554,6 +554,18 @@ CONTAINERS = frozenset(
     for name in ("ModuleList", "Sequential", "ModuleDict", "ParameterList", "ParameterDict")
 )
 CELLS = frozenset({"torch.nn.LSTMCell"})
+WITH_PARAMETERS = (
+    "Linear",
+    "Bilinear",
+    "Conv",
+    "Embedding",
+    "Norm",
+    "Cell",
+    "Attention",
+    "Transformer",
+    "PReLU",
+)
+"""What is in the names of classes of torch.nn that have parameters."""
 
 
 def public_name(name: str) -> str:
@@ -569,9 +581,9 @@ def is_module_class(name: str) -> bool:
     return name.startswith("torch.nn.") and last[:1].isupper() and last not in ("Parameter", "Buffer")
 
 
-def is_recurrent(value: Value) -> bool:
-    """A module that Dynamo does not trace, whatever is asked of it."""
-    return isinstance(value, ExternalInstance) and value.name in RNN_MODULES
+def has_parameters(name: str) -> bool:
+    """Whether a module of the torch.nn class `name` has parameters of its own, as a rule."""
+    return any(word in name.rpartition(".")[2] for word in WITH_PARAMETERS)
 
 
 def module_call(name: str, args: tuple[Value, ...]) -> Value:

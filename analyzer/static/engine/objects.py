@@ -167,7 +167,8 @@ class Objects(Room):
     def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
         """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
         if isinstance(value, (Sequence, Mapping)):
-            return dataclasses.replace(value, outer=False)
+            kept = {"constant": False} if isinstance(value, Sequence) else {}
+            return dataclasses.replace(value, outer=False, **kept)
         if not isinstance(value, Instance) or self.engine.mro(value.cls).is_module:
             return value
         key = ("copy", node, frame.context, value.ident)

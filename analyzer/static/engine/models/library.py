@@ -49,7 +49,8 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
     if name in K.CONTAINERS:
         return _container(engine, name, site)
     if root in text.BUILTIN_TYPES:
-        return text.type_method(root, method, site.args)
+        result = text.type_method(root, method, site.args)
+        return text.constant(result) if root == "str" and not engine.quiet else result
     if name.startswith(("einops.", "einx.")):
         return K.einops_call(name, site.args)
     if name.startswith("torch.ops."):
