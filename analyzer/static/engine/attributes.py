@@ -301,7 +301,7 @@ class Attributes(Room):
         chosen = likely(name)
         if isinstance(chosen, Const) and isinstance(chosen.value, str):
             found = self.attribute(owner, chosen.value, frame)
-            if default is None or not isinstance(found, (Unknown, Method)):
+            if default is None or not all(isinstance(v, (Unknown, Method)) for v in options(found)):
                 return found
         else:
             found = self._some_attribute(owner)

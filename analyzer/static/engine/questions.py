@@ -158,14 +158,17 @@ class Questions(Room):
         """The one operand that decides a chain, if the source decides all others for it to go on."""
         goes_on = isinstance(node.op, ast.And)
         left: list[ast.expr] = []
+        before = frame.env
         with self.engine.quietly():
             for operand in node.values:
                 value = self.engine.eval(operand, frame)
                 if self.answer(value).decided is not goes_on:
                     left.append(operand)
                 if len(left) > 1:
-                    return None
-        return left[0] if left else None
+                    break
+                frame.env = self.narrow(operand, goes_on, frame)
+        frame.env = before
+        return left[0] if len(left) == 1 else None
 
     def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
         """The environment once `node` is known to be `assume`."""
