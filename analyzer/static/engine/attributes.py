@@ -22,6 +22,7 @@ from tcready.static.engine.values import (
     Mapping,
     Method,
     Module,
+    Partial,
     Plain,
     Sequence,
     Super,
@@ -131,6 +132,10 @@ class Attributes(Room):
                     ):
                         return value  # attribute access of ModelOutput-like dicts
             return Method(owner, name)
+        if isinstance(owner, Partial):
+            held = {"func": owner.function, "args": Sequence("tuple", owner.args, UNKNOWN)}
+            held["keywords"] = Mapping(owner.keywords, None)
+            return held.get(name, UNKNOWN)
         if isinstance(owner, Function):
             if name == "__code__":
                 return owner

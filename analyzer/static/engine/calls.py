@@ -23,6 +23,7 @@ from tcready.static.engine.values import (
     Instance,
     Mapping,
     Method,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -70,7 +71,7 @@ class Calls(Room):
                 return prefer(usual, self.call(rest, site))
         candidates = [c for c in options(function) if c != NONE] or [function]
         confidence = site.frame.confidence
-        if sum(isinstance(c, (Function, Class, Instance)) for c in candidates) > 1:
+        if sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1:
             confidence = "low" if len(candidates) > 3 else ("medium" if confidence == "high" else confidence)
         if confidence != site.confidence:
             site = dataclasses.replace(site, confidence=confidence)
@@ -112,6 +113,12 @@ class Calls(Room):
             self.engine.touch(function, site.node, site.frame)
         if isinstance(function, Instance):
             return self._call_object(function, site)
+        if isinstance(function, Partial):
+            keywords = {**dict(function.keywords), **site.keywords}
+            return self.call_one(
+                function.function,
+                dataclasses.replace(site, args=(*function.args, *site.args), keywords=keywords),
+            )
         site = site.spread()
         if isinstance(function, External):
             unbound = function.name.removeprefix("torch.Tensor.")

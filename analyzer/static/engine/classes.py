@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
@@ -175,6 +176,24 @@ class Classes(Room):
                         self.engine.decorated(binding, frame)
                     elif isinstance(binding, ClassInfo):
                         self._register(binding, name, frame)
+            inner = Frame(module, None, -1, "high", {}, depth=frame.depth)
+            for statement in _later(module.source.tree.body):
+                if self._changes(statement, name, inner):
+                    self.engine.block([statement], inner)
+
+    def _changes(self, statement: ast.stmt, name: str, frame: Frame) -> bool:
+        """Whether a statement that runs at import changes what `name` holds."""
+        if isinstance(statement, (ast.For, ast.While)):
+            return any(self._changes(inner, name, frame) for inner in _later(statement.body))
+        if isinstance(statement, (ast.Assign, ast.AugAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            return any(isinstance(t, ast.Subscript) and _speaks_of(t.value, name) for t in targets)
+        if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+            return False
+        called = statement.value.func
+        return _speaks_of(called, name) or (
+            not isinstance(called, ast.Call) and self._fills(called, name, frame)
+        )
 
     def _register(self, cls: ClassInfo, name: str, frame: Frame) -> None:
         for node in reversed(cls.node.decorator_list):
@@ -230,6 +249,16 @@ class Classes(Room):
         if isinstance(value, Function) and owner is not None:
             return value.bound_to(owner)
         return outliving(value)
+
+
+def _later(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """What a block runs besides binding names, both sides of each `if` and `try` in turn; loops as they are."""
+    for node in body:
+        if isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign, ast.For, ast.While)):
+            yield node
+        elif isinstance(node, (ast.If, ast.With, ast.Try)):
+            for block in ("body", "orelse", "finalbody"):
+                yield from _later(getattr(node, block, []))
 
 
 def _speaks_of(node: ast.AST, name: str) -> bool:

@@ -45,6 +45,9 @@ class Containers(Room):
 
     def element(self, value: Value) -> Value:
         """What iterating over `value` yields."""
+        return lift(self._element, value) if isinstance(value, Choice) else self._element(value)
+
+    def _element(self, value: Value) -> Value:
         found: list[Value] = []
         for option in options(value):
             if isinstance(option, Tensor):

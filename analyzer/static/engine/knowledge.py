@@ -318,7 +318,7 @@ def external_attribute(name: str) -> Value:
         return Const(False)
     if name == "torch.__version__" or name.startswith("torch.version."):
         return Plain("str")
-    return External(name)
+    return External(public_name(name))
 
 
 def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:
@@ -568,10 +568,23 @@ WITH_PARAMETERS = (
 """What is in the names of classes of torch.nn that have parameters."""
 
 
+EXPORTED = (
+    ("torch.nn", "torch.nn.modules"),
+    ("torch.nn", "torch.nn.parameter"),
+    ("torch.autograd", "torch.autograd.function"),
+)
+"""Packages of torch, and the modules inside whose classes they export under their own name."""
+
+
 def public_name(name: str) -> str:
     """`torch.nn.modules.linear.Linear` as the public `torch.nn.Linear`, `torch._C.Generator` as `torch.Generator`."""
-    if name.startswith("torch.nn.modules."):
-        return "torch.nn." + name.rpartition(".")[2]
+    if not name.startswith("torch."):
+        return name
+    module, _, last = name.rpartition(".")
+    if last[:1].isupper() and not module.rpartition(".")[2].startswith("_"):
+        for package, inside in EXPORTED:
+            if module.startswith(inside):
+                return f"{package}.{last}"
     return "torch." + name.removeprefix("torch._C.") if name.startswith("torch._C.") else name
 
 

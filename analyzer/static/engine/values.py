@@ -169,6 +169,15 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
+class Partial:
+    """What `functools.partial` makes of a callable that is no function with source: a class, a name of torch."""
+
+    function: Value
+    args: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """A method of a value that is no source-known object: `x.sum`, `logger.info`, `items.append`."""
 
@@ -220,6 +229,7 @@ Value: TypeAlias = (
     | ExternalInstance
     | Class
     | Function
+    | Partial
     | Method
     | Module
     | Super
@@ -250,7 +260,16 @@ def _depth(value: Value) -> int:
         return value.depth
     if isinstance(value, Choice):
         return max(map(_depth, value.options))
+    if isinstance(value, Partial):
+        given = (value.function, *value.args, *(v for _, v in value.keywords))
+        return 1 + max(map(_depth, given))
     return 0
+
+
+def partial_of(function: Value, args: tuple[Value, ...], keywords: tuple[tuple[str, Value], ...]) -> Value:
+    """A callable with arguments filled in; UNKNOWN if it holds others down to a depth that a loop may reach."""
+    made = Partial(function, args, keywords)
+    return UNKNOWN if _depth(made) > MAX_NESTING else made
 
 
 def options(value: Value) -> tuple[Value, ...]:

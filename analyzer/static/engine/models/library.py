@@ -188,7 +188,10 @@ def _record(engine: Engine, name: str, site: CallSite, **attributes: Value) -> V
 def _copy(engine: Engine, site: CallSite) -> Value | None:
     if not site.args:
         return None
-    return join(*(engine.copied(value, site.node, site.frame) for value in options(site.args[0])))
+    return lift(
+        lambda value: join(*(engine.copied(option, site.node, site.frame) for option in options(value))),
+        site.args[0],
+    )
 
 
 def _scripted(kind: str, *, loaded: bool = False) -> Handler:
