@@ -15,18 +15,18 @@ Compile the parts around the recurrent layer; `torch._dynamo.config.allow_rnn = 
 `allow_rnn` is a run-time setting this rule does not see.
 """
 
+from tcready.rules._names import RECURRENT
 from tcready.static.engine.facts import Attribute, Call
-from tcready.static.engine.knowledge import RNN_MODULES, is_recurrent
-from tcready.static.engine.values import options
+from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call | Attribute) -> Claim | None:
     if isinstance(fact, Attribute):
-        if any(is_recurrent(value) for value in options(fact.owner)):
+        if not tensor_of(fact.owner):
             return Claim("a recurrent module is touched: the frame around it goes eager", unless="allow_rnn")
         return None
-    if fact.method in ("__call__", "forward") and (fact.name or "").rpartition(".")[0] in RNN_MODULES:
+    if fact.gb_id == RECURRENT:
         return Claim("a recurrent module is called: the frame around it goes eager", unless="allow_rnn")
     return None
 

@@ -20,6 +20,7 @@ from tcready.static.engine.values import (
     Class,
     Const,
     External,
+    ExternalInstance,
     Function,
     Kind,
     Mapping,
@@ -80,9 +81,12 @@ class Expressions(Room):
         if key is not None and key in frame.env:
             return frame.env[key]
         owner = self.eval(node.value, frame)
-        if any(isinstance(v, Tensor) or K.is_recurrent(v) for v in options(owner)):
+        if any(isinstance(v, Tensor) or self._is_recurrent(v) for v in options(owner)):
             self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
         return self.engine.attribute(owner, node.attr, frame)
+
+    def _is_recurrent(self, value: Value) -> bool:
+        return isinstance(value, ExternalInstance) and self.engine.operations.is_recurrent(value.name)
 
     def _binop(self, node: ast.BinOp, frame: Frame) -> Value:
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)

@@ -245,10 +245,6 @@ FOLDING = frozenset(
 )
 
 
-CAPTURED_DRAWS = frozenset({"random.randint", "random.uniform", "random.randrange"})
-"""Dynamo draws these anew at each call of the compiled code: the number may be compared, and no branch can ask it."""
-
-
 def computed(origin: Origin) -> Origin:
     """The origin of a number made of another: what is made of a captured draw is worked out behind a break."""
     return "random" if origin == "drawn" else origin
@@ -334,8 +330,6 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
         return Plain(
             "int" if name in ("math.ceil", "math.floor", "math.trunc", "math.isqrt") else None, _origin(args)
         )
-    if root == "random":
-        return Plain(None, "drawn" if name in CAPTURED_DRAWS else "random")
     if name.startswith(("os.", "time.", "sys.", "platform.", "re.", "json.", "inspect.", "logging.")):
         if name == "logging.getLogger":
             return ExternalInstance("logging.Logger")
@@ -424,7 +418,7 @@ def numpy_built(name: str) -> Value:
 def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
     module, _, last = name.rpartition(".")
     if module == "numpy.random":
-        before_size = {"rand": 0, "randn": 0, "random": 0, "random_sample": 0}.get(last, 2)
+        before_size = {"rand": 0, "randn": 0, "random": 0, "random_sample": 0, "sample": 0}.get(last, 2)
         return ARRAY if "size" in keywords or len(args) > before_size else Plain(None, "random")
     if args and all(_is_number(v) for a in args for v in options(a)):
         return Plain(
@@ -548,12 +542,10 @@ def _python_dtype(value: Value) -> DType | None:
 
 
 TENSOR_CLASSES: dict[str, DType] = {"LongTensor": "int", "IntTensor": "int", "BoolTensor": "bool"}
-RNN_MODULES = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 CONTAINERS = frozenset(
     f"torch.nn.{name}"
     for name in ("ModuleList", "Sequential", "ModuleDict", "ParameterList", "ParameterDict")
 )
-CELLS = frozenset({"torch.nn.LSTMCell"})
 
 
 def public_name(name: str) -> str:
@@ -567,26 +559,6 @@ def is_module_class(name: str) -> bool:
     """A class of torch.nn that is an nn.Module."""
     last = name.rpartition(".")[2]
     return name.startswith("torch.nn.") and last[:1].isupper() and last not in ("Parameter", "Buffer")
-
-
-def is_recurrent(value: Value) -> bool:
-    """A module that Dynamo does not trace, whatever is asked of it."""
-    return isinstance(value, ExternalInstance) and value.name in RNN_MODULES
-
-
-def module_call(name: str, args: tuple[Value, ...]) -> Value:
-    """What calling an instance of the torch.nn class `name` gives."""
-    out = Tensor("float")
-    if name in RNN_MODULES:
-        state: Value = Sequence("tuple", (out, out), UNKNOWN) if name.endswith("LSTM") else out
-        return Sequence("tuple", (out, state), UNKNOWN)
-    if name in CELLS:
-        return Sequence("tuple", (out, out), UNKNOWN)
-    if name == "torch.nn.MultiheadAttention":
-        return Sequence("tuple", (out, join(out, NONE)), UNKNOWN)
-    if name in ("torch.nn.Identity", "torch.nn.Dropout", "torch.nn.Flatten", "torch.nn.Unflatten") and args:
-        return args[0]
-    return out
 
 
 MODULE_TENSORS = frozenset(
