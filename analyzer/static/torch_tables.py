@@ -83,13 +83,13 @@ class Member:
     def dtype(self, given: DType | None = None, *, without_tensor: bool = False) -> DType | None:
         """The data type for that of the tensor that decides, None if it is not known.
 
-        Of an unknown one it is what all data types that are taken give.
+        Of an unknown one it is what all data types that are taken give, complex ones left out: who has these says so.
         """
         if without_tensor:
             return LETTERS.get(self.default)
         if given is not None:
             return LETTERS.get(self.dtypes["bifc".index(given[0])])
-        letters = set(self.dtypes) - {"."}
+        letters = (set(self.dtypes[:3]) - {"."}) or {self.dtypes[3]}
         return LETTERS.get(letters.pop()) if len(letters) == 1 else None
 
 

@@ -225,6 +225,8 @@ class Operations:
         if K.has_own_words(operation):
             return known
         told = self.value(operation, args, keywords)
+        if told is None and (known is None or isinstance(known, Tensor)):
+            told = self._in_any_form(operation, args, keywords)
         if told is None or (isinstance(told, Tensor) and told.dtype is None and isinstance(known, Tensor)):
             return known
         return told
@@ -234,11 +236,27 @@ class Operations:
         results = self.results(operation, args, keywords)
         if not results:
             return None
+        return self._joined(operation, results, args, keywords)
+
+    def _in_any_form(
+        self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
+    ) -> Value | None:
+        """What a call gives whose arguments fit no form: what all of them give."""
+        results = dict.fromkeys(form.result for form in self.tables.forms_of(operation))
+        return self._joined(operation, tuple(results), args, keywords)
+
+    def _joined(
+        self,
+        operation: str,
+        results: tuple[Result, ...],
+        args: tuple[Value, ...],
+        keywords: Mapping[str, Value],
+    ) -> Value | None:
         # a function of torch takes tensors alone; who has such a method may be something else
         sure = not operation.startswith("torch.Tensor.") or all(t.sure for v in args[:1] for t in _tensors(v))
         values = [_value(result, args, keywords, sure) for result in results]
         known = [value for value in values if value is not None]
-        return join(*known) if len(known) == len(values) else None
+        return join(*known) if known and len(known) == len(values) else None
 
 
 def _structured(words: Iterator[str]) -> Iterator[Value]:
