@@ -50,6 +50,15 @@ OF_NUMPY = "GB0294"
 SPLIT_BY_RECURRENT = "GB0014"
 OF_WHAT_IT_IS = frozenset({SKIPPED, "GB0008", "GB0046", "GB0208"})
 """Breaks that a function of torch gives for what it is: skipped, or one that gives no tensor."""
+OF_DEVICES = (
+    "torch.cuda.",
+    "torch.backends.",
+    "torch.accelerator.",
+    "torch.mps.",
+    "torch.xpu.",
+    "torch.cpu.",
+)
+"""What a model asks of devices stands behind a test for one, which the source does not decide."""
 OF_ANY_ARGUMENTS = frozenset({("torch.Generator", "inline")})
 """Traced by going into it, and tried with arguments that suit it."""
 OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124"})
@@ -184,7 +193,8 @@ class Operations:
             skipped = call.rule == "skip" and function and not name.startswith(NOT_SKIPPED)
             return SKIPPED if skipped and self.context_of(name) is None else ""
         if root == "torch":
-            anyway = call.gb_id in OF_WHAT_IT_IS and (call.rule == "skip" or function)
+            asked = function and not name.startswith(OF_DEVICES)
+            anyway = call.gb_id in OF_WHAT_IT_IS and (call.rule == "skip" or asked)
             return call.gb_id if anyway or (name, call.rule) in OF_ANY_ARGUMENTS else ""
         if call.rule in ("special", "polyfill"):
             return ""
