@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import External, ExternalInstance, Sequence, Value, options, tensor_of
 
+RECURRENT = "GB0014"
+"""The break of a recurrent module."""
+SELECTING = ("nonzero", "argwhere", "masked_select", "where")
+"""Operations that pick items by value."""
 FACTORIES = frozenset("zeros ones empty rand randn arange".split())
 RESIZING = (
     "view",

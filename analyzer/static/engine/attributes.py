@@ -63,23 +63,20 @@ class Attributes(Room):
         if isinstance(owner, Tensor):
             if name == "shape":
                 return K.SHAPE
-            if name in K.TENSOR_ATTRIBUTES:
-                return (
-                    Tensor(owner.dtype, owner.sure)
-                    if name not in ("real", "imag")
-                    else Tensor("float", owner.sure)
-                )
+            if name in ("real", "imag"):
+                return Tensor("float", owner.sure)
             if name == "grad":
                 return join(NONE, Tensor("float", owner.sure))
-            if name == "ndim":
-                return Plain("int")
-            if name in K.PLAIN_ATTRIBUTES:
+            kind = self.engine.operations.tables.tensor_attribute(name)
+            if kind == "T" or name in K.NAMED_FIELDS:
+                return Tensor(owner.dtype, owner.sure)
+            if kind is not None:
                 without_gradients = (
                     name == "requires_grad" and self.engine.training is False and not owner.leaf
                 )
                 if name in K.UNUSUAL_KINDS or without_gradients:
                     return prefer(Const(False), Plain("bool"))
-                return Plain(name if name in ("dtype", "layout") else None)
+                return Plain(kind if kind in ("dtype", "layout", "bool", "int") else None)
             return Method(owner, name)
         if isinstance(owner, Instance):
             return self.member(owner, name, frame)
@@ -347,7 +344,7 @@ def _of_array(array: ExternalInstance, name: str) -> Value:
         return Plain("int")
     if name == "dtype":
         return Plain("dtype")
-    return array if name in K.TENSOR_ATTRIBUTES else Method(array, name)
+    return array if name in ("T", "mT", "real", "imag") else Method(array, name)
 
 
 def _method_kind(info: FunctionInfo) -> str:
