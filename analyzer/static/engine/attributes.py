@@ -13,6 +13,7 @@ from tcready.static.engine.text import ANY_NAME
 from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
+    Choice,
     Class,
     Const,
     External,
@@ -51,6 +52,8 @@ class Attributes(Room):
 
     def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
         """`owner.name`."""
+        if not isinstance(owner, Choice):
+            return self._attribute_of(owner, name, frame)
         if len(options(owner)) > 1:  # None has no attributes worth knowing: who reads one has ruled it out
             owner = without_none(owner)
             if tensor_of(owner):

@@ -147,6 +147,7 @@ class Containers(Room):
             empty_map = kind in ("torch.nn.ModuleDict", "torch.nn.ParameterDict")
             members = Mapping((), None, True) if empty_map else Sequence("list", (), UNKNOWN, True)
         thing.members = members
+        self.engine.heap.changes.count += 1
 
     def container_method(
         self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]
@@ -297,6 +298,7 @@ class Containers(Room):
             while inner is not None:
                 if node.id in inner.env:
                     inner.env = {**inner.env, node.id: value}
+                    self.engine.heap.changes.count += inner is not frame
                     return
                 inner = inner.parent
             self.engine.rebind(frame.module, node.id, value)

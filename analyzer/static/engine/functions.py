@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 
 from tcready.schema import Confidence
 from tcready.static.engine.contract import Context, Engine, Room, Switch
@@ -39,6 +40,9 @@ MAX_CONTEXTS = 12
 MAX_DEPTH = 48
 MAX_QUIET_DEPTH = 12
 """Of what runs before the compiled call: building modules needs few levels."""
+DECORATOR_DEPTH = 2
+"""Levels of calls that are followed in a decorator: what it gives back is made near its surface, and the rest of it writes
+documentation or checks what it is given."""
 MAX_CALLS = 60_000
 
 
@@ -54,6 +58,8 @@ class Functions(Room):
         """A situation's context, what it gave, and the class attributes as it left them."""
         self._given: dict[tuple[object, ...], Value] = {}
         """What compiled calls gave, however sure it is that they run: who looks again gets the same."""
+        self._idle: dict[tuple[object, ...], int] = {}
+        """The contexts of calls that gave nothing and changed nothing while things were built: as idle later on."""
         self._followed: int = 0
         self._generic: dict[FunctionInfo, Env] = {}
         self._functions: dict[int, FunctionInfo] = {}
@@ -79,7 +85,8 @@ class Functions(Room):
         if isinstance(decorator, Function):
             if _wraps_for_scripting(decorator.info):
                 return value
-            result = self.invoke(decorator, (value,), {}, frame, "high")
+            near = dataclasses.replace(frame, depth=max(frame.depth, MAX_QUIET_DEPTH - DECORATOR_DEPTH))
+            result = self.invoke(decorator, (value,), {}, near, "high")
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance))]
             return join(*wrapped) if wrapped else value
         return value
@@ -122,6 +129,10 @@ class Functions(Room):
             context, known, self.engine.switched = self._memo[key]
             self._link(frame, context)
             return known if known is not None else UNKNOWN
+        idle = (info, function.closure, confidence, frame.conditional, key[-2], before)
+        if loud and idle in self._idle:
+            self._link(frame, self._idle[idle])
+            return NONE
         limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
         often = self._counts.get(info, 0) >= 4 * MAX_CONTEXTS
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
@@ -146,6 +157,7 @@ class Functions(Room):
         )
         self._link(frame, context)
         self._memo[key] = (context, None, before)
+        changes = self.engine.heap.changes.count
         inner = Frame(
             info.module,
             info,
@@ -164,6 +176,8 @@ class Functions(Room):
         self._memo[key] = (context, result, self.engine.switched)
         if not self.engine.quiet:
             self._given[situation] = result
+        if loud and changes == self.engine.heap.changes.count and info.gives_nothing:
+            self._idle[idle] = context
         return result
 
     def _is_compiled(self, frame: Frame) -> bool:
