@@ -263,6 +263,30 @@ FOLDING = frozenset(
 )
 
 
+UNIFORM = frozenset({"rand", "random", "random_sample", "ranf", "sample"})
+"""Functions of `numpy.random` that draw from 0 to 1."""
+BARE_DRAWS = UNIFORM | frozenset({"randn", "standard_normal", "standard_exponential", "standard_cauchy"})
+"""Those that take nothing but a size."""
+DRAWS_OF_ONE = frozenset(
+    "geometric poisson exponential chisquare choice dirichlet zipf rayleigh standard_gamma power pareto weibull "
+    "logseries standard_t bytes".split()
+)
+"""Those that take one argument, and then a size."""
+SELDOM = 0.3
+"""What a draw from 0 to 1 decides no more often than that is not what happens if nothing else is said."""
+
+
+def drawn_below(draw: Value, bound: Value) -> bool | None:
+    """Whether a draw from 0 to 1 is usually below a known number; None if it is now so, now so."""
+    if not isinstance(draw, Plain) or (draw.kind, draw.origin) != ("float", "random"):
+        return None
+    if not isinstance(bound, Const) or not isinstance(bound.value, (int, float)):
+        return None
+    if SELDOM < bound.value < 1 - SELDOM:
+        return None
+    return bound.value > 0.5
+
+
 CAPTURED_DRAWS = frozenset({"random.randint", "random.uniform", "random.randrange"})
 """Dynamo draws these anew at each call of the compiled code: the number may be compared, and no branch can ask it."""
 
@@ -308,7 +332,9 @@ def binary(op: str, left: Value, right: Value) -> Value:
     kinds_ = {v.kind for side in (left, right) for v in options(side) if isinstance(v, Plain)}
     for origin in DATA:
         if origin in origins:
-            return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None, computed(origin))
+            kind = kinds_.pop() if len(kinds_) == 1 and op != "Div" else None
+            # what is made of a draw from 0 to 1 may be anything
+            return Plain(None if (kind, origin) == ("float", "random") else kind, computed(origin))
     return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None)
 
 
@@ -353,6 +379,8 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
             "int" if name in ("math.ceil", "math.floor", "math.trunc", "math.isqrt") else None, _origin(args)
         )
     if root == "random":
+        if name == "random.random":
+            return Plain("float", "random")
         return Plain(None, "drawn" if name in CAPTURED_DRAWS else "random")
     if name.startswith(("os.", "time.", "sys.", "platform.", "re.", "json.", "inspect.", "logging.")):
         if name == "logging.getLogger":
@@ -442,8 +470,11 @@ def numpy_built(name: str) -> Value:
 def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
     module, _, last = name.rpartition(".")
     if module == "numpy.random":
-        before_size = {"rand": 0, "randn": 0, "random": 0, "random_sample": 0}.get(last, 2)
-        return ARRAY if "size" in keywords or len(args) > before_size else Plain(None, "random")
+        before_size = 0 if last in BARE_DRAWS else 1 if last in DRAWS_OF_ONE else 2
+        sized = len(args) > before_size and args[before_size] != NONE
+        if sized or keywords.get("size", NONE) != NONE:
+            return ARRAY
+        return Plain("float" if last in UNIFORM else None, "random")
     if args and all(_is_number(v) for a in args for v in options(a)):
         return Plain(
             None, _origin(args)

@@ -122,6 +122,10 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         return K.ARRAY  # even of known numbers: a comparison gives an array of one
     if any(isinstance(v, Unknown) for v in values):
         return TAINTED if any(v == TAINTED for v in values) else UNKNOWN
+    for draw, bound, less in ((left, right, (ast.Lt, ast.LtE)), (right, left, (ast.Gt, ast.GtE))):
+        below = K.drawn_below(draw, bound)
+        if below is not None and isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+            return prefer(Const(below == isinstance(op, less)), Plain("bool", "random"))
     for origin in DATA:
         if any(isinstance(v, Plain) and v.origin == origin for v in values):
             return Plain("bool", origin)
