@@ -76,7 +76,7 @@ class Attributes(Room):
                 )
                 if name in K.UNUSUAL_KINDS or without_gradients:
                     return prefer(Const(False), Plain("bool"))
-                return Plain(name if name in ("dtype", "layout") else None)
+                return Plain(name if name in ("dtype", "layout", "device") else None)
             return Method(owner, name)
         if isinstance(owner, Instance):
             return self.member(owner, name, frame)
@@ -139,7 +139,7 @@ class Attributes(Room):
             if name == "shape":
                 return K.SHAPE
             if name in ("dtype", "device", "ndim", "is_cuda", "requires_grad"):
-                return Plain()
+                return Plain("device" if name == "device" else None)
             return Method(owner, name)
         return UNKNOWN
 

@@ -159,7 +159,7 @@ def dtype_of(value: Value | None) -> DType | None:
 OWN_WORDS = frozenset(
     "item is_nonzero equal allclose tolist size stride numel nelement storage_offset dim ndimension numpy storage "
     "untyped_storage to type new_zeros new_ones new_full new_empty new_tensor tensor as_tensor asarray from_numpy "
-    "backward is_tensor broadcast_shapes cond vmap compile load where".split()
+    "backward is_tensor broadcast_shapes cond vmap compile load where full".split()
 )
 """Operations whose result says where it comes from, or hangs on what torch's schemas do not tell: a number read from a
 tensor, one from its size, a data type given by position."""
@@ -236,7 +236,11 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
         known = [d for d in wanted if d]
         if known:
             return Tensor(known[0], sure)
-        return Tensor(subject.dtype if not any(isinstance(v, (Plain, Tensor)) for v in args) else None, sure)
+        like = tensor_of(args[0]) if args else None
+        if like is not None:
+            return Tensor(like.dtype, sure)
+        open_ones = (v for v in args if isinstance(v, Plain) and v.kind not in ("device", "str", "bool"))
+        return Tensor(None if any(open_ones) else subject.dtype, sure)
     if base in ("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"):
         return Tensor(
             dtype_of(keywords.get("dtype")) or (None if "dtype" in keywords else subject.dtype), sure
@@ -538,6 +542,8 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             return Tensor(kind, given=constant)  # a number made a tensor is still known while tracing
         if short in ARITHMETIC and args and all(_is_number(v) for a in args[:2] for v in options(a)):
             return Plain("int", _origin(args))
+        if short == "full" and "dtype" not in keywords:
+            return Tensor(_python_dtype(first(args, keywords, "fill_value", 1) or UNKNOWN))
         if short in ("zeros", "ones", "empty", "full", "linspace", "eye", "rand", "randn", "normal"):
             return Tensor(dtype or ("float" if "dtype" not in keywords and short != "full" else None))
         if short == "arange":
