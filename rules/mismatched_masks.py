@@ -87,8 +87,9 @@ class Model(nn.Module):
 
     def attend(self, x):
         causal = torch.triu(torch.full((4, 4), float("-inf")), diagonal=1)
-        padding = x.sum(-1)[:1] > 100
-        y, _ = self.attention(x[:, None], x[:, None], x[:, None], key_padding_mask=padding.expand(1, 4), attn_mask=causal)  # BAD
+        padding = (x.sum(-1)[:1] > 100).expand(1, 4)
+        x = x[:, None]
+        y, _ = self.attention(x, x, x, key_padding_mask=padding, attn_mask=causal)  # BAD
         return y.squeeze(1)
 """
         ),

@@ -10,6 +10,7 @@ from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     NONE,
+    TAINTED,
     UNKNOWN,
     Class,
     Const,
@@ -51,7 +52,8 @@ class Attributes(Room):
         if len(options(owner)) > 1:  # None has no attributes worth knowing: who reads one has ruled it out
             owner = without_none(owner)
             if tensor_of(owner):
-                owner = keep(owner, lambda v: not isinstance(v, Unknown))
+                odd = Unknown if self.engine.operations.is_of_tensors(name) else Tensor
+                owner = keep(owner, lambda v: not isinstance(v, odd))
         return lift(
             lambda o: join(*(self._attribute_of(option, name, frame) for option in options(o))), owner
         )
@@ -77,7 +79,7 @@ class Attributes(Room):
                 if name in K.UNUSUAL_KINDS or without_gradients:
                     return prefer(Const(False), Plain("bool"))
                 return Plain(name if name in ("dtype", "layout", "device") else None)
-            return Method(owner, name)
+            return Method(owner, name) if self.engine.operations.is_of_tensors(name) else TAINTED
         if isinstance(owner, Instance):
             return self.member(owner, name, frame)
         if isinstance(owner, Super):
