@@ -100,8 +100,9 @@ class Containers(Room):
                 if base.items is not None:
                     bounds = [_literal(b) for b in (node.lower, node.upper, node.step)]
                     if all(b is not Ellipsis for b in bounds):
-                        return Sequence(base.kind, base.items[slice(*cast(Any, bounds))], UNKNOWN)
-                return Sequence(base.kind, None, self.element(base))
+                        items = base.items[slice(*cast(Any, bounds))]
+                        return Sequence(base.kind, items, UNKNOWN, constant=base.constant)
+                return Sequence(base.kind, None, self.element(base), constant=base.constant)
             if base.items is not None and isinstance(index, Const) and isinstance(index.value, int):
                 if -len(base.items) <= index.value < len(base.items):
                     return base.items[index.value]

@@ -166,7 +166,9 @@ class Objects(Room):
 
     def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
         """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
-        if isinstance(value, (Sequence, Mapping)):
+        if isinstance(value, Sequence):
+            return dataclasses.replace(value, outer=False, constant=False)
+        if isinstance(value, Mapping):
             return dataclasses.replace(value, outer=False)
         if not isinstance(value, Instance) or self.engine.mro(value.cls).is_module:
             return value

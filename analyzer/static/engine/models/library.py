@@ -49,7 +49,8 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
     if name in K.CONTAINERS:
         return _container(engine, name, site)
     if root in text.BUILTIN_TYPES:
-        return text.type_method(root, method, site.args)
+        result = text.type_method(root, method, site.args)
+        return text.constant(result) if root == "str" and not engine.quiet else result
     if name.startswith(("einops.", "einx.")):
         return K.einops_call(name, site.args)
     if name.startswith("torch.ops."):
@@ -60,6 +61,15 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
 
 def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     """What the name alone tells."""
+    result = engine.operations.manager(name, site.args)
+    if (
+        isinstance(result, ExternalInstance)
+        and engine.quiet
+        and engine.operations.context_of(name) is not None
+    ):
+        return _made(engine, name, site)
+    if result is not None:
+        return result
     result = K.external_call(name, site.args, site.keywords)
     if name.startswith("torch."):
         result = engine.operations.better(name, site.args, site.keywords, result)
