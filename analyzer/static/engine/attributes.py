@@ -12,6 +12,7 @@ from tcready.static.engine.scope import Frame
 from tcready.static.engine.text import ANY_NAME
 from tcready.static.engine.values import (
     NONE,
+    TAINTED,
     UNKNOWN,
     Choice,
     Class,
@@ -57,7 +58,8 @@ class Attributes(Room):
         if len(options(owner)) > 1:  # None has no attributes worth knowing: who reads one has ruled it out
             owner = without_none(owner)
             if tensor_of(owner):
-                owner = keep(owner, lambda v: not isinstance(v, Unknown))
+                odd = Unknown if self.engine.operations.is_of_tensors(name) else Tensor
+                owner = keep(owner, lambda v: not isinstance(v, odd))
         return lift(
             lambda o: join(*(self._attribute_of(option, name, frame) for option in options(o))), owner
         )
@@ -79,8 +81,8 @@ class Attributes(Room):
                 )
                 if name in K.UNUSUAL_KINDS or without_gradients:
                     return prefer(Const(False), Plain("bool"))
-                return Plain(kind if kind in ("dtype", "layout", "bool", "int") else None)
-            return Method(owner, name)
+                return Plain(kind if kind in ("dtype", "layout", "device", "bool", "int") else None)
+            return Method(owner, name) if self.engine.operations.is_of_tensors(name) else TAINTED
         if isinstance(owner, Instance):
             return self.member(owner, name, frame)
         if isinstance(owner, Super):
@@ -146,7 +148,7 @@ class Attributes(Room):
             if name == "shape":
                 return K.SHAPE
             if name in ("dtype", "device", "ndim", "is_cuda", "requires_grad"):
-                return Plain()
+                return Plain("device" if name == "device" else None)
             return Method(owner, name)
         return UNKNOWN
 

@@ -41,8 +41,8 @@ MAX_DEPTH = 48
 MAX_QUIET_DEPTH = 12
 """Of what runs before the compiled call: building modules needs few levels."""
 DECORATOR_DEPTH = 2
-"""Levels of calls that are followed in a decorator: what it gives back is made near its surface, and the rest of it writes
-documentation or checks what it is given."""
+"""Levels of calls that are followed in a decorator: what it gives back is made near its surface, and the rest of it
+writes documentation or checks what it is given."""
 MAX_CALLS = 60_000
 
 

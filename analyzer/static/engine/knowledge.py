@@ -163,7 +163,11 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
         known = [d for d in wanted if d]
         if known:
             return Tensor(known[0], sure)
-        return Tensor(subject.dtype if not any(isinstance(v, (Plain, Tensor)) for v in args) else None, sure)
+        like = tensor_of(args[0]) if args else None
+        if like is not None:
+            return Tensor(like.dtype, sure)
+        open_ones = (v for v in args if isinstance(v, Plain) and v.kind not in ("device", "str", "bool"))
+        return Tensor(None if any(open_ones) else subject.dtype, sure)
     if base in ("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"):
         return Tensor(
             dtype_of(keywords.get("dtype")) or (None if "dtype" in keywords else subject.dtype), sure
@@ -180,6 +184,30 @@ ARRAY_SIZES = frozenset("ndim size itemsize nbytes".split())
 FOLDING = frozenset(
     "prod sum max min amax amin mean median std var size ceil floor round sqrt log log2 exp".split()
 )
+
+
+UNIFORM = frozenset({"rand", "random", "random_sample", "ranf", "sample"})
+"""Functions of `numpy.random` that draw from 0 to 1."""
+BARE_DRAWS = UNIFORM | frozenset({"randn", "standard_normal", "standard_exponential", "standard_cauchy"})
+"""Those that take nothing but a size."""
+DRAWS_OF_ONE = frozenset(
+    "geometric poisson exponential chisquare choice dirichlet zipf rayleigh standard_gamma power pareto weibull "
+    "logseries standard_t bytes".split()
+)
+"""Those that take one argument, and then a size."""
+SELDOM = 0.3
+"""What a draw from 0 to 1 decides no more often than that is not what happens if nothing else is said."""
+
+
+def drawn_below(draw: Value, bound: Value) -> bool | None:
+    """Whether a draw from 0 to 1 is usually below a known number; None if it is now so, now so."""
+    if not isinstance(draw, Plain) or (draw.kind, draw.origin) != ("float", "random"):
+        return None
+    if not isinstance(bound, Const) or not isinstance(bound.value, (int, float)):
+        return None
+    if SELDOM < bound.value < 1 - SELDOM:
+        return None
+    return bound.value > 0.5
 
 
 def computed(origin: Origin) -> Origin:
@@ -223,7 +251,9 @@ def binary(op: str, left: Value, right: Value) -> Value:
     kinds_ = {v.kind for side in (left, right) for v in options(side) if isinstance(v, Plain)}
     for origin in DATA:
         if origin in origins:
-            return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None, computed(origin))
+            kind = kinds_.pop() if len(kinds_) == 1 and op != "Div" else None
+            # what is made of a draw from 0 to 1 may be anything
+            return Plain(None if (kind, origin) == ("float", "random") else kind, computed(origin))
     return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None)
 
 
@@ -355,8 +385,11 @@ def numpy_built(name: str) -> Value:
 def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
     module, _, last = name.rpartition(".")
     if module == "numpy.random":
-        before_size = {"rand": 0, "randn": 0, "random": 0, "random_sample": 0, "sample": 0}.get(last, 2)
-        return ARRAY if "size" in keywords or len(args) > before_size else Plain(None, "random")
+        before_size = 0 if last in BARE_DRAWS else 1 if last in DRAWS_OF_ONE else 2
+        sized = len(args) > before_size and args[before_size] != NONE
+        if sized or keywords.get("size", NONE) != NONE:
+            return ARRAY
+        return Plain("float" if last in UNIFORM else None, "random")
     if args and all(_is_number(v) for a in args for v in options(a)):
         return Plain(
             None, _origin(args)

@@ -93,7 +93,7 @@ def _drawn(engine: Engine, name: str) -> Value:
     captured = (
         engine.operations.captures_draw(name) and name != "random.sample"
     )  # which gives what it is given
-    return Plain(None, "drawn" if captured else "random")
+    return Plain("float" if name == "random.random" else None, "drawn" if captured else "random")
 
 
 def _made(engine: Engine, name: str, site: CallSite) -> ExternalInstance:

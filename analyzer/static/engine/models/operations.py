@@ -75,6 +75,13 @@ OF_ITS_ARGUMENT = frozenset({"torch.overrides.is_tensor_like"})
 """What the tables give one answer of that hangs on what it is asked of: it was tried with a tensor."""
 
 
+PRIVATE_OF_TENSORS = frozenset(
+    "_base _backward_hooks _cdata _coalesced_ _conj _grad _grad_fn _indices _is_view _nnz _typed_storage _values "
+    "_version _view_func".split()
+)
+"""Of the attributes of tensors that begin with an underscore, those that models ask for; the tables have the others."""
+
+
 class Operations:
     """The operations of one version of torch; what they were asked once is kept."""
 
@@ -86,6 +93,7 @@ class Operations:
         self._load = load
         self._later = tuple(version for version in versions if version > tables.version)
         self._known: dict[object, tuple[Result, ...]] = {}
+        self._of_tensors: dict[str, bool] = {}
 
     def results(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
@@ -104,6 +112,18 @@ class Operations:
         if name in ALSO_WHILE_TRACING:
             return Const(ALSO_WHILE_TRACING[name])
         return Const(known[name]) if name in known and name not in OF_ITS_ARGUMENT else None
+
+    def is_of_tensors(self, name: str) -> bool:
+        """Whether a tensor has an attribute or a method of that name."""
+        if name not in self._of_tensors:
+            named = (text.get("torch.Tensor", "").split() for text in self.tables.data["attributes"].values())
+            self._of_tensors[name] = (
+                name.startswith("__")
+                or name in PRIVATE_OF_TENSORS
+                or self.tables.call_of(f"torch.Tensor.{name}") is not None
+                or any(name in names for names in named)
+            )
+        return self._of_tensors[name]
 
     def read_as_numbers(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
