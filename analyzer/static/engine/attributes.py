@@ -9,7 +9,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Room
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.scope import Frame
-from tcready.static.engine.text import ANY_NAME
+from tcready.static.engine.text import ANY_NAME, OF_TEXT
 from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
@@ -49,6 +49,8 @@ class Attributes(Room):
         """`owner.name`."""
         if len(options(owner)) > 1:  # None has no attributes worth knowing: who reads one has ruled it out
             owner = without_none(owner)
+            if name in OF_TEXT:
+                owner = keep(owner, lambda v: not isinstance(v, Tensor) and v != K.ARRAY)
             if tensor_of(owner):
                 owner = keep(owner, lambda v: not isinstance(v, Unknown))
         return lift(
@@ -102,7 +104,8 @@ class Attributes(Room):
                 return outliving(value) if self.engine.heap[owner].outer else value
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
         if isinstance(owner, Plain):
-            return Plain(None, owner.origin) if owner.origin != "shape" else Method(owner, name)
+            of_text = owner.kind == "str" and hasattr(str, name)
+            return Method(owner, name) if of_text or owner.origin == "shape" else Plain(None, owner.origin)
         if isinstance(owner, Sequence):
             if (
                 name in ("values", "indices")

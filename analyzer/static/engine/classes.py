@@ -194,7 +194,9 @@ class Classes(Room):
                         self._register(binding, name, frame)
             for filler in self._fillers(module):
                 if name in filler.changed or any(self._fills(node, name, frame) for node in filler.called):
-                    self.engine.block([filler.statement], Frame(module, None, -1, "high", {}, depth=frame.depth))
+                    self.engine.block(
+                        [filler.statement], Frame(module, None, -1, "high", {}, depth=frame.depth)
+                    )
 
     def _fillers(self, module: ModuleInfo) -> tuple[Filler, ...]:
         """Statements of a module that may change a table while it is imported."""
