@@ -163,8 +163,8 @@ class Objects(Room):
     def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
         """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
         if isinstance(value, (Sequence, Mapping)):
-            kept = {"constant": False} if isinstance(value, Sequence) else {}
-            return dataclasses.replace(value, outer=False, **kept)
+            value = dataclasses.replace(value, outer=False)
+            return dataclasses.replace(value, constant=False) if isinstance(value, Sequence) else value
         if not isinstance(value, Instance) or self.engine.mro(value.cls).is_module:
             return value
         key = ("copy", node, frame.context, value.ident)
