@@ -22,6 +22,7 @@ from tcready.static.engine.values import (
     Mapping,
     Method,
     Module,
+    Partial,
     Plain,
     Sequence,
     Super,
@@ -137,6 +138,8 @@ class Attributes(Room):
             if name == "co_varnames":
                 return Sequence("tuple", tuple(map(Const, local_names(owner.info))), UNKNOWN)
             return Const(owner.info.name) if name == "__name__" else UNKNOWN
+        if isinstance(owner, Partial):
+            return owner.function if name == "func" else UNKNOWN
         if isinstance(owner, Unknown):
             if name == "shape":
                 return K.SHAPE

@@ -23,6 +23,7 @@ from tcready.static.engine.values import (
     Instance,
     Mapping,
     Method,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -70,7 +71,7 @@ class Calls(Room):
                 return prefer(usual, self.call(rest, site))
         candidates = [c for c in options(function) if c != NONE] or [function]
         confidence = site.frame.confidence
-        if sum(isinstance(c, (Function, Class, Instance)) for c in candidates) > 1:
+        if sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1:
             confidence = "low" if len(candidates) > 3 else ("medium" if confidence == "high" else confidence)
         if confidence != site.confidence:
             site = dataclasses.replace(site, confidence=confidence)
@@ -106,6 +107,11 @@ class Calls(Room):
             return given_back
         if isinstance(function, Class):
             return self.engine.instantiate(function, site)
+        if isinstance(function, Partial):
+            args = (*(v for k, v in function.given if isinstance(k, int)), *site.args)
+            keywords = {**{k: v for k, v in function.given if isinstance(k, str)}, **site.keywords}
+            filled = dataclasses.replace(site, args=args, keywords=keywords)
+            return self.call_one(function.function, filled)
         if isinstance(function, (Instance, ExternalInstance)):
             self.engine.touch(function, site.node, site.frame)
         if isinstance(function, Instance):

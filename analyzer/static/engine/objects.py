@@ -18,6 +18,7 @@ from tcready.static.engine.values import (
     Function,
     Instance,
     Mapping,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -89,7 +90,7 @@ class Objects(Room):
                 value = self.engine.eval(default, frame)
             if isinstance(value, Const):
                 return prefer(value, declared if value == NONE else Plain(type(value.value).__name__))
-            told = isinstance(value, (Instance, ExternalInstance, Function, Class))
+            told = isinstance(value, (Instance, ExternalInstance, Function, Class, Partial))
             return prefer(value, declared) if told else join(value, declared)
 
         args = tuple(unknown(arg, default) for arg, default in positional(node.args)[1:])

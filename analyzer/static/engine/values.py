@@ -163,6 +163,15 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
+class Partial:
+    """`functools.partial` of what is no function with source: a class, an external name, an object."""
+
+    function: Value
+    given: tuple[tuple[str | int, Value], ...]
+    """As a Function's."""
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """A method of a value that is no source-known object: `x.sum`, `logger.info`, `items.append`."""
 
@@ -214,6 +223,7 @@ Value: TypeAlias = (
     | ExternalInstance
     | Class
     | Function
+    | Partial
     | Method
     | Module
     | Super
@@ -464,7 +474,7 @@ def _truth(value: Value) -> bool | None:
         return bool(value.items)
     if isinstance(value, Mapping) and value.element is None and not value.outer:
         return bool(value.entries)
-    if isinstance(value, (Class, Function, Method, Module, External)):
+    if isinstance(value, (Class, Function, Partial, Method, Module, External)):
         return True
     return None
 

@@ -24,6 +24,7 @@ from tcready.static.engine.values import (
     Kind,
     Mapping,
     Method,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -390,7 +391,7 @@ def _callable(engine: Engine, site: CallSite) -> Value:
 def _can_be_called(engine: Engine, value: Value) -> Value:
     answers: set[bool | None] = set()
     for option in options(value):
-        if isinstance(option, (Function, Class)) or (
+        if isinstance(option, (Function, Class, Partial)) or (
             isinstance(option, Method) and isinstance(option.receiver, (Tensor, Sequence, Mapping))
         ):
             answers.add(True)

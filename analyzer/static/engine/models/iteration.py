@@ -14,11 +14,15 @@ from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
     UNROLL,
+    Class,
     Const,
+    External,
     ExternalInstance,
     Function,
     Instance,
     Mapping,
+    Method,
+    Partial,
     Plain,
     Sequence,
     Value,
@@ -151,7 +155,7 @@ def _reduce(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _partial(_engine: Engine, site: CallSite) -> Value | None:
-    """The same function with arguments filled in; what is no function with source stays as it is."""
+    """The same with arguments filled in; what is not known to be called stays as it is."""
     if not site.args:
         return None
     found: list[Value] = []
@@ -160,6 +164,12 @@ def _partial(_engine: Engine, site: CallSite) -> Value | None:
             filled = sum(isinstance(k, int) for k, _ in option.given)
             given = (*option.given, *enumerate(site.args[1:], filled), *site.keywords.items())
             found.append(Function(option.info, option.bound, option.closure, given))
+        elif isinstance(option, Partial):
+            filled = sum(isinstance(k, int) for k, _ in option.given)
+            given = (*option.given, *enumerate(site.args[1:], filled), *site.keywords.items())
+            found.append(Partial(option.function, given))
+        elif isinstance(option, (Class, External, Instance, ExternalInstance, Method)):
+            found.append(Partial(option, (*enumerate(site.args[1:]), *site.keywords.items())))
         else:
             found.append(option)
     return join(*found)
