@@ -34,6 +34,12 @@ NAMES = frozenset(
 MODULES = ("subprocess.", "tqdm.")
 """Not tried for the tables: the one starts programs, the other is no part of Python."""
 
+COMPUTING = frozenset(
+    "bisect cmath collections decimal fractions functools heapq itertools operator statistics string struct".split()
+)
+"""Modules whose functions have no effect but on what they are given: nobody calls one to watch or to report."""
+OF_THREADS = frozenset({"threading.get_ident", "threading.get_native_id"})
+
 OBJECTS = frozenset(
     """
     contextvars.ContextVar hashlib.md5 hashlib.sha1 hashlib.sha256 io.BytesIO queue.Queue threading.Event
@@ -51,7 +57,8 @@ def check(fact: Call | Index) -> Claim | None:
     name = constructed(fact) or fact.name or f"{receiver_class(fact)}.{fact.method}"
     known = name in NAMES or name.startswith(MODULES) or receiver_class(fact) in OBJECTS
     if known or (fact.gb_id not in ("", RECURRENT) and fact.traced_since is None):
-        return Claim(f"`{name}` in compiled code: the graph ends here")
+        computes = name.partition(".")[0] in COMPUTING or name in OF_THREADS
+        return Claim(f"`{name}` in compiled code: the graph ends here", computes=computes)
     return None
 
 

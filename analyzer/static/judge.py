@@ -291,7 +291,7 @@ def _claimed(rule: Rule, fact: Fact, settings: Settings) -> Iterable[Claim]:
 def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
     """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
     levels: list[Confidence] = [fact.where.confidence]
-    if rule.incidental and fact.where.conditional:
+    if rule.incidental and not claim.computes and fact.where.conditional:
         levels.append("low")
     if claim.confidence is not None:
         levels.append(claim.confidence)

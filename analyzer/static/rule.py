@@ -29,6 +29,9 @@ class Claim:
     level: Level | None = None
     unless: str | None = None
     """A name of `torch._dynamo.config`: if that is set, Dynamo takes this into the graph (measured)."""
+    computes: bool = False
+    """What an incidental rule claims here works something out all the same, so that it is no likelier to be left out than
+    other code below a branch."""
 
 
 @dataclass(frozen=True)

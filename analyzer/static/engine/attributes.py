@@ -9,7 +9,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Room
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.scope import Frame
-from tcready.static.engine.text import ANY_NAME
+from tcready.static.engine.text import ANY_NAME, OF_TEXT
 from tcready.static.engine.values import (
     NONE,
     TAINTED,
@@ -57,6 +57,8 @@ class Attributes(Room):
             return self._attribute_of(owner, name, frame)
         if len(options(owner)) > 1:  # None has no attributes worth knowing: who reads one has ruled it out
             owner = without_none(owner)
+            if name in OF_TEXT:
+                owner = keep(owner, lambda v: not isinstance(v, Tensor) and v != K.ARRAY)
             if tensor_of(owner):
                 odd = Unknown if self.engine.operations.is_of_tensors(name) else Tensor
                 owner = keep(owner, lambda v: not isinstance(v, odd))
@@ -108,7 +110,8 @@ class Attributes(Room):
                 return outliving(value) if self.engine.heap[owner].outer else value
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
         if isinstance(owner, Plain):
-            return Plain(None, owner.origin) if owner.origin != "shape" else Method(owner, name)
+            of_text = owner.kind == "str" and hasattr(str, name)
+            return Method(owner, name) if of_text or owner.origin == "shape" else Plain(None, owner.origin)
         if isinstance(owner, Sequence):
             if (
                 name in ("values", "indices")
@@ -134,16 +137,14 @@ class Attributes(Room):
                     ):
                         return value  # attribute access of ModelOutput-like dicts
             return Method(owner, name)
-        if isinstance(owner, Partial):
-            held = {"func": owner.function, "args": Sequence("tuple", owner.args, UNKNOWN)}
-            held["keywords"] = Mapping(owner.keywords, None)
-            return held.get(name, UNKNOWN)
         if isinstance(owner, Function):
             if name == "__code__":
                 return owner
             if name == "co_varnames":
                 return Sequence("tuple", tuple(map(Const, local_names(owner.info))), UNKNOWN)
             return Const(owner.info.name) if name == "__name__" else UNKNOWN
+        if isinstance(owner, Partial):
+            return owner.function if name == "func" else UNKNOWN
         if isinstance(owner, Unknown):
             if name == "shape":
                 return K.SHAPE

@@ -109,16 +109,15 @@ class Calls(Room):
             return given_back
         if isinstance(function, Class):
             return self.engine.instantiate(function, site)
+        if isinstance(function, Partial):
+            args = (*(v for k, v in function.given if isinstance(k, int)), *site.args)
+            keywords = {**{k: v for k, v in function.given if isinstance(k, str)}, **site.keywords}
+            filled = dataclasses.replace(site, args=args, keywords=keywords)
+            return self.call_one(function.function, filled)
         if isinstance(function, (Instance, ExternalInstance)):
             self.engine.touch(function, site.node, site.frame)
         if isinstance(function, Instance):
             return self._call_object(function, site)
-        if isinstance(function, Partial):
-            keywords = {**dict(function.keywords), **site.keywords}
-            return self.call_one(
-                function.function,
-                dataclasses.replace(site, args=(*function.args, *site.args), keywords=keywords),
-            )
         site = site.spread()
         if isinstance(function, External):
             unbound = function.name.removeprefix("torch.Tensor.")

@@ -201,9 +201,12 @@ class Functions(Room):
         if frame.yielded:
             return Sequence("iterator", None, join(*frame.yielded))
         returned = join(*frame.returned) if frame.returned else UNKNOWN
-        if isinstance(returned, Unknown) and node.returns is not None:
-            declared = self.engine.annotation(node.returns, info.module, sure=True)
-            return returned if isinstance(declared, Unknown) else declared
+        vague = isinstance(returned, Unknown) or (
+            isinstance(returned, Sequence)
+            and any(isinstance(v, Unknown) for member in returned.items or () for v in options(member))
+        )
+        if vague and node.returns is not None:
+            return _completed(returned, self.engine.annotation(node.returns, info.module, sure=True))
         return returned
 
     def _generalised(self, info: FunctionInfo, env: Env) -> Env:
@@ -317,3 +320,17 @@ def _wraps_for_scripting(info: FunctionInfo) -> bool:
         and isinstance(node.ctx, ast.Store)
         for node in ast.walk(info.node)
     )
+
+
+def _completed(value: Value, declared: Value) -> Value:
+    """A value of which nothing is known, or not of all its members, as an annotation has it."""
+    if isinstance(value, Unknown):
+        return value if isinstance(declared, Unknown) else declared
+    if isinstance(value, Sequence) and value.items and isinstance(declared, Sequence) and declared.items:
+        if value.kind == declared.kind and len(value.items) == len(declared.items):
+            items = tuple(map(_completed, value.items, declared.items))
+            return Sequence(value.kind, items, UNKNOWN, value.outer)
+    if isinstance(value, Choice) and not isinstance(declared, Unknown):
+        known = [v for v in value.options if not isinstance(v, Unknown)]
+        return join(*known, declared) if len(known) < len(value.options) else value
+    return value

@@ -170,11 +170,11 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What `functools.partial` makes of a callable that is no function with source: a class, a name of torch."""
+    """`functools.partial` of what is no function with source: a class, an external name, an object."""
 
     function: Value
-    args: tuple[Value, ...]
-    keywords: tuple[tuple[str, Value], ...]
+    given: tuple[tuple[str | int, Value], ...]
+    """As a Function's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,14 +265,13 @@ def _depth(value: Value) -> int:
     if isinstance(value, Choice):
         return max(map(_depth, value.options))
     if isinstance(value, Partial):
-        given = (value.function, *value.args, *(v for _, v in value.keywords))
-        return 1 + max(map(_depth, given))
+        return 1 + max(map(_depth, (value.function, *(v for _, v in value.given))))
     return 0
 
 
-def partial_of(function: Value, args: tuple[Value, ...], keywords: tuple[tuple[str, Value], ...]) -> Value:
-    """A callable with arguments filled in; UNKNOWN if it holds others down to a depth that a loop may reach."""
-    made = Partial(function, args, keywords)
+def partial_of(function: Value, given: tuple[tuple[str | int, Value], ...]) -> Value:
+    """A callable with arguments filled in; UNKNOWN if it holds others down to a depth that only a loop reaches."""
+    made = Partial(function, given)
     return UNKNOWN if _depth(made) > MAX_NESTING else made
 
 
@@ -520,7 +519,7 @@ def _truth(value: Value) -> bool | None:
         return bool(value.items)
     if isinstance(value, Mapping) and value.element is None and not value.outer:
         return bool(value.entries)
-    if isinstance(value, (Class, Function, Method, Module, External)):
+    if isinstance(value, (Class, Function, Partial, Method, Module, External)):
         return True
     return None
 

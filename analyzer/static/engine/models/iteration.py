@@ -19,6 +19,7 @@ from tcready.static.engine.values import (
     Function,
     Instance,
     Mapping,
+    Partial,
     Plain,
     Sequence,
     Unknown,
@@ -165,10 +166,14 @@ def _filled(function: Value, site: CallSite) -> Value:
             filled = sum(isinstance(k, int) for k, _ in option.given)
             given = (*option.given, *enumerate(site.args[1:], filled), *site.keywords.items())
             found.append(Function(option.info, option.bound, option.closure, given, option.breaks))
+        elif isinstance(option, Partial):
+            filled = sum(isinstance(k, int) for k, _ in option.given)
+            given = (*option.given, *enumerate(site.args[1:], filled), *site.keywords.items())
+            found.append(partial_of(option.function, given))
         elif isinstance(option, Unknown):
             found.append(option)
         else:
-            found.append(partial_of(option, site.args[1:], tuple(site.keywords.items())))
+            found.append(partial_of(option, (*enumerate(site.args[1:]), *site.keywords.items())))
     return join(*found)
 
 
