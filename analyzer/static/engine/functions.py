@@ -31,6 +31,7 @@ from tcready.static.engine.values import (
     prefer,
     tensor_of,
     widen,
+    without_none,
 )
 from tcready.static.index import ClassInfo, FunctionInfo, build_class
 
@@ -236,9 +237,9 @@ class Functions(Room):
         for index, (arg, default) in enumerate(named):
             if index < len(args):
                 left.pop(arg.arg, None)
-                env[arg.arg] = self._argument(args[index], arg, info)
+                env[arg.arg] = self._argument(args[index], arg, info, default is None)
             elif arg.arg in left:
-                env[arg.arg] = self._argument(left.pop(arg.arg), arg, info)
+                env[arg.arg] = self._argument(left.pop(arg.arg), arg, info, default is None)
             elif rest is not None and default is None:
                 env[arg.arg] = self._argument(rest, arg, info)
             else:
@@ -270,7 +271,13 @@ class Functions(Room):
         some = Sequence("tuple", None, join(*extra, rest))
         return prefer(known, some) if named > (info.owner is not None) else some
 
-    def _argument(self, value: Value, arg: ast.arg, info: FunctionInfo) -> Value:
+    def _argument(
+        self, value: Value, arg: ast.arg, info: FunctionInfo, required: bool = False
+    ) -> Value:
+        if required and arg.annotation is not None and isinstance(value, Choice) and NONE in value.options:
+            declared = self.engine.annotation(arg.annotation, info.module, sure=True)
+            if isinstance(declared, Instance):  # who calls this with nothing has seen to it that it is there
+                value = without_none(value)
         vague = isinstance(value, Unknown) or (
             isinstance(value, Plain) and value.kind is None and value.origin in ("config", "constant")
         )
