@@ -14,7 +14,7 @@ the graph ends here.
 ## Limits
 Writing through a mask is harmless, of a number and of a tensor. Under `fullgraph=True` Dynamo captures such
 operators. A mask whose dtype the source does not tell is believed by its name alone (`mask`,
-`attention_mask`), with medium confidence.
+`batch["pad_mask"]`), with medium confidence.
 """
 
 import ast
@@ -35,14 +35,33 @@ def check(fact: Index) -> Claim | None:
     if any(boolean(part) for part in fact.parts):
         message = "read through a boolean mask: the size of the result depends on the mask's values"
         return Claim(message, unless=SETTING)
-    found, index = tensor_of(fact.index), fact.node.slice
-    if found and found.dtype is None and isinstance(index, ast.Name) and NAMED_MASK.search(index.id):
+    index = fact.node.slice
+    written = index.elts if isinstance(index, ast.Tuple) else [index]
+    if len(written) == len(fact.parts) and any(map(_believed, fact.parts, written)):
         return Claim(
             "read through a mask, by its name: if boolean, the size depends on its values",
             "medium",
             unless=SETTING,
         )
     return None
+
+
+def _believed(part: Value, written: ast.expr) -> bool:
+    """A tensor whose dtype is not known, by a name that says mask."""
+    found = tensor_of(part)
+    return found is not None and found.dtype is None and bool(NAMED_MASK.search(_name(written)))
+
+
+def _name(node: ast.expr) -> str:
+    """The last name in `mask`, `self.mask`, `batch["mask"]`, `masks[0]`, `~mask` or `mask & other`; empty if there is none."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        return _name(node.operand)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr)):
+        return _name(node.left)
+    if isinstance(node, ast.Subscript):
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        return key if isinstance(key, str) else _name(node.value)
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def boolean(part: Value) -> bool:
