@@ -21,6 +21,7 @@ import ast
 import re
 
 from tcready.static.engine.facts import Index
+from tcready.static.engine.knowledge import ARRAY
 from tcready.static.engine.values import Const, Sequence, Value, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
@@ -30,13 +31,14 @@ SETTING = "capture_dynamic_output_shape_ops"
 
 
 def check(fact: Index) -> Claim | None:
-    if fact.mode != "load" or not tensor_of(fact.base):
+    if fact.mode != "load" or not (tensor_of(fact.base) or fact.base == ARRAY):
         return None
-    if any(boolean(part) for part in fact.parts):
-        message = "read through a boolean mask: the size of the result depends on the mask's values"
-        return Claim(message, unless=SETTING)
     index = fact.node.slice
     written = index.elts if isinstance(index, ast.Tuple) else [index]
+    compared = ARRAY in fact.parts and any(isinstance(node, ast.Compare) for node in written)
+    if compared or any(boolean(part) for part in fact.parts):
+        message = "read through a boolean mask: the size of the result depends on the mask's values"
+        return Claim(message, unless=SETTING)
     if len(written) == len(fact.parts) and any(map(_believed, fact.parts, written)):
         return Claim(
             "read through a mask, by its name: if boolean, the size depends on its values",
@@ -49,7 +51,8 @@ def check(fact: Index) -> Claim | None:
 def _believed(part: Value, written: ast.expr) -> bool:
     """A tensor whose dtype is not known, by a name that says mask."""
     found = tensor_of(part)
-    return found is not None and found.dtype is None and bool(NAMED_MASK.search(_name(written)))
+    untyped = part == ARRAY or (found is not None and found.dtype is None)
+    return untyped and bool(NAMED_MASK.search(_name(written)))
 
 
 def _name(node: ast.expr) -> str:

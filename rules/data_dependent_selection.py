@@ -1,7 +1,8 @@
 """`nonzero`, `argwhere`, `masked_select` or one-argument `where` picks by value.
 
 ## What it does
-Finds `nonzero`, `argwhere`, `masked_select` and `torch.where(condition)` without the two alternatives.
+Finds `nonzero`, `argwhere`, `masked_select` and `torch.where(condition)` without the two alternatives, and the same
+of numpy.
 
 ## Why it hurts torch.compile
 How many items are picked depends on the values, so the size of the result is unknown while tracing: the
@@ -21,7 +22,7 @@ from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
-    picked = operands(fact, "nonzero", "argwhere", "masked_select") is not None
+    picked = operands(fact, "nonzero", "flatnonzero", "argwhere", "masked_select") is not None
     where = operands(fact, "where")
     if where is not None and len(where) + len(fact.keywords) == 1:
         picked = True

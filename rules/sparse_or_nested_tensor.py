@@ -53,6 +53,8 @@ def check(fact: Call) -> Claim | None:
     if tensor is not None and (tensor.given or tensor.leaf):
         message = "a sparse tensor comes in from outside, as its use says: the function goes eager"
         return Claim(message, "medium", "frame_skip")
+    if tensor is not None:  # what made it has ended the graph: to what follows it comes in from outside
+        return Claim("a sparse tensor, as its use says: no graph takes it", "medium")
     return None
 
 

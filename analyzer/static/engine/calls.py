@@ -36,6 +36,8 @@ from tcready.static.engine.values import (
     tensor_of,
 )
 
+HOOKS = "_forward_hooks"
+"""Where a module keeps what is called with its output."""
 FACTORIES = ("from_", "build", "create", "make")
 """How names of class methods begin that make an object."""
 
@@ -97,7 +99,7 @@ class Calls(Room):
         if isinstance(function, Class):
             return self.engine.instantiate(function, site)
         if isinstance(function, Instance):
-            return self._call_object(function, site)
+            return self._hooked(function, site, self._call_object(function, site))
         site = site.spread()
         if isinstance(function, External):
             unbound = function.name.removeprefix("torch.Tensor.")
@@ -157,6 +159,9 @@ class Calls(Room):
 
     def _call_object(self, made: Instance, site: CallSite) -> Value | None:
         mro = self.engine.mro(made.cls)
+        recurrent = next((name for name in mro.external if name in K.RNN_MODULES), None)
+        if recurrent is not None and mro.functions("forward"):  # Dynamo takes no object of such a class
+            self._tell_call(site, made, f"{recurrent}.__call__", made, "__call__", None)
         for name in ("__call__", "forward"):
             if mro.functions(name):
                 return self.call_each(self.engine.member(made, name, site.frame), site)
@@ -213,7 +218,30 @@ class Calls(Room):
         elif made.name.startswith(("torch.no_grad", "torch.autocast", "torch.inference_mode")) and site.args:
             return site.args[0]  # a context manager used as a decorator
         self._tell_call(site, made, f"{made.name}.__call__", made, "__call__", result)
+        return self._hooked(made, site, result)
+
+    def _hooked(self, made: Instance | ExternalInstance, site: CallSite, result: Value | None) -> Value | None:
+        """What a call of a module gives once its hooks have seen it."""
+        hooks = self.engine.heap[made].attributes.get(HOOKS) if made.ident and not self.engine.quiet else None
+        for hook in members_of(hooks) if isinstance(hooks, Sequence) else ():
+            given = (made, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
+            changed = self.call_each(hook, site.giving(given))
+            if changed is not None and changed != NONE and result is not None:
+                result = join(result, *(v for v in options(changed) if v != NONE))
         return result
+
+    def _module_method(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
+        """A method that a module has from nn.Module."""
+        if name == "register_forward_hook" and site.args and self.engine.quiet and made.ident:
+            known = self.engine.heap[made].attributes.get(HOOKS)
+            before = members_of(known) if isinstance(known, Sequence) else ()
+            if site.args[0] not in before:
+                hooks = Sequence("list", (*before, site.args[0]), UNKNOWN)
+                self.engine.heap[made].put(HOOKS, hooks, replace=True)
+        if name in ("children", "named_children"):
+            held = self.engine.children(made)
+            return self.engine.mapping_method(held, "values" if name == "children" else "items", site)
+        return K.module_method(name, made)
 
     def _call_method(self, method: Method, site: CallSite) -> Value | None:
         receiver, name = method.receiver, method.name
@@ -239,7 +267,7 @@ class Calls(Room):
             result = text.method(Plain("str"), name, site.args)
         elif isinstance(receiver, ExternalInstance):
             dotted = f"{receiver.name}.{name}"
-            result = self._external_object_method(receiver, name, site.args, site.keywords)
+            result = self._external_object_method(receiver, name, site)
         elif isinstance(receiver, Instance):
             result = self._inherited_method(receiver, name, site)
             base = next(iter(self.engine.mro(receiver.cls).external), None)
@@ -249,15 +277,17 @@ class Calls(Room):
         self._tell_call(site, method, dotted, receiver, name, result)
         return result
 
-    def _external_object_method(
-        self, receiver: ExternalInstance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
-    ) -> Value | None:
+    def _external_object_method(self, receiver: ExternalInstance, name: str, site: CallSite) -> Value | None:
         if receiver.name == "logging.Logger":
             return Plain("bool") if name == "isEnabledFor" else NONE
         if receiver.name in K.CONTAINERS and receiver.ident:
-            return self.engine.container_method(receiver, name, args)
+            if name in ("children", "named_children"):
+                return self._module_method(receiver, name, site)
+            return self.engine.container_method(receiver, name, site.args)
         if K.is_module_class(receiver.name):
-            return K.module_method(name, receiver)
+            return self._module_method(receiver, name, site)
+        if receiver.name == "torch.Generator" and name == "manual_seed":
+            return receiver
         if receiver == K.ARRAY:
             return Plain(None, "tensor") if name in ("item", "tolist") else receiver
         if receiver.name.startswith(("torch.distributions", "torch.utils.cpp_extension")):
@@ -295,7 +325,7 @@ class Calls(Room):
             inside = site.frame.function
             if name == "eval" and self.engine.quiet and inside is not None and inside.name == "train":
                 self._freeze(made, set())
-            return K.module_method(name, made)
+            return self._module_method(made, name, site)
         return self.engine.record_method(made, name, site)
 
     def _freeze(self, made: Instance, done: set[Instance]) -> None:
