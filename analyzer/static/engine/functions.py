@@ -6,6 +6,7 @@ import ast
 
 from tcready.schema import Confidence
 from tcready.static.engine.contract import Context, Engine, Room, Switch
+from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.values import (
     NONE,
@@ -188,7 +189,7 @@ class Functions(Room):
         self.engine.edges.setdefault(edge, {})[frame.enclosing] = None
         self.engine.lines[edge] = min(self.engine.lines.get(edge, frame.line), frame.line)
         known = self.engine.under.get(edge)
-        if known is None or len(frame.conditions) < len(known):
+        if known is None or len(undecided(frame.conditions)) < len(undecided(known)):
             self.engine.under[edge] = frame.conditions
 
     def _body(self, info: FunctionInfo, frame: Frame) -> Value:
