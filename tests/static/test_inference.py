@@ -765,6 +765,30 @@ def test_a_base_class_in_another_file(line: str, tmp_path: Path) -> None:
     assert known(tmp_path, source, name="Model") == {"base": "tensor[int]"}
 
 
+@pytest.mark.parametrize(
+    ("exported", "builtin"),
+    [
+        ("", False),
+        ("__all__ = ['other']\n", True),
+        ("__all__ = ['other']\n__all__ += ['zip']\n", False),
+        ("__all__ = ['other', *more()]\n", False),
+        ("__all__ = ['other']\n__all__.append('zip')\n", False),
+    ],
+)
+def test_a_star_brings_what_the_module_says_and_hides_no_builtin(
+    exported: str, builtin: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "base.py").write_text(
+        exported + "def zip(*args): return [(1, 1)]\n_hidden = 3\nother = 4\n", encoding="utf-8"
+    )
+    (tmp_path / "between.py").write_text("from base import *\n", encoding="utf-8")
+    source = (
+        "from between import *\nclass Model(nn.Module):\n    def forward(self, x):\n"
+        "        for a, b in zip([x], [x]): see(a, 'a')\n"
+    )
+    assert (known(tmp_path, source, name="Model")["a"] == "tensor?") is builtin
+
+
 def test_a_base_class_in_a_package_beside_it(tmp_path: Path) -> None:
     inner = tmp_path / "pkg" / "inner"
     inner.mkdir(parents=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Room
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.scope import Frame
+from tcready.static.engine.text import ANY_NAME
 from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
@@ -38,6 +40,9 @@ from tcready.static.engine.values import (
     without_none,
 )
 from tcready.static.index import ClassInfo, FunctionInfo
+
+ASSUMED_DEPTH = 4
+"""Where the count of call levels starts for the making of a module of which only the class is known."""
 
 
 class Attributes(Room):
@@ -176,7 +181,7 @@ class Attributes(Room):
         if name in PATCHED:
             replaced = self.engine.replacement(mro, name, after)
             if replaced is not None:
-                return Function(replaced.info, owner, replaced.closure, replaced.given)
+                return replaced.bound_to(owner)
         defined = mro.functions(name, after)
         if defined:
             return self._bind(defined, owner, frame)
@@ -205,6 +210,12 @@ class Attributes(Room):
                 return Method(owner, name)
         if after is not None or name in ("__init__", "forward", "__call__"):
             return Method(owner, name)
+        if thing.loose:
+            fitting = [
+                v for known, v in thing.loose.items() if known != ANY_NAME and re.fullmatch(known, name)
+            ]
+            if fitting:
+                return outliving(join(*fitting)) if thing.outer else join(*fitting)
         getter = mro.functions("__getattr__")
         if getter and name != "__getattr__":
             return self.engine.invoke(Function(getter[0], owner), (Const(name),), {}, frame, frame.confidence)
@@ -216,8 +227,10 @@ class Attributes(Room):
         return UNKNOWN
 
     def _make(self, owner: Instance, mro: Mro) -> None:
-        """Runs what a class does when it is called without arguments, if that is possible."""
+        """Runs what a class does when it is called without arguments, if that is possible; a module is made with
+        arguments nobody knows."""
         if mro.is_module or mro.container:
+            self.engine.initialise(owner, Frame(owner.cls.module, None, -1, "high", {}, depth=ASSUMED_DEPTH))
             return
         for name in ("__init__", "__post_init__"):
             for info in mro.functions(name)[:1]:
@@ -252,7 +265,7 @@ class Attributes(Room):
             for value in options(self.engine.decorated(info, self.engine.module_frame(info.module))):
                 if isinstance(value, Function) and kind != "static":
                     bound: Value = Class(owner.cls) if kind == "class" else owner
-                    values.append(Function(value.info, bound, value.closure, value.given))
+                    values.append(value.bound_to(bound))
                 else:
                     values.append(value)
         return join(*values)
@@ -264,7 +277,7 @@ class Attributes(Room):
             kind = _method_kind(defined[0])
             value = self.engine.decorated(defined[0], self.engine.module_frame(defined[0].module))
             if isinstance(value, Function) and kind == "class":
-                return Function(value.info, owner, value.closure)
+                return value.bound_to(owner)
             return value
         holder = mro.holder(name)
         if self.engine.switched:
@@ -307,20 +320,21 @@ class Attributes(Room):
             mro = self.engine.mro(value.cls)
             if name in self.engine.heap[value].attributes or mro.functions(name) or mro.holder(name):
                 return Plain("bool") if name in self.engine.heap[value].attributes else Const(True)
+            if self.engine.heap[value].named_like(re.escape(name)):
+                return Plain("bool")
             if not self.engine.heap[value].assumed and name not in self.engine.assigned(mro):
                 return prefer(Const(False), Plain("bool"))  # nothing in sight gives it that
         return Plain("bool")
 
     def _some_attribute(self, owner: Value) -> Value:
-        """`getattr(self, name)` with a name only known at run time: any module it holds."""
+        """`getattr(self, name)` with a name only known at run time: any module it holds; of those that were given such
+        a name, if there are any."""
         modules: list[Value] = []
         for option in options(owner):
             if isinstance(option, Instance):
-                modules.extend(
-                    v
-                    for v in self.engine.heap[option].attributes.values()
-                    if any(self.engine.is_module(o) for o in options(v))
-                )
+                thing = self.engine.heap[option]
+                held = thing.loose if ANY_NAME in thing.loose else thing.attributes
+                modules.extend(v for v in held.values() if any(self.engine.is_module(o) for o in options(v)))
         return join(*modules) if modules else UNKNOWN
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import MappingProxyType
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -38,6 +39,15 @@ from tcready.static.engine.values import (
 
 HOOKS = "_forward_hooks"
 """Where a module keeps what is called with its output."""
+OF_REGISTERED = MappingProxyType(
+    {
+        "register_buffer": "tensor",
+        "register_parameter": "param",
+        "add_module": "module",
+        "register_module": "module",
+    }
+)
+"""Methods of nn.Module that set an attribute, and how the argument is called that they set it to."""
 FACTORIES = ("from_", "build", "create", "make")
 """How names of class methods begin that make an object."""
 
@@ -87,6 +97,8 @@ class Calls(Room):
 
     def call_one(self, function: Value, site: CallSite) -> Value | None:
         if isinstance(function, Function):
+            if function.breaks:
+                self._tell_call(site, function, f"{function.breaks}()", None, None, None)
             given_back = self.engine.invoke(
                 function, site.args, site.keywords, site.frame, site.confidence, site.rest
             )
@@ -98,6 +110,8 @@ class Calls(Room):
             return given_back
         if isinstance(function, Class):
             return self.engine.instantiate(function, site)
+        if isinstance(function, (Instance, ExternalInstance)):
+            self.engine.touch(function, site.node, site.frame)
         if isinstance(function, Instance):
             return self._hooked(function, site, self._call_object(function, site))
         site = site.spread()
@@ -159,9 +173,6 @@ class Calls(Room):
 
     def _call_object(self, made: Instance, site: CallSite) -> Value | None:
         mro = self.engine.mro(made.cls)
-        recurrent = next((name for name in mro.external if name in K.RNN_MODULES), None)
-        if recurrent is not None and mro.functions("forward"):  # Dynamo takes no object of such a class
-            self._tell_call(site, made, f"{recurrent}.__call__", made, "__call__", None)
         for name in ("__call__", "forward"):
             if mro.functions(name):
                 return self.call_each(self.engine.member(made, name, site.frame), site)
@@ -173,7 +184,8 @@ class Calls(Room):
         mro = self.engine.mro(made.cls)
         if mro.container == "torch.nn.Sequential":
             return self._chain(made, site)
-        base = next((name for name in mro.external if K.is_module_class(name)), None)
+        bases = [name for name in mro.external if K.is_module_class(name)]
+        base = next((name for name in bases if name in K.RNN_MODULES), bases[0] if bases else None)
         if base is None or base == "torch.nn.Module":
             return None
         result = K.module_call(base, site.args)
@@ -215,8 +227,9 @@ class Calls(Room):
             result = self._chain(made, site)
         elif K.is_module_class(made.name):
             result = K.module_call(made.name, site.args)
-        elif made.name.startswith(("torch.no_grad", "torch.autocast", "torch.inference_mode")) and site.args:
-            return site.args[0]  # a context manager used as a decorator
+        elif site.args and self.engine.operations.context_of(made.name) is not None:
+            decorated = (self.engine.operations.decorated(made.name, v) for v in options(site.args[0]))
+            return join(*decorated)  # a context manager used as a decorator
         self._tell_call(site, made, f"{made.name}.__call__", made, "__call__", result)
         return self._hooked(made, site, result)
 
@@ -262,13 +275,15 @@ class Calls(Room):
         elif isinstance(receiver, Mapping):
             result = self.engine.mapping_method(receiver, name, site)
         elif isinstance(receiver, (Const, Plain)):
-            result = text.method(receiver, name, site.args)
+            result = self._of_text(text.method(receiver, name, site.args))
         elif isinstance(receiver, Unknown) and name in text.METHODS:
-            result = text.method(Plain("str"), name, site.args)
+            result = self._of_text(text.method(Plain("str"), name, site.args))
         elif isinstance(receiver, ExternalInstance):
+            self.engine.touch_by_walk(receiver, name, site)
             dotted = f"{receiver.name}.{name}"
             result = self._external_object_method(receiver, name, site)
         elif isinstance(receiver, Instance):
+            self.engine.touch_by_walk(receiver, name, site)
             result = self._inherited_method(receiver, name, site)
             base = next(iter(self.engine.mro(receiver.cls).external), None)
             dotted = f"{base}.{name}" if base else None
@@ -276,6 +291,9 @@ class Calls(Room):
             result = self._class_method(receiver, name, site)
         self._tell_call(site, method, dotted, receiver, name, result)
         return result
+
+    def _of_text(self, value: Value) -> Value:
+        return value if self.engine.quiet else text.constant(value)
 
     def _external_object_method(self, receiver: ExternalInstance, name: str, site: CallSite) -> Value | None:
         if receiver.name == "logging.Logger":
@@ -304,21 +322,10 @@ class Calls(Room):
             if name == "__call__" and mro.functions("forward"):
                 return self.call_each(self.engine.member(made, "forward", site.frame), site)
             return self._inherited_forward(made, site)
-        if name == "register_buffer" and site.args and isinstance(site.args[0], Const):
-            value = site.args[1] if len(site.args) > 1 else site.keywords.get("tensor", UNKNOWN)
-            tensor = tensor_of(value)
-            self.engine.heap[made].put(
-                str(site.args[0].value), Tensor(tensor.dtype, leaf=True) if tensor else value, replace=True
-            )
-            return NONE
-        if (
-            name in ("add_module", "register_module")
-            and len(site.args) > 1
-            and isinstance(site.args[0], Const)
-        ):
-            self.engine.heap[made].put(str(site.args[0].value), site.args[1], replace=True)
-            self.engine.note(made, str(site.args[0].value))
-            return NONE
+        if name in ("register_buffer", "register_parameter", "add_module", "register_module"):
+            self._register(made, name, site)
+            if not (mro.container and name in ("add_module", "register_module")):
+                return NONE
         if mro.container:
             return self.engine.container_method(made, name, site.args)
         if mro.is_module:
@@ -327,6 +334,22 @@ class Calls(Room):
                 self._freeze(made, set())
             return self._module_method(made, name, site)
         return self.engine.record_method(made, name, site)
+
+    def _register(self, made: Instance, method: str, site: CallSite) -> None:
+        """`register_buffer(name, tensor)` and its like."""
+        name, value = site.first("name"), site.first(OF_REGISTERED[method], 1)
+        if name is None or value is None:
+            return
+        tensor = tensor_of(value)
+        if tensor is not None:
+            value = Tensor(tensor.dtype, leaf=True)
+        if not isinstance(name, Const):
+            written = next((k.value for k in site.node.keywords if k.arg == "name"), None)
+            self.engine.heap[made].put_loose(text.name_pattern(written or site.node.args[0]), value)
+            return
+        self.engine.heap[made].put(str(name.value), value, replace=True)
+        if method in ("add_module", "register_module"):
+            self.engine.note(made, str(name.value))
 
     def _freeze(self, made: Instance, done: set[Instance]) -> None:
         """A module, and all it holds, is put in evaluation."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tcready.schema import Confidence
 from tcready.static.engine.values import Value
+from tcready.static.torch_tables import Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -195,11 +196,15 @@ class With:
     node: ast.expr
     value: Value
     name: str | None
+    context: Context | None = None
+    """What this torch was seen to make of it; None if nothing is known."""
+    kept: bool = False
+    """An object of a class of the source that was there before the compiled call, whichever object it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of a tensor or of a recurrent module of torch.nn is read."""
+    """An attribute of a tensor is read."""
 
     where: Where
     node: ast.Attribute
@@ -236,7 +241,21 @@ class Handler:
     """It ends in a `raise`: eager code does not go on from here either."""
 
 
-Fact: TypeAlias = Test | Call | Loop | Index | Store | Format | With | Attribute | Contains | Define | Handler
+@dataclass(frozen=True, slots=True)
+class Recurrent:
+    """Code gets hold of a recurrent module of torch.nn, or of an object of a class that derives from one: it reads it
+    off a module, asks something of it, or goes through the parts of a module that holds one."""
+
+    where: Where
+    node: ast.expr
+    value: Value
+    confidence: Confidence | None
+    """How sure it is that the value is one; None if it can be nothing else."""
+
+
+Fact: TypeAlias = (
+    Test | Call | Loop | Index | Store | Format | With | Attribute | Contains | Define | Handler | Recurrent
+)
 
 
 def extent(fact: Fact) -> tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]:

@@ -43,18 +43,6 @@ MAX_QUIET_DEPTH = 12
 """Of what runs before the compiled call: building modules needs few levels."""
 MAX_CALLS = 60_000
 
-OPAQUE_DECORATORS = (
-    "functools.singledispatch",
-    "torch.compiler.disable",
-    "torch._dynamo.disable",
-    "torch._disable_dynamo",
-    "torch.library.custom_op",
-    "torch.library.triton_op",
-    "triton.jit",
-)
-"""Decorators whose function Dynamo does not trace: its body tells nothing about the region around a call. Those of
-torch.jit are none of them: it traces the Python function that they were given."""
-
 
 class Functions(Room):
     """Functions: decorators, parameters, and the interpretation of a body, each situation once."""
@@ -89,10 +77,10 @@ class Functions(Room):
 
     def _decorate(self, decorator: Value, value: Value, info: FunctionInfo, frame: Frame) -> Value:
         if isinstance(decorator, (External, ExternalInstance)):
-            if decorator.name.startswith(OPAQUE_DECORATORS):
-                return External(f"{decorator.name}()")
-            return value
+            return self.engine.operations.decorated(decorator.name, value)
         if isinstance(decorator, Function):
+            if _wraps_for_scripting(decorator.info):
+                return value
             result = self.invoke(decorator, (value,), {}, frame, "high")
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance))]
             return join(*wrapped) if wrapped else value
@@ -313,3 +301,13 @@ class Functions(Room):
         if id(node) not in self._classes:
             self._classes[id(node)] = build_class(frame.module, node, f"{frame.symbol}.<locals>.{node.name}")
         return self._classes[id(node)]
+
+
+def _wraps_for_scripting(info: FunctionInfo) -> bool:
+    """Whether a decorator marks its wrapper as `torch.jit.script_if_tracing` does: Dynamo then calls what it wraps."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr == "__script_if_tracing_wrapper"
+        and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(info.node)
+    )

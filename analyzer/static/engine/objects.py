@@ -45,26 +45,24 @@ class Objects(Room):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._registries: dict[ClassInfo, list[ClassInfo]] = {}
-        self._building: set[ClassInfo] = set()
 
     def build(self, cls: ClassInfo) -> Instance:
         """An object of `cls` made with arguments nobody knows: configuration."""
-        root = Instance(self.engine.heap.ident("entry", cls, outer=True), cls)
-        if cls not in self._building:  # one that is given an object of its own class
-            self._building.add(cls)
-            self._build(root, cls)
-            self._building.discard(cls)
+        ident = self.engine.heap.ident("entry", cls, outer=True)
+        root = Instance(ident, cls)
+        self.initialise(root, Frame(cls.module, None, -1, "high", {}))
+        if self.engine.training:
+            with self.engine.quietly():
+                self._set_to_train(root, set())
         return root
 
-    def _build(self, root: Instance, cls: ClassInfo) -> None:
-        frame = Frame(cls.module, None, -1, "high", {})
+    def initialise(self, made: Instance, frame: Frame) -> None:
+        """Runs `__init__` of an object with arguments nobody knows."""
         with self.engine.quietly():
-            mro = self.engine.mro(cls)
+            mro = self.engine.mro(made.cls)
             for init in self.engine.initialisers(mro):
-                args, keywords = self._configuration(mro.functions("__init__")[0], cls)
-                self.engine.invoke(Function(init.info, root, init.closure), args, keywords, frame, "high")
-            if self.engine.training:
-                self._set_to_train(root, set())
+                args, keywords = self._configuration(mro.functions("__init__")[0], made.cls)
+                self.engine.invoke(Function(init.info, made, init.closure), args, keywords, frame, "high")
 
     def _set_to_train(self, made: Instance, done: set[Instance]) -> None:
         """Runs the `train` methods of a module and of what it holds: some keep a part in evaluation."""
@@ -118,15 +116,12 @@ class Objects(Room):
     def _module_given(
         self, name: str, declared: Value, info: FunctionInfo, cls: ClassInfo
     ) -> Value | None:
-        """A module that is passed in: of the class that it is typed with, else of those in the same file that have all
-        that is read of it."""
-        if isinstance(declared, Instance):
-            return self.build(declared.cls) if self.engine.is_module(declared) else None
+        """A module that is passed in without a type: of the classes in the same file that have all that is read of it."""
         if not isinstance(declared, Unknown):
             return None
         read = self._read_of(name, info, cls)
         found = [c for c in info.module.classes() if read and c is not cls and self._has(c, read)]
-        return join(*map(self.build, found)) if 0 < len(found) <= MAX_FITTING else None
+        return join(*map(self.engine.assumed, found)) if 0 < len(found) <= MAX_FITTING else None
 
     def _read_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> set[str]:
         """The attributes that a class reads of an argument of its constructor, apart from what every module has."""
@@ -210,7 +205,9 @@ class Objects(Room):
 
     def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
         """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
-        if isinstance(value, (Sequence, Mapping)):
+        if isinstance(value, Sequence):
+            return dataclasses.replace(value, outer=False, constant=False)
+        if isinstance(value, Mapping):
             return dataclasses.replace(value, outer=False)
         if not isinstance(value, Instance) or self.engine.mro(value.cls).is_module:
             return value

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import TypeAlias, cast
 
 from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine import text
 from tcready.static.engine.contract import CallSite, Engine
 from tcready.static.engine.values import (
     DATA,
@@ -69,9 +69,15 @@ OF_ERRORS = ("Error", "Exception", "Warning", "StopIteration", "property")
 """How names of builtins end whose call makes an object of no interest."""
 
 
+OF_OBJECTS = frozenset("type isinstance hasattr getattr setattr callable bool".split())
+"""Functions for which Python looks at the object itself."""
+
+
 def call(engine: Engine, name: str, site: CallSite) -> Value:
     """A call of the built-in function `name`; unknown if that says nothing."""
     if site.args:
+        if name in OF_OBJECTS and site.node.args:
+            engine.touch(site.args[0], site.node.args[0], site.frame)
         if name in BY_METHOD:
             own = engine.answered(site.args[0], site.frame, *BY_METHOD[name])
             if own is not None:
@@ -297,43 +303,21 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) < 2:
         return None
     default = site.args[2] if len(site.args) > 2 else None
-    pattern = _pattern(site.node.args[1]) if len(site.node.args) > 1 else None
-    if pattern is not None and not isinstance(likely(site.args[1]), Const):
-        fitting = [
-            engine.attribute(site.args[0], name, site.frame) for name in _named_like(engine, site, pattern)
-        ]
+    pattern = text.name_pattern(site.node.args[1]) if len(site.node.args) > 1 else text.ANY_NAME
+    if pattern != text.ANY_NAME and not isinstance(likely(site.args[1]), Const):
+        named = _named_like(engine, site, re.compile(pattern))
+        fitting = [engine.attribute(site.args[0], name, site.frame) for name in named]
+        for option in options(site.args[0]):
+            if isinstance(option, Instance):
+                fitting += engine.heap[option].named_like(pattern)
         if fitting:
+            engine.touch_attribute(site.args[0], join(*fitting), site.node, site.frame)
             if isinstance(default, Const):  # nothing says that any of them is meant
                 return prefer(default, join(*fitting))
             return join(*fitting, *([default] if default is not None else []))
-    return engine.get_attribute(site.args[0], site.args[1], default, site.frame)
-
-
-def _pattern(node: ast.expr) -> re.Pattern[str] | None:
-    """What a name looks like of which the source gives parts; None if it gives none."""
-    parts = _parts_of_text(node)
-    if not any(parts):
-        return None
-    return re.compile("".join(r"\w*" if part is None else re.escape(part) for part in parts))
-
-
-def _parts_of_text(node: ast.expr) -> list[str | None]:
-    """The pieces of text that is put together, by an f-string, `format`, `%` or `+`; None for one that is not known."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return [node.value]
-    if isinstance(node, ast.JoinedStr):
-        return [str(v.value) if isinstance(v, ast.Constant) else None for v in node.values]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return [*_parts_of_text(node.left), *_parts_of_text(node.right)]
-    template: ast.expr | None = None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
-        template, place = node.func.value, r"\{\w*\}"
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-        template, place = node.left, r"%[sd]"
-    if not isinstance(template, ast.Constant) or not isinstance(template.value, str):
-        return [None]
-    pieces = re.split(place, template.value)
-    return [part for piece in pieces for part in (piece, None)][:-1]
+    value = engine.get_attribute(site.args[0], site.args[1], default, site.frame)
+    engine.touch_attribute(site.args[0], value, site.node, site.frame)
+    return value
 
 
 def _named_like(engine: Engine, site: CallSite, pattern: re.Pattern[str]) -> list[str]:
@@ -354,12 +338,20 @@ def _setattr(engine: Engine, site: CallSite) -> Value | None:
     if isinstance(name, Const):
         engine.heap[owner].put(str(name.value), value, replace=False)
         engine.note(owner, str(name.value))
+    else:
+        engine.heap[owner].put_loose(text.name_pattern(site.node.args[1]), value)
     return NONE
 
 
 def _hasattr(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) == 2 and isinstance(site.args[1], Const):
-        return engine.has_attribute(site.args[0], str(site.args[1].value))
+        owner, name = site.args[0], str(site.args[1].value)
+        answer = engine.has_attribute(owner, name)
+        if answer != Const(False) and any(map(engine.is_module, options(owner))):
+            with engine.quietly():
+                value = engine.attribute(owner, name, site.frame)
+            engine.touch_attribute(owner, value, site.node, site.frame)
+        return answer
     return None
 
 
