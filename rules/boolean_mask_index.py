@@ -1,7 +1,7 @@
 """A tensor is read through a boolean mask (`x[mask]`).
 
 ## What it does
-Finds `x[mask]` if the mask is a boolean tensor or a list of booleans.
+Finds `x[mask]` if the mask is a boolean tensor or array, or a list of booleans.
 
 ## Why it hurts torch.compile
 How many items come out depends on the mask's values, so the size of the result is unknown while tracing:
@@ -56,7 +56,7 @@ def _believed(part: Value, written: ast.expr) -> bool:
 
 
 def _name(node: ast.expr) -> str:
-    """The last name in `mask`, `self.mask`, `batch["mask"]`, `masks[0]`, `~mask` or `mask & other`; empty if there is none."""
+    """The last name in `mask`, `self.mask`, `batch["mask"]`, `masks[0]`, `~mask` or `mask & other`; empty if none."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
         return _name(node.operand)
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr)):
@@ -110,7 +110,8 @@ class Model(nn.Module):
         rows = y[keep, :4]  # BAD
         rest = y[~keep]  # BAD
         named = y[mask]  # BAD
-        return rows.sum() + rest.sum() + named.sum()
+        other = y[~mask, 0]  # BAD
+        return rows.sum() + rest.sum() + named.sum() + other.sum()
 """,
             inputs="(torch.randn(4, 8), torch.tensor([True, False, True, True]))",
         ),

@@ -44,6 +44,17 @@ RULE = Rule(
     bad=(
         Sample(
             """
+import numpy as np
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        rows = np.flatnonzero(y.numpy() > 0)  # BAD
+        return y + torch.from_numpy(rows).sum()
+"""
+        ),
+        Sample(
+            """
 class Model(nn.Module):
     def forward(self, x):
         y = x * 2

@@ -58,6 +58,15 @@ RULE = Rule(
             """
 class Model(nn.Module):
     def forward(self, x):
+        y = x * 2
+        return y + torch.rand(x.shape, generator=GENERATOR)  # BAD
+""",
+            setup="GENERATOR = torch.Generator()",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
         torch.manual_seed(0)  # BAD
         y = x + torch.rand(8)
         return y

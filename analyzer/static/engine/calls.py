@@ -233,7 +233,9 @@ class Calls(Room):
         self._tell_call(site, made, f"{made.name}.__call__", made, "__call__", result)
         return self._hooked(made, site, result)
 
-    def _hooked(self, made: Instance | ExternalInstance, site: CallSite, result: Value | None) -> Value | None:
+    def _hooked(
+        self, made: Instance | ExternalInstance, site: CallSite, result: Value | None
+    ) -> Value | None:
         """What a call of a module gives once its hooks have seen it."""
         hooks = self.engine.heap[made].attributes.get(HOOKS) if made.ident and not self.engine.quiet else None
         for hook in members_of(hooks) if isinstance(hooks, Sequence) else ():

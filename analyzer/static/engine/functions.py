@@ -169,7 +169,7 @@ class Functions(Room):
         return result
 
     def _is_compiled(self, frame: Frame) -> bool:
-        return 0 <= frame.context and self.engine.contexts[frame.context].compiled
+        return frame.context >= 0 and self.engine.contexts[frame.context].compiled
 
     def _link(self, frame: Frame, callee: int) -> None:
         """Notes a call, what stands around it, and what must hold for it."""
@@ -260,9 +260,7 @@ class Functions(Room):
         some = Sequence("tuple", None, join(*extra, rest))
         return prefer(known, some) if named > (info.owner is not None) else some
 
-    def _argument(
-        self, value: Value, arg: ast.arg, info: FunctionInfo, required: bool = False
-    ) -> Value:
+    def _argument(self, value: Value, arg: ast.arg, info: FunctionInfo, required: bool = False) -> Value:
         if required and arg.annotation is not None and isinstance(value, Choice) and NONE in value.options:
             declared = self.engine.annotation(arg.annotation, info.module, sure=True)
             if isinstance(declared, Instance):  # who calls this with nothing has seen to it that it is there

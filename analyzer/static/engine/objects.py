@@ -113,9 +113,7 @@ class Objects(Room):
         }
         return args, keywords
 
-    def _module_given(
-        self, name: str, declared: Value, info: FunctionInfo, cls: ClassInfo
-    ) -> Value | None:
+    def _module_given(self, name: str, declared: Value, info: FunctionInfo, cls: ClassInfo) -> Value | None:
         """A module that is passed in without a type: of the classes in the same file that have all that is read of it."""
         if not isinstance(declared, Unknown):
             return None
