@@ -1,8 +1,8 @@
 """Seeds, generators or thread counts are set or read in compiled code.
 
 ## What it does
-Finds `torch.manual_seed`, the reading and writing of generator state, `torch.Generator()`, and process-wide
-settings such as `torch.set_num_threads`.
+Finds `torch.manual_seed`, the reading and writing of generator state, `torch.Generator()`, a generator given to
+an operator, and process-wide settings such as `torch.set_num_threads`.
 
 ## Why it hurts torch.compile
 They act on the process and not on tensors, so Dynamo skips them and the graph ends at the call.
@@ -20,6 +20,7 @@ import re
 
 from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
+from tcready.static.engine.values import ExternalInstance, Plain, Value, likely, options
 from tcready.static.rule import Claim, Rule, Sample
 
 OF_PROCESS = re.compile(
@@ -27,11 +28,16 @@ OF_PROCESS = re.compile(
 )
 """Words of the names that this rule speaks of; whether a call of one breaks is what this torch was seen to do."""
 
+GENERATORS: frozenset[Value] = frozenset({ExternalInstance("torch.Generator"), Plain("Generator")})
+
 
 def check(fact: Call) -> Claim | None:
     name = constructed(fact)
     if fact.gb_id and name.startswith("torch.") and OF_PROCESS.search(name):
         return Claim(f"`{name}` in compiled code: the graph ends here")
+    generator = fact.keyword("generator")
+    if generator is not None and GENERATORS.intersection(options(likely(generator))):
+        return Claim("a generator of random numbers is given to an operator: the graph ends here")
     return None
 
 
@@ -45,6 +51,15 @@ RULE = Rule(
     check=check,
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return y + torch.rand(x.shape, generator=GENERATOR)  # BAD
+""",
+            setup="GENERATOR = torch.Generator()",
+        ),
         Sample(
             """
 class Model(nn.Module):

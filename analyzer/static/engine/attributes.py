@@ -108,6 +108,8 @@ class Attributes(Room):
             if owner.ident and name in self.engine.heap[owner].attributes:
                 value = self.engine.heap[owner].attributes[name]
                 return outliving(value) if self.engine.heap[owner].outer else value
+            if owner.name.startswith("torch.distributions.") and name not in K.DISTRIBUTION_METHODS:
+                return K.distribution_attribute(owner, name)
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
         if isinstance(owner, Plain):
             of_text = owner.kind == "str" and hasattr(str, name)
@@ -203,6 +205,8 @@ class Attributes(Room):
             return join(value, other) if name in self.engine.assigned(mro) else prefer(value, other)
         if mro.container and name in ("_modules", "_parameters"):
             return Method(owner, name)
+        if mro.is_module and name == "_modules":
+            return self.engine.children(owner)
         if mro.is_module:
             if name in K.MODULE_TENSORS and mro.external:
                 return Tensor("float", leaf=True)

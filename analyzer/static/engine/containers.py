@@ -81,6 +81,19 @@ class Containers(Room):
             return self.engine.heap[value].members
         return None
 
+    def children(self, made: Instance | ExternalInstance) -> Mapping:
+        """The modules that a module holds itself, by name."""
+        members = self.container_members(made)
+        if isinstance(members, Mapping):
+            return members
+        if isinstance(members, Sequence):
+            if members.items is None:
+                return Mapping((), members.element, True)
+            return Mapping(tuple((str(i), v) for i, v in enumerate(members.items)), None, True)
+        held = self.engine.heap[made].attributes.items() if isinstance(made, Instance) else ()
+        modules = tuple((n, v) for n, v in held if any(map(self.engine.is_module, options(v))))
+        return Mapping(modules, None if modules else UNKNOWN, True)
+
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:
         """`base[index]`; what is too short for a constant index is ruled out."""
         if isinstance(base, Choice) and isinstance(index, Const) and isinstance(index.value, int):

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tcready.schema import Confidence
 from tcready.static.engine.values import Value
 from tcready.static.torch_tables import Context, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Enclosing = Literal["for", "while", "try", "with", "comprehension", "iterator", "checkpoint"]
 """`iterator`: a generator expression, or a comprehension over what Dynamo cannot pass on across a break; `checkpoint`:
@@ -38,6 +41,12 @@ class Condition:
     about: About
     usual: bool | None
     """Whether that is what comes of it if nothing else is said; None if nothing tells."""
+
+
+def undecided(conditions: Iterable[Condition]) -> frozenset[Condition]:
+    """Those of which nothing says how they usually come out. What a tensor decides counts not: Dynamo ends the graph
+    there, and goes on behind it either way."""
+    return frozenset(c for c in conditions if c.usual is None and c.about != "data")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import dataclasses
 
 from tcready.schema import Confidence
 from tcready.static.engine.contract import Context, Engine, Room, Switch
+from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.values import (
     NONE,
@@ -32,6 +33,7 @@ from tcready.static.engine.values import (
     prefer,
     tensor_of,
     widen,
+    without_none,
 )
 from tcready.static.index import ClassInfo, FunctionInfo, build_class
 
@@ -189,7 +191,7 @@ class Functions(Room):
         self.engine.edges.setdefault(edge, {})[frame.enclosing] = None
         self.engine.lines[edge] = min(self.engine.lines.get(edge, frame.line), frame.line)
         known = self.engine.under.get(edge)
-        if known is None or len(frame.conditions) < len(known):
+        if known is None or len(undecided(frame.conditions)) < len(undecided(known)):
             self.engine.under[edge] = frame.conditions
 
     def _body(self, info: FunctionInfo, frame: Frame) -> Value:
@@ -241,9 +243,9 @@ class Functions(Room):
         for index, (arg, default) in enumerate(named):
             if index < len(args):
                 left.pop(arg.arg, None)
-                env[arg.arg] = self._argument(args[index], arg, info)
+                env[arg.arg] = self._argument(args[index], arg, info, default is None)
             elif arg.arg in left:
-                env[arg.arg] = self._argument(left.pop(arg.arg), arg, info)
+                env[arg.arg] = self._argument(left.pop(arg.arg), arg, info, default is None)
             elif rest is not None and default is None:
                 env[arg.arg] = self._argument(rest, arg, info)
             else:
@@ -275,7 +277,11 @@ class Functions(Room):
         some = Sequence("tuple", None, join(*extra, rest))
         return prefer(known, some) if named > (info.owner is not None) else some
 
-    def _argument(self, value: Value, arg: ast.arg, info: FunctionInfo) -> Value:
+    def _argument(self, value: Value, arg: ast.arg, info: FunctionInfo, required: bool = False) -> Value:
+        if required and arg.annotation is not None and isinstance(value, Choice) and NONE in value.options:
+            declared = self.engine.annotation(arg.annotation, info.module, sure=True)
+            if isinstance(declared, Instance):  # who calls this with nothing has seen to it that it is there
+                value = without_none(value)
         vague = isinstance(value, Unknown) or (
             isinstance(value, Plain) and value.kind is None and value.origin in ("config", "constant")
         )

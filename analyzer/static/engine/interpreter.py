@@ -157,6 +157,7 @@ class Interpreter:
         self.index = expressions.index
         self.element = containers.element
         self.container_members = containers.container_members
+        self.children = containers.children
         self.item = containers.item
         self.item_of = containers.item_of
         self.fill_container = containers.fill_container

@@ -529,6 +529,20 @@ EXPORTED = (
     ("torch.autograd", "torch.autograd.function"),
 )
 """Packages of torch, and the modules inside whose classes they export under their own name."""
+DISTRIBUTION_METHODS = frozenset(
+    "sample rsample log_prob prob entropy cdf icdf expand enumerate_support perplexity sample_n".split()
+)
+
+
+def distribution_attribute(owner: ExternalInstance, name: str) -> Value:
+    """What an attribute of an object of torch.distributions is: mostly a parameter, or a statistic."""
+    if name in ("batch_shape", "event_shape"):
+        return SHAPE
+    if name.endswith(("_dist", "_distribution")):
+        return owner
+    if name.startswith("_") or name in ("support", "arg_constraints", "has_rsample", "transforms"):
+        return UNKNOWN
+    return Tensor("float", sure=False)
 
 
 def public_name(name: str) -> str:
