@@ -117,7 +117,7 @@ class _Examination:
                 origins.append("third_party")
             for origin in origins:
                 self.library.go_on()
-                claims = judge.claims(each, self.rules, options, origin)
+                claims = judge.claims(each, self.rules, origin)
                 for place, comment in noqa.hidden(each, claims, options.root):
                     silenced.add(place)
                     if each is own:

@@ -99,6 +99,27 @@ class ModuleInfo:
     def path(self) -> Path:
         return self.source.path
 
+    def exports(self, name: str) -> bool:
+        """Whether `from module import *` brings that name, if the module or one that it stars has it."""
+        if self._exported is None:
+            return not name.startswith("_")
+        return name in self._exported
+
+    @cached_property
+    def _exported(self) -> frozenset[str] | None:
+        """What `__all__` lists; None if there is none, or not all of it stands there as text."""
+        found = self.bindings.get("__all__", [])
+        if not found or "__all__." in self.source.text or "__all__[" in self.source.text:
+            return None
+        names: set[str] = set()
+        for listed in found:
+            items = listed.elts if isinstance(listed, (ast.List, ast.Tuple)) else [None]
+            for item in items:
+                if not isinstance(item, ast.Constant):
+                    return None
+                names.add(str(item.value))
+        return frozenset(names)
+
     def classes(self) -> Iterator[ClassInfo]:
         """The top-level classes in source order."""
         for found in self.bindings.values():

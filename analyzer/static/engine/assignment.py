@@ -167,6 +167,9 @@ class Assignment(Room):
                     replace=bool(self.engine.quiet) and not (frame.conditional or frame.parted),
                 )
                 self.engine.note(option, target.attr)
+                if self.engine.quiet and self.engine.mro(option.cls).container:
+                    if any(map(self.engine.is_module, options(value))):  # a module set on one is a member
+                        self.engine.container_method(option, "add_module", (Const(target.attr), value))
             elif isinstance(option, ExternalInstance):
                 if option.ident:
                     self.engine.heap[option].put(target.attr, value, replace=False)

@@ -80,9 +80,11 @@ class Expressions(Room):
         if key is not None and key in frame.env:
             return frame.env[key]
         owner = self.eval(node.value, frame)
-        if not self.engine.quiet and any(isinstance(v, Tensor) or K.is_recurrent(v) for v in options(owner)):
+        if not self.engine.quiet and any(isinstance(v, Tensor) for v in options(owner)):
             self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
-        return self.engine.attribute(owner, node.attr, frame)
+        value = self.engine.attribute(owner, node.attr, frame)
+        self.engine.touch_attribute(owner, value, node, frame)
+        return value
 
     def _binop(self, node: ast.BinOp, frame: Frame) -> Value:
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
@@ -410,6 +412,8 @@ class Expressions(Room):
 
     def _call(self, node: ast.Call, frame: Frame) -> Value:
         function = self.eval(node.func, frame)
+        if function == External("next") or (function == External("iter") and node in self.engine.firsts):
+            self.engine.firsts.update(arg for arg in node.args[:1] if isinstance(arg, ast.Call))
         args, rest = self._positional(node, frame)
         keywords = self._keywords(node, frame)
         if isinstance(function, External) and function.name == "super":
@@ -447,8 +451,12 @@ class Expressions(Room):
             value = self.eval(keyword.value, frame)
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
-            elif isinstance(value, Mapping):
-                keywords.update({str(key): item for key, item in value.entries})
+                continue
+            usual = likely(value)
+            tables = [dict(option.entries) for option in options(usual) if isinstance(option, Mapping)]
+            for key in dict.fromkeys(key for table in tables for key in table):
+                item = join(*(table[key] for table in tables if key in table))
+                keywords[str(key)] = item if usual == value else prefer(item, UNKNOWN)
         return keywords
 
     def _super(self, args: tuple[Value, ...], frame: Frame) -> Value:

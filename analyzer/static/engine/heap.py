@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ class Object:
 
     outer: bool
     attributes: dict[str, Value] = field(default_factory=dict)
+    loose: dict[str, Value] = field(default_factory=dict)
+    """Attributes of whose names the source gives a part at most: by a regular expression."""
     assumed: bool = False
     """It comes from outside: what its class gives it are defaults."""
     made: bool = True
@@ -44,7 +47,7 @@ class Object:
 
     def take(self, other: Object) -> None:
         """Becomes a copy of `other`."""
-        self.attributes = dict(other.attributes)
+        self.attributes, self.loose = dict(other.attributes), dict(other.loose)
         self.assumed, self.made, self.members = other.assumed, other.made, other.members
         self.uncounted, self.sure = other.uncounted, set(other.sure)
         self.version += 1
@@ -59,6 +62,24 @@ class Object:
             self.attributes[name] = value
         else:
             self.attributes[name] = join(self.attributes[name], value)
+
+    def put_loose(self, pattern: str, value: Value) -> None:
+        """Stores an attribute whose name only fits a pattern."""
+        self.version += 1
+        self.loose[pattern] = join(self.loose[pattern], value) if pattern in self.loose else value
+
+    def named_like(self, pattern: str) -> list[Value]:
+        """The attributes of whose names a part is known, if a name may fit both that and `pattern`."""
+        return [
+            value
+            for known, value in self.loose.items()
+            if re.fullmatch(known, _example(pattern)) or re.fullmatch(pattern, _example(known))
+        ]
+
+
+def _example(pattern: str) -> str:
+    """A name that fits a pattern in which nothing but `\\w*` stands for more than itself."""
+    return re.sub(r"\\(.)", r"\1", pattern.replace(r"\w*", "0"))
 
 
 Way: TypeAlias = "set[tuple[int, str | None]]"

@@ -119,6 +119,8 @@ class Names(Room):
                 if source is None or source in seen:
                     continue
                 seen.add(source)
+                if not source.exports(name):
+                    continue
                 if name in source.bindings:
                     found = source
                 pending.extend(reversed(source.stars))

@@ -76,6 +76,8 @@ class Sequence:
     element: Value
     outer: bool = False
     """Held by a module, a global or an enclosing function, so that changing it is a side effect."""
+    constant: bool = False
+    """What a method of text gave while Dynamo traces: a constant to it, list or not."""
     depth: int = field(init=False, compare=False, repr=False)
     """Containers inside one another down from here; beyond MAX_NESTING the members are unknown."""
     _hash: int = field(init=False, compare=False, repr=False)
@@ -87,7 +89,9 @@ class Sequence:
             object.__setattr__(self, "items", None)
             object.__setattr__(self, "element", UNKNOWN)
         object.__setattr__(self, "depth", depth)
-        object.__setattr__(self, "_hash", hash((self.kind, self.items, self.element, self.outer)))
+        object.__setattr__(
+            self, "_hash", hash((self.kind, self.items, self.element, self.outer, self.constant))
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -156,6 +160,21 @@ class Function:
     """Key of the enclosing scope in the interpreter, 0 for none."""
     given: tuple[tuple[str | int, Value], ...] = ()
     """Arguments that `functools.partial` filled in, by position or name."""
+    breaks: str = ""
+    """The decorator that makes Dynamo end the graph where the function is called, and compile it by itself."""
+
+    def bound_to(self, owner: Value | None) -> Function:
+        """The function as a method of `owner`."""
+        return Function(self.info, owner, self.closure, self.given, self.breaks)
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """`functools.partial` of what is no function with source: a class, an external name, an object."""
+
+    function: Value
+    given: tuple[tuple[str | int, Value], ...]
+    """As a Function's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +229,7 @@ Value: TypeAlias = (
     | ExternalInstance
     | Class
     | Function
+    | Partial
     | Method
     | Module
     | Super
@@ -244,7 +264,15 @@ def _depth(value: Value) -> int:
         return value.depth
     if isinstance(value, Choice):
         return max(map(_depth, value.options))
+    if isinstance(value, Partial):
+        return 1 + max(map(_depth, (value.function, *(v for _, v in value.given))))
     return 0
+
+
+def partial_of(function: Value, given: tuple[tuple[str | int, Value], ...]) -> Value:
+    """A callable with arguments filled in; UNKNOWN if it holds others down to a depth that only a loop reaches."""
+    made = Partial(function, given)
+    return UNKNOWN if _depth(made) > MAX_NESTING else made
 
 
 def options(value: Value) -> tuple[Value, ...]:
@@ -396,11 +424,11 @@ def _as_plain(value: Value) -> Plain:
 
 
 def _merged_sequences(a: Sequence, b: Sequence) -> Sequence:
-    outer = a.outer or b.outer
+    outer, constant = a.outer or b.outer, a.constant and b.constant
     if a.items is not None and b.items is not None and len(a.items) == len(b.items) <= MAX_PLACES:
-        return Sequence(a.kind, tuple(map(join, a.items, b.items)), UNKNOWN, outer)
+        return Sequence(a.kind, tuple(map(join, a.items, b.items)), UNKNOWN, outer, constant)
     members = (*members_of(a), *members_of(b))
-    return Sequence(a.kind, None, join(*members) if members else UNKNOWN, outer)
+    return Sequence(a.kind, None, join(*members) if members else UNKNOWN, outer, constant)
 
 
 def _merged_mappings(a: Mapping, b: Mapping) -> Mapping:
@@ -491,7 +519,7 @@ def _truth(value: Value) -> bool | None:
         return bool(value.items)
     if isinstance(value, Mapping) and value.element is None and not value.outer:
         return bool(value.entries)
-    if isinstance(value, (Class, Function, Method, Module, External)):
+    if isinstance(value, (Class, Function, Partial, Method, Module, External)):
         return True
     return None
 
@@ -526,6 +554,7 @@ def widen(value: Value) -> Value:
             None,
             join(*(widen(m) for m in members_of(value))) if members_of(value) else UNKNOWN,
             value.outer,
+            value.constant,
         )
     if isinstance(value, Mapping):
         values = [widen(v) for _, v in value.entries] + ([value.element] if value.element is not None else [])
