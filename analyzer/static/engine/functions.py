@@ -131,7 +131,7 @@ class Functions(Room):
             context, known, self.engine.switched = self._memo[key]
             self._link(frame, context)
             return known if known is not None else UNKNOWN
-        idle = (info, function.closure, confidence, frame.conditional, key[-2], before)
+        idle = (*situation, confidence, frame.conditional)
         if loud and idle in self._idle:
             self._link(frame, self._idle[idle])
             return NONE
