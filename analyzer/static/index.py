@@ -40,9 +40,9 @@ class FunctionInfo:
         return [] if isinstance(self.node, ast.Lambda) else self.node.decorator_list
 
     @cached_property
-    def gives_nothing(self) -> bool:
-        """It has no `return` with a value and no `yield`: all that matters of a call is what it changes."""
-        return not isinstance(self.node, ast.Lambda) and not any(
+    def only_looks(self) -> bool:
+        """It has no `return` with a value, no `yield`, and assigns no attribute: a check, as far as its own body tells."""
+        return not (isinstance(self.node, ast.Lambda) or self.attributes[0]) and not any(
             isinstance(node, (ast.Yield, ast.YieldFrom)) or (isinstance(node, ast.Return) and node.value)
             for node in nodes_in(self.node)
         )

@@ -61,7 +61,7 @@ class Functions(Room):
         self._given: dict[tuple[object, ...], Value] = {}
         """What compiled calls gave, however sure it is that they run: who looks again gets the same."""
         self._idle: dict[tuple[object, ...], int] = {}
-        """The contexts of calls that gave nothing and changed nothing while things were built: as idle later on."""
+        """The contexts of checks that changed nothing while things were built: as idle whatever their object becomes."""
         self._followed: int = 0
         self._generic: dict[FunctionInfo, Env] = {}
         self._functions: dict[int, FunctionInfo] = {}
@@ -179,7 +179,7 @@ class Functions(Room):
         self._memo[key] = (context, result, self.engine.switched)
         if not self.engine.quiet:
             self._given[situation] = result
-        if loud and changes == self.engine.heap.changes.count and info.gives_nothing:
+        if loud and changes == self.engine.heap.changes.count and info.only_looks:
             self._idle[idle] = context
         return result
 
