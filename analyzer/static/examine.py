@@ -184,9 +184,12 @@ def _reach(own: Interpreter, wide: Interpreter, root: Path) -> dict[str, Any]:
             shown[path] = display_path(path, str(root))
         return shown[path]
 
-    calls: dict[str, dict[str, bool]] = {}
-    for (path, line, column), resolved in wide.calls.items():
-        calls.setdefault(show(path), {})[f"{line}:{column}"] = resolved
+    def by_file(places: Mapping[tuple[str, int, int], str]) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        for (path, line, column), became in places.items():
+            found.setdefault(show(path), {})[f"{line}:{column}"] = became
+        return found
+
     return {
         "files": tuple(sorted(show(str(module.path)) for module in wide.program.modules())),
         "reached": tuple(
@@ -198,6 +201,7 @@ def _reach(own: Interpreter, wide: Interpreter, root: Path) -> dict[str, Any]:
                 }
             )
         ),
-        "calls": calls,
+        "calls": by_file(wide.calls),
+        "gaps": by_file(wide.gaps),
         "cut": wide.cut + own.cut if own is not wide else wide.cut,
     }

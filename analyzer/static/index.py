@@ -41,7 +41,7 @@ class FunctionInfo:
 
     @cached_property
     def only_looks(self) -> bool:
-        """It has no `return` with a value, no `yield`, and assigns no attribute: a check, as far as its own body tells."""
+        """It has no `return` with a value, no `yield`, and assigns no attribute: a check, as its own body tells."""
         return not (isinstance(self.node, ast.Lambda) or self.attributes[0]) and not any(
             isinstance(node, (ast.Yield, ast.YieldFrom)) or (isinstance(node, ast.Return) and node.value)
             for node in nodes_in(self.node)

@@ -11,6 +11,7 @@ LAYERS = {
     "program": ("process", "stop", "source", "locate", "disk", "torch_tables", "index", "versions"),
     "engine": (
         "engine.values",
+        "engine.reach",
         "engine.facts",
         "engine.text",
         "engine.knowledge",

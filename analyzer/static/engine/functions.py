@@ -6,6 +6,7 @@ import ast
 import dataclasses
 
 from tcready.schema import Confidence
+from tcready.static.engine import reach
 from tcready.static.engine.contract import Context, Engine, Room, Switch
 from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Env, Frame, positional
@@ -91,6 +92,8 @@ class Functions(Room):
             result = self.invoke(decorator, (value,), {}, near, "high")
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance))]
             return join(*wrapped) if wrapped else value
+        if isinstance(decorator, Unknown):
+            self.engine.gaps[str(info.module.path), info.node.lineno, info.node.col_offset] = reach.DECORATOR
         return value
 
     def close(self, frame: Frame) -> int:
