@@ -57,9 +57,11 @@ class Functions(Room):
         self._decorated: dict[FunctionInfo, Value] = {}
         self._closures: dict[int, Frame] = {}
         self._counts: dict[FunctionInfo, int] = {}
+        self._situations: dict[tuple[object, ...], int] = {}
+        """A function, what it is given and what stands around it, by number: these values are long to hash."""
         self._memo: dict[tuple[object, ...], tuple[int, Value | None, frozenset[Switch]]] = {}
         """A situation's context, what it gave, and the class attributes as it left them."""
-        self._given: dict[tuple[object, ...], Value] = {}
+        self._given: dict[int, Value] = {}
         """What compiled calls gave, however sure it is that they run: who looks again gets the same."""
         self._idle: dict[tuple[object, ...], int] = {}
         """The contexts of checks that changed nothing while things were built: as idle whatever their object becomes."""
@@ -126,15 +128,16 @@ class Functions(Room):
         if self.engine.quiet and len(args) == 1 and isinstance(args[0], Instance):
             loud = self.engine.heap[args[0]].version  # while things are built, what a property gives changes
         before = self.engine.switched
-        situation = (info, function.closure, tuple(env.items()), before)
+        asked = (info, function.closure, tuple(env.items()), before)
+        situation = self._situations.setdefault(asked, len(self._situations))
         if self.engine.quiet and situation in self._given and self._is_compiled(frame):
             return self._given[situation]
-        key = (*situation, confidence, loud, frame.conditional)
+        key = (situation, confidence, loud, frame.conditional)
         if key in self._memo:
             context, known, self.engine.switched = self._memo[key]
             self._link(frame, context)
             return known if known is not None else UNKNOWN
-        idle = (*situation, confidence, frame.conditional)
+        idle = (situation, confidence, frame.conditional)
         if loud and idle in self._idle:
             self._link(frame, self._idle[idle])
             return NONE
