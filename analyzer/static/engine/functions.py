@@ -46,6 +46,8 @@ MAX_QUIET_DEPTH = 12
 DECORATOR_DEPTH = 2
 """Levels of calls that are followed in a decorator: what it gives back is made near its surface, and the rest of it
 writes documentation or checks what it is given."""
+MANY_CALLS = 3_000
+"""Situations in which functions are interpreted, all together, before each function is allowed fewer of them."""
 MAX_CALLS = 60_000
 
 
@@ -142,7 +144,8 @@ class Functions(Room):
             self._link(frame, self._idle[idle])
             return NONE
         limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
-        often = self._counts.get(info, 0) >= 4 * MAX_CONTEXTS
+        most = 4 * MAX_CONTEXTS if self._followed < MANY_CALLS else MAX_CONTEXTS
+        often = self._counts.get(info, 0) >= most
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
             self.engine.cut += not self.engine.quiet
             return TAINTED if any(holds_tensor(v) for v in env.values()) else UNKNOWN
