@@ -191,8 +191,10 @@ class Tables:
 
     def forms_of(self, operation: str) -> tuple[Form, ...]:
         """All forms of an operation: `torch.max`, `torch.Tensor.max` (the tensor is its first argument)."""
-        text = self._operators.get(operation, "")
-        return tuple(_form(part) for part in text.split("; ")) if text else ()
+        if operation not in self._forms:
+            text = self._operators.get(operation, "")
+            self._forms[operation] = tuple(_form(part) for part in text.split("; ")) if text else ()
+        return self._forms[operation]
 
     def results_of(
         self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
@@ -332,6 +334,11 @@ class Tables:
     def registry(self) -> Mapping[str, str]:
         """The id of each graph break and the line by which it is known."""
         return MappingProxyType(self.data["registry"])
+
+    @cached_property
+    def _forms(self) -> dict[str, tuple[Form, ...]]:
+        """Those that have been asked for: their text takes long to take apart."""
+        return {}
 
     @cached_property
     def _calls(self) -> Mapping[str, str]:

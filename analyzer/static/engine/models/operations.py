@@ -93,6 +93,7 @@ class Operations:
         self._load = load
         self._later = tuple(version for version in versions if version > tables.version)
         self._known: dict[object, tuple[Result, ...]] = {}
+        self._numbers: dict[object, tuple[int | str, ...]] = {}
         self._of_tensors: dict[str, bool] = {}
 
     def results(
@@ -132,9 +133,13 @@ class Operations:
         if not any(tensor_of(value) for value in (*args, *keywords.values())):
             return ()
         positional = tuple(map(argument_of, args))
-        named = {name: argument_of(value) for name, value in keywords.items()}
-        places = self.tables.read_as_numbers(operation, positional, named)
-        return tuple(args[place] if isinstance(place, int) else keywords[place] for place in places)
+        named = tuple((name, argument_of(value)) for name, value in keywords.items())
+        question = operation, positional, named
+        if question not in self._numbers:
+            self._numbers[question] = self.tables.read_as_numbers(operation, positional, dict(named))
+        return tuple(
+            args[place] if isinstance(place, int) else keywords[place] for place in self._numbers[question]
+        )
 
     def reads(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
