@@ -1,34 +1,32 @@
-"""`nn.LSTM`, `nn.GRU` or `nn.RNN` is called.
+"""`nn.LSTM`, `nn.GRU` or `nn.RNN` is used.
 
 ## What it does
-Finds calls of `nn.LSTM`, `nn.GRU` and `nn.RNN` modules, and reads of their attributes.
+Finds places where code gets hold of an `nn.LSTM`, `nn.GRU` or `nn.RNN`, or of an object of a class that derives from
+one: it calls it, reads its attributes (a method of such a class reads `self`), asks whether a module has one, or goes
+through the parameters of a module that holds one.
 
 ## Why it hurts torch.compile
 Dynamo does not trace these modules by default: it gives up the whole function that touches one, be it to
-read `self.lstm.num_layers`, and everything in that function runs eagerly.
+read `self.lstm.num_layers` or for `if self.lstm is not None`, and everything in that function runs eagerly.
 
 ## Use instead
 Compile the parts around the recurrent layer; `torch._dynamo.config.allow_rnn = True` captures it;
 `nn.LSTMCell` and its kin in a loop of fixed length are traced.
 
 ## Limits
-`allow_rnn` is a run-time setting this rule does not see.
+`allow_rnn` is seen where the files set it, and nowhere else.
 """
 
-from tcready.static.engine.facts import Attribute, Call
-from tcready.static.engine.knowledge import RNN_MODULES, is_recurrent
-from tcready.static.engine.values import options
+from tcready.static.engine.facts import Recurrent
 from tcready.static.rule import Claim, Rule, Sample
 
 
-def check(fact: Call | Attribute) -> Claim | None:
-    if isinstance(fact, Attribute):
-        if any(is_recurrent(value) for value in options(fact.owner)):
-            return Claim("a recurrent module is touched: the frame around it goes eager", unless="allow_rnn")
-        return None
-    if fact.method in ("__call__", "forward") and (fact.name or "").rpartition(".")[0] in RNN_MODULES:
-        return Claim("a recurrent module is called: the frame around it goes eager", unless="allow_rnn")
-    return None
+def check(fact: Recurrent) -> Claim:
+    return Claim(
+        "a recurrent module is used: the frame around it goes eager",
+        confidence=fact.confidence,
+        unless="allow_rnn",
+    )
 
 
 RULE = Rule(
@@ -37,7 +35,7 @@ RULE = Rule(
     effect="frame_skip",
     level="error",
     gb_ids=("GB0014",),
-    facts=(Call, Attribute),
+    facts=(Recurrent,),
     check=check,
     page=__doc__,
     bad=(
@@ -65,6 +63,19 @@ class Model(nn.Module):
         y = x * 2
         z, _ = self.lstm(y)  # BAD
         return z + 1
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(8, 8)
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.linear(x)
+        return y.to(next(self.parameters()).dtype)  # BAD
 """
         ),
         Sample(

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -35,6 +36,24 @@ class FunctionInfo:
     @property
     def decorators(self) -> list[ast.expr]:
         return [] if isinstance(self.node, ast.Lambda) else self.node.decorator_list
+
+    @cached_property
+    def gives_nothing(self) -> bool:
+        """It has no `return` with a value and no `yield`: all that matters of a call is what it changes."""
+        return not isinstance(self.node, ast.Lambda) and not any(
+            isinstance(node, (ast.Yield, ast.YieldFrom)) or (isinstance(node, ast.Return) and node.value)
+            for node in nodes_in(self.node)
+        )
+
+    @cached_property
+    def attributes(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The attributes that it assigns, and those that it names else, of whatever object."""
+        stored: set[str] = set()
+        named: set[str] = set()
+        for node in nodes_in(self.node):
+            if isinstance(node, ast.Attribute):
+                (stored if isinstance(node.ctx, ast.Store) else named).add(node.attr)
+        return frozenset(stored), frozenset(named)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +97,27 @@ class ModuleInfo:
     def path(self) -> Path:
         return self.source.path
 
+    def exports(self, name: str) -> bool:
+        """Whether `from module import *` brings that name, if the module or one that it stars has it."""
+        if self._exported is None:
+            return not name.startswith("_")
+        return name in self._exported
+
+    @cached_property
+    def _exported(self) -> frozenset[str] | None:
+        """What `__all__` lists; None if there is none, or not all of it stands there as text."""
+        found = self.bindings.get("__all__", [])
+        if not found or "__all__." in self.source.text or "__all__[" in self.source.text:
+            return None
+        names: set[str] = set()
+        for listed in found:
+            items = listed.elts if isinstance(listed, (ast.List, ast.Tuple)) else [None]
+            for item in items:
+                if not isinstance(item, ast.Constant):
+                    return None
+                names.add(str(item.value))
+        return frozenset(names)
+
     def classes(self) -> Iterator[ClassInfo]:
         """The top-level classes in source order."""
         for found in self.bindings.values():
@@ -92,6 +132,19 @@ class ModuleInfo:
             parts = parts[:-1]
         parts = parts[: len(parts) - (level - 1)]
         return ".".join([*parts, module] if module else parts)
+
+
+def nodes_in(node: ast.AST) -> list[ast.AST]:
+    """All that `ast.walk` gives, in its order, but for contexts and most operators, which hold nothing: faster."""
+    found = [node]
+    for each in found:
+        for name in each._fields:
+            value = getattr(each, name, None)
+            if isinstance(value, list):
+                found.extend([item for item in value if isinstance(item, ast.AST)])
+            elif isinstance(value, ast.AST) and value._fields:
+                found.append(value)
+    return found
 
 
 def build_module(source: Source, name: str) -> ModuleInfo:
@@ -123,7 +176,7 @@ def _functions_around(
 
 def _bind_globals(module: ModuleInfo, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     """Constants that a function gives to names it declares `global`: a flag may be either."""
-    nodes = list(ast.walk(function))
+    nodes = nodes_in(function)
     names = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
     for node in nodes:
         if isinstance(node, (ast.Assign, ast.AugAssign)) and isinstance(node.value, ast.Constant):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 Version: TypeAlias = "tuple[int, int]"
 DType: TypeAlias = Literal["bool", "int", "float", "complex"]
 Fate: TypeAlias = Literal["split", "around", "before", "whole", "raises"]
+Body: TypeAlias = Literal["traced", "opaque", "compiled", "eager"]
 
 FOLDER = Path(__file__).with_name("tables")
 LETTERS: Mapping[str, DType] = MappingProxyType({"b": "bool", "i": "int", "f": "float", "c": "complex"})
@@ -82,13 +83,13 @@ class Member:
     def dtype(self, given: DType | None = None, *, without_tensor: bool = False) -> DType | None:
         """The data type for that of the tensor that decides, None if it is not known.
 
-        Of an unknown one it is what all data types that are taken give.
+        Of an unknown one it is what all data types that are taken give, complex ones left out: who has these says so.
         """
         if without_tensor:
             return LETTERS.get(self.default)
         if given is not None:
             return LETTERS.get(self.dtypes["bifc".index(given[0])])
-        letters = set(self.dtypes) - {"."}
+        letters = (set(self.dtypes[:3]) - {"."}) or {self.dtypes[3]}
         return LETTERS.get(letters.pop()) if len(letters) == 1 else None
 
 
@@ -133,6 +134,21 @@ class Context:
 
     gb_id: str
     inside: Fate
+    made_before: str | None = None
+    """The break on entering one that was made before the compiled call; None if that is not known."""
+
+
+@dataclass(frozen=True)
+class Decorator:
+    """What Dynamo makes of a call of a function that is so decorated: the break (nothing if there is none), and the
+    function's body.
+
+    `traced`: it goes into the graph. `opaque`: the whole call is one operation of the graph. Behind a break it is
+    `compiled` by itself, or runs `eager`.
+    """
+
+    gb_id: str
+    body: Body
 
 
 @dataclass(frozen=True)
@@ -185,7 +201,10 @@ class Tables:
 
         More than one if an unknown argument decides, none if nothing is known of such a call.
         """
-        fitting = [(_fits(form, positional, keywords), form.result) for form in self.forms_of(operation)]
+        fitting = [
+            (_fits(form, positional, keywords), _as_asked(form, positional, keywords))
+            for form in self.forms_of(operation)
+        ]
         exact = next((result for fit, result in fitting if fit == "exact"), None)
         if exact is not None:
             return (exact,)
@@ -246,16 +265,22 @@ class Tables:
 
     def context_of(self, name: str) -> Context | None:
         """What Dynamo makes of `with name(...)`."""
-        text = self._contexts.get(name)
-        if text is None:
+        text = self._contexts.get(name, "raises")
+        if text.startswith("raises"):
             return None
-        entering, inside = text.split("|")
+        entering, inside, *before = text.split("|")
         fates: dict[str, Fate] = {"split": "split", "around": "around", "before": "before", "whole": "whole"}
-        return Context("" if entering == "traced" else entering, fates.get(inside, "raises"))
+        known = _gb(before[0]) if before and before[0] != "raises" else None
+        return Context(_gb(entering), fates.get(inside, "raises"), known)
 
-    def decorator_of(self, name: str) -> str | None:
-        """What Dynamo does with a function so decorated: `traced`, `opaque` (one node of the graph), or a break's id."""
-        return self._decorators.get(name)
+    def decorator_of(self, name: str) -> Decorator | None:
+        """What Dynamo makes of a function that `name` decorates."""
+        outcome, _, body = self._decorators.get(name, "raises").partition("|")
+        if outcome == "raises":
+            return None
+        if _gb(outcome):
+            return Decorator(outcome, "compiled" if body == "compiled" else "eager")
+        return Decorator("", "opaque" if outcome == "opaque" else "traced")
 
     def module_of(self, name: str) -> Module | None:
         """What Dynamo makes of calls of a module of torch.nn, by the name of its class."""
@@ -477,6 +502,17 @@ def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Arg
         if told.value is not True:
             fit = "unknown"
     return fit
+
+
+def _as_asked(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Result:
+    """What a form gives; an argument that tells what the values would have told makes it independent of them."""
+    if not form.result.unless:
+        return form.result
+    given = {name: argument for (_, name, _), argument in zip(form.parameters, positional, strict=False)}
+    told = [(given | dict(keywords)).get(name) for name in form.result.unless]
+    if any(argument is not None and argument.kind != "N" and argument.value != -1 for argument in told):
+        return replace(form.result, needs_data=False, dynamic_shape=False, gb_id="")
+    return form.result
 
 
 def _takes(kind: str, name: str, argument: Argument) -> Fit | None:

@@ -27,7 +27,7 @@ VALUES = {
     "chained comparison of shapes": ("see(0 < x.shape[0] < 9, 'a')", "bool@shape"),
     "dim": ("see(x.dim(), 'a')", "int@config"),
     "dtype": ("see(x.dtype == torch.float32, 'a')", "bool@config"),
-    "device": ("see(x.device, 'a')", "plain@config"),
+    "device": ("see(x.device, 'a')", "device@config"),
     "is None of tensor": ("see(x.abs() is None, 'a')", "False"),
     "random": ("import random\nsee(random.random() < 0.5, 'a')", "bool@random"),
     "nonzero tuple": ("see(x.nonzero(as_tuple=True)[0], 'a')", "tensor[int]"),
@@ -215,7 +215,7 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
     "generator expression": ("see(sum(y.argmax() for y in x), 'a')", {"a": "tensor[int]"}),
     "global": ("global G\nG = x\nsee(x, 'a')", {"a": "tensor?"}),
     "assert with message": ("assert n, see(x, 'b')\nsee(x, 'a')", {"a": "tensor?"}),
-    "import in a function": ("import torch as t\nsee(t.relu(x), 'a')", {"a": "tensor[float]"}),
+    "import in a function": ("import torch as t\nsee(t.sigmoid(x), 'a')", {"a": "tensor[float]"}),
     "local class": (
         "class A:\n    def f(self, y):\n        return y.argmax()\nsee(A().f(x), 'a')",
         {"a": "tensor[int]"},
@@ -597,7 +597,7 @@ MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
     ),
     "activation by name": (
         "",
-        "self.act = getattr(F, 'relu')",
+        "self.act = getattr(F, 'sigmoid')",
         "see(self.act(x), 'a')",
         {"a": "tensor[float]"},
     ),
@@ -763,6 +763,30 @@ def test_a_base_class_in_another_file(line: str, tmp_path: Path) -> None:
     )
     source = line + "\nclass Model(Base):\n    def step(self, x): super().step(x.argmax())\n"
     assert known(tmp_path, source, name="Model") == {"base": "tensor[int]"}
+
+
+@pytest.mark.parametrize(
+    ("exported", "builtin"),
+    [
+        ("", False),
+        ("__all__ = ['other']\n", True),
+        ("__all__ = ['other']\n__all__ += ['zip']\n", False),
+        ("__all__ = ['other', *more()]\n", False),
+        ("__all__ = ['other']\n__all__.append('zip')\n", False),
+    ],
+)
+def test_a_star_brings_what_the_module_says_and_hides_no_builtin(
+    exported: str, builtin: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "base.py").write_text(
+        exported + "def zip(*args): return [(1, 1)]\n_hidden = 3\nother = 4\n", encoding="utf-8"
+    )
+    (tmp_path / "between.py").write_text("from base import *\n", encoding="utf-8")
+    source = (
+        "from between import *\nclass Model(nn.Module):\n    def forward(self, x):\n"
+        "        for a, b in zip([x], [x]): see(a, 'a')\n"
+    )
+    assert (known(tmp_path, source, name="Model")["a"] == "tensor?") is builtin
 
 
 def test_a_base_class_in_a_package_beside_it(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ LAYERS = {
         "engine.attributes",
         "engine.protocols",
         "engine.records",
+        "engine.recurrent",
         "engine.questions",
         "engine.expressions",
         "engine.containers",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Room
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.scope import Frame
+from tcready.static.engine.text import ANY_NAME, OF_TEXT
 from tcready.static.engine.values import (
     NONE,
+    TAINTED,
     UNKNOWN,
+    Choice,
     Class,
     Const,
     External,
@@ -20,6 +24,7 @@ from tcready.static.engine.values import (
     Mapping,
     Method,
     Module,
+    Partial,
     Plain,
     Sequence,
     Super,
@@ -39,16 +44,24 @@ from tcready.static.engine.values import (
 )
 from tcready.static.index import ClassInfo, FunctionInfo
 
+ASSUMED_DEPTH = 4
+"""Where the count of call levels starts for the making of a module of which only the class is known."""
+
 
 class Attributes(Room):
     """Attributes: `owner.name`, for every kind of owner."""
 
     def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
         """`owner.name`."""
+        if not isinstance(owner, Choice):
+            return self._attribute_of(owner, name, frame)
         if len(options(owner)) > 1:  # None has no attributes worth knowing: who reads one has ruled it out
             owner = without_none(owner)
+            if name in OF_TEXT:
+                owner = keep(owner, lambda v: not isinstance(v, Tensor) and v != K.ARRAY)
             if tensor_of(owner):
-                owner = keep(owner, lambda v: not isinstance(v, Unknown))
+                odd = Unknown if self.engine.operations.is_of_tensors(name) else Tensor
+                owner = keep(owner, lambda v: not isinstance(v, odd))
         return lift(
             lambda o: join(*(self._attribute_of(option, name, frame) for option in options(o))), owner
         )
@@ -57,24 +70,21 @@ class Attributes(Room):
         if isinstance(owner, Tensor):
             if name == "shape":
                 return K.SHAPE
-            if name in K.TENSOR_ATTRIBUTES:
-                return (
-                    Tensor(owner.dtype, owner.sure)
-                    if name not in ("real", "imag")
-                    else Tensor("float", owner.sure)
-                )
+            if name in ("real", "imag"):
+                return Tensor("float", owner.sure)
             if name == "grad":
                 return join(NONE, Tensor("float", owner.sure))
-            if name == "ndim":
-                return Plain("int")
-            if name in K.PLAIN_ATTRIBUTES:
+            kind = self.engine.operations.tables.tensor_attribute(name)
+            if kind == "T" or name in K.NAMED_FIELDS:
+                return Tensor(owner.dtype, owner.sure)
+            if kind is not None:
                 without_gradients = (
                     name == "requires_grad" and self.engine.training is False and not owner.leaf
                 )
                 if name in K.UNUSUAL_KINDS or without_gradients:
                     return prefer(Const(False), Plain("bool"))
-                return Plain(name if name in ("dtype", "layout") else None)
-            return Method(owner, name)
+                return Plain(kind if kind in ("dtype", "layout", "device", "bool", "int") else None)
+            return Method(owner, name) if self.engine.operations.is_of_tensors(name) else TAINTED
         if isinstance(owner, Instance):
             return self.member(owner, name, frame)
         if isinstance(owner, Super):
@@ -98,9 +108,12 @@ class Attributes(Room):
             if owner.ident and name in self.engine.heap[owner].attributes:
                 value = self.engine.heap[owner].attributes[name]
                 return outliving(value) if self.engine.heap[owner].outer else value
+            if owner.name.startswith("torch.distributions.") and name not in K.DISTRIBUTION_METHODS:
+                return K.distribution_attribute(owner, name)
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
         if isinstance(owner, Plain):
-            return Plain(None, owner.origin) if owner.origin != "shape" else Method(owner, name)
+            of_text = owner.kind == "str" and hasattr(str, name)
+            return Method(owner, name) if of_text or owner.origin == "shape" else Plain(None, owner.origin)
         if isinstance(owner, Sequence):
             if (
                 name in ("values", "indices")
@@ -132,11 +145,13 @@ class Attributes(Room):
             if name == "co_varnames":
                 return Sequence("tuple", tuple(map(Const, local_names(owner.info))), UNKNOWN)
             return Const(owner.info.name) if name == "__name__" else UNKNOWN
+        if isinstance(owner, Partial):
+            return owner.function if name == "func" else UNKNOWN
         if isinstance(owner, Unknown):
             if name == "shape":
                 return K.SHAPE
             if name in ("dtype", "device", "ndim", "is_cuda", "requires_grad"):
-                return Plain()
+                return Plain("device" if name == "device" else None)
             return Method(owner, name)
         return UNKNOWN
 
@@ -174,7 +189,7 @@ class Attributes(Room):
         if name in PATCHED:
             replaced = self.engine.replacement(mro, name, after)
             if replaced is not None:
-                return Function(replaced.info, owner, replaced.closure, replaced.given)
+                return replaced.bound_to(owner)
         defined = mro.functions(name, after)
         if defined:
             return self._bind(defined, owner, frame)
@@ -190,6 +205,8 @@ class Attributes(Room):
             return join(value, other) if name in self.engine.assigned(mro) else prefer(value, other)
         if mro.container and name in ("_modules", "_parameters"):
             return Method(owner, name)
+        if mro.is_module and name == "_modules":
+            return self.engine.children(owner)
         if mro.is_module:
             if name in K.MODULE_TENSORS and mro.external:
                 return Tensor("float", leaf=True)
@@ -201,6 +218,12 @@ class Attributes(Room):
                 return Method(owner, name)
         if after is not None or name in ("__init__", "forward", "__call__"):
             return Method(owner, name)
+        if thing.loose:
+            fitting = [
+                v for known, v in thing.loose.items() if known != ANY_NAME and re.fullmatch(known, name)
+            ]
+            if fitting:
+                return outliving(join(*fitting)) if thing.outer else join(*fitting)
         getter = mro.functions("__getattr__")
         if getter and name != "__getattr__":
             return self.engine.invoke(Function(getter[0], owner), (Const(name),), {}, frame, frame.confidence)
@@ -212,8 +235,10 @@ class Attributes(Room):
         return UNKNOWN
 
     def _make(self, owner: Instance, mro: Mro) -> None:
-        """Runs what a class does when it is called without arguments, if that is possible."""
+        """Runs what a class does when it is called without arguments, if that is possible; a module is made with
+        arguments nobody knows."""
         if mro.is_module or mro.container:
+            self.engine.initialise(owner, Frame(owner.cls.module, None, -1, "high", {}, depth=ASSUMED_DEPTH))
             return
         for name in ("__init__", "__post_init__"):
             for info in mro.functions(name)[:1]:
@@ -248,7 +273,7 @@ class Attributes(Room):
             for value in options(self.engine.decorated(info, self.engine.module_frame(info.module))):
                 if isinstance(value, Function) and kind != "static":
                     bound: Value = Class(owner.cls) if kind == "class" else owner
-                    values.append(Function(value.info, bound, value.closure, value.given))
+                    values.append(value.bound_to(bound))
                 else:
                     values.append(value)
         return join(*values)
@@ -260,7 +285,7 @@ class Attributes(Room):
             kind = _method_kind(defined[0])
             value = self.engine.decorated(defined[0], self.engine.module_frame(defined[0].module))
             if isinstance(value, Function) and kind == "class":
-                return Function(value.info, owner, value.closure)
+                return value.bound_to(owner)
             return value
         holder = mro.holder(name)
         if self.engine.switched:
@@ -288,7 +313,7 @@ class Attributes(Room):
         chosen = likely(name)
         if isinstance(chosen, Const) and isinstance(chosen.value, str):
             found = self.attribute(owner, chosen.value, frame)
-            if default is None or not isinstance(found, (Unknown, Method)):
+            if default is None or not all(isinstance(v, (Unknown, Method)) for v in options(found)):
                 return found
         else:
             found = self._some_attribute(owner)
@@ -303,20 +328,21 @@ class Attributes(Room):
             mro = self.engine.mro(value.cls)
             if name in self.engine.heap[value].attributes or mro.functions(name) or mro.holder(name):
                 return Plain("bool") if name in self.engine.heap[value].attributes else Const(True)
+            if self.engine.heap[value].named_like(re.escape(name)):
+                return Plain("bool")
             if not self.engine.heap[value].assumed and name not in self.engine.assigned(mro):
                 return prefer(Const(False), Plain("bool"))  # nothing in sight gives it that
         return Plain("bool")
 
     def _some_attribute(self, owner: Value) -> Value:
-        """`getattr(self, name)` with a name only known at run time: any module it holds."""
+        """`getattr(self, name)` with a name only known at run time: any module it holds; of those that were given such
+        a name, if there are any."""
         modules: list[Value] = []
         for option in options(owner):
             if isinstance(option, Instance):
-                modules.extend(
-                    v
-                    for v in self.engine.heap[option].attributes.values()
-                    if any(self.engine.is_module(o) for o in options(v))
-                )
+                thing = self.engine.heap[option]
+                held = thing.loose if ANY_NAME in thing.loose else thing.attributes
+                modules.extend(v for v in held.values() if any(self.engine.is_module(o) for o in options(v)))
         return join(*modules) if modules else UNKNOWN
 
 
@@ -328,7 +354,7 @@ def _of_array(array: ExternalInstance, name: str) -> Value:
         return Plain("int")
     if name == "dtype":
         return Plain("dtype")
-    return array if name in K.TENSOR_ATTRIBUTES else Method(array, name)
+    return array if name in ("T", "mT", "real", "imag") else Method(array, name)
 
 
 def _method_kind(info: FunctionInfo) -> str:

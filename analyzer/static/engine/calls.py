@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import MappingProxyType
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -22,6 +23,7 @@ from tcready.static.engine.values import (
     Instance,
     Mapping,
     Method,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -36,6 +38,17 @@ from tcready.static.engine.values import (
     tensor_of,
 )
 
+HOOKS = "_forward_hooks"
+"""Where a module keeps what is called with its output."""
+OF_REGISTERED = MappingProxyType(
+    {
+        "register_buffer": "tensor",
+        "register_parameter": "param",
+        "add_module": "module",
+        "register_module": "module",
+    }
+)
+"""Methods of nn.Module that set an attribute, and how the argument is called that they set it to."""
 FACTORIES = ("from_", "build", "create", "make")
 """How names of class methods begin that make an object."""
 
@@ -60,7 +73,7 @@ class Calls(Room):
                 return prefer(usual, self.call(rest, site))
         candidates = [c for c in options(function) if c != NONE] or [function]
         confidence = site.frame.confidence
-        if sum(isinstance(c, (Function, Class, Instance)) for c in candidates) > 1:
+        if sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1:
             confidence = "low" if len(candidates) > 3 else ("medium" if confidence == "high" else confidence)
         if confidence != site.confidence:
             site = dataclasses.replace(site, confidence=confidence)
@@ -85,6 +98,8 @@ class Calls(Room):
 
     def call_one(self, function: Value, site: CallSite) -> Value | None:
         if isinstance(function, Function):
+            if function.breaks:
+                self._tell_call(site, function, f"{function.breaks}()", None, None, None)
             given_back = self.engine.invoke(
                 function, site.args, site.keywords, site.frame, site.confidence, site.rest
             )
@@ -96,8 +111,15 @@ class Calls(Room):
             return given_back
         if isinstance(function, Class):
             return self.engine.instantiate(function, site)
+        if isinstance(function, Partial):
+            args = (*(v for k, v in function.given if isinstance(k, int)), *site.args)
+            keywords = {**{k: v for k, v in function.given if isinstance(k, str)}, **site.keywords}
+            filled = dataclasses.replace(site, args=args, keywords=keywords)
+            return self.call_one(function.function, filled)
+        if isinstance(function, (Instance, ExternalInstance)):
+            self.engine.touch(function, site.node, site.frame)
         if isinstance(function, Instance):
-            return self._call_object(function, site)
+            return self._hooked(function, site, self._call_object(function, site))
         site = site.spread()
         if isinstance(function, External):
             unbound = function.name.removeprefix("torch.Tensor.")
@@ -125,14 +147,16 @@ class Calls(Room):
         if not self.engine.quiet:
             keywords = tuple(site.keywords.items())
             where = self.engine.where(site.frame)
+            known = self.engine.operations
             operation, operands = name or "", site.args
             if isinstance(receiver, Tensor):
                 operation, operands = f"torch.Tensor.{method}", (receiver, *site.args)
-            numbers = (
-                self.engine.operations.read_as_numbers(operation, operands, site.keywords)
-                if operation.startswith("torch.")
-                else ()
-            )
+            numbers: tuple[Value, ...] = ()
+            reads, told_by = known.reads("", (), {})
+            if operation.startswith("torch."):
+                numbers = known.read_as_numbers(operation, operands, site.keywords)
+                reads, told_by = known.reads(operation, operands, site.keywords)
+            gb_id = known.break_of(operation, operands, site.keywords) if operation else ""
             self.engine.tell(
                 F.Call(
                     where,
@@ -146,7 +170,10 @@ class Calls(Room):
                     result or UNKNOWN,
                     numbers,
                     isinstance(function, External) and self.engine.program.is_native(function.name),
-                    self.engine.operations.break_of(name) if name else "",
+                    gb_id,
+                    known.traced_since(operation) if operation else None,
+                    reads,
+                    told_by,
                 )
             )
 
@@ -168,10 +195,13 @@ class Calls(Room):
         mro = self.engine.mro(made.cls)
         if mro.container == "torch.nn.Sequential":
             return self._chain(made, site)
-        base = next((name for name in mro.external if K.is_module_class(name)), None)
+        bases = [name for name in mro.external if K.is_module_class(name)]
+        base = next(
+            (name for name in bases if self.engine.operations.is_recurrent(name)), bases[0] if bases else None
+        )
         if base is None or base == "torch.nn.Module":
             return None
-        result = K.module_call(base, site.args)
+        result = self.engine.operations.module_call(base, site.args)
         self._tell_call(site, made, f"{base}.__call__", made, "__call__", result)
         return result
 
@@ -209,11 +239,37 @@ class Calls(Room):
         elif made.name == "torch.nn.Sequential":
             result = self._chain(made, site)
         elif K.is_module_class(made.name):
-            result = K.module_call(made.name, site.args)
-        elif made.name.startswith(("torch.no_grad", "torch.autocast", "torch.inference_mode")) and site.args:
-            return site.args[0]  # a context manager used as a decorator
+            result = self.engine.operations.module_call(made.name, site.args)
+        elif site.args and self.engine.operations.context_of(made.name) is not None:
+            decorated = (self.engine.operations.decorated(made.name, v) for v in options(site.args[0]))
+            return join(*decorated)  # a context manager used as a decorator
         self._tell_call(site, made, f"{made.name}.__call__", made, "__call__", result)
+        return self._hooked(made, site, result)
+
+    def _hooked(
+        self, made: Instance | ExternalInstance, site: CallSite, result: Value | None
+    ) -> Value | None:
+        """What a call of a module gives once its hooks have seen it."""
+        hooks = self.engine.heap[made].attributes.get(HOOKS) if made.ident and not self.engine.quiet else None
+        for hook in members_of(hooks) if isinstance(hooks, Sequence) else ():
+            given = (made, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
+            changed = self.call_each(hook, site.giving(given))
+            if changed is not None and changed != NONE and result is not None:
+                result = join(result, *(v for v in options(changed) if v != NONE))
         return result
+
+    def _module_method(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
+        """A method that a module has from nn.Module."""
+        if name == "register_forward_hook" and site.args and self.engine.quiet and made.ident:
+            known = self.engine.heap[made].attributes.get(HOOKS)
+            before = members_of(known) if isinstance(known, Sequence) else ()
+            if site.args[0] not in before:
+                hooks = Sequence("list", (*before, site.args[0]), UNKNOWN)
+                self.engine.heap[made].put(HOOKS, hooks, replace=True)
+        if name in ("children", "named_children"):
+            held = self.engine.children(made)
+            return self.engine.mapping_method(held, "values" if name == "children" else "items", site)
+        return K.module_method(name, made)
 
     def _call_method(self, method: Method, site: CallSite) -> Value | None:
         receiver, name = method.receiver, method.name
@@ -234,13 +290,15 @@ class Calls(Room):
         elif isinstance(receiver, Mapping):
             result = self.engine.mapping_method(receiver, name, site)
         elif isinstance(receiver, (Const, Plain)):
-            result = text.method(receiver, name, site.args)
+            result = self._of_text(text.method(receiver, name, site.args))
         elif isinstance(receiver, Unknown) and name in text.METHODS:
-            result = text.method(Plain("str"), name, site.args)
+            result = self._of_text(text.method(Plain("str"), name, site.args))
         elif isinstance(receiver, ExternalInstance):
+            self.engine.touch_by_walk(receiver, name, site)
             dotted = f"{receiver.name}.{name}"
-            result = self._external_object_method(receiver, name, site.args, site.keywords)
+            result = self._external_object_method(receiver, name, site)
         elif isinstance(receiver, Instance):
+            self.engine.touch_by_walk(receiver, name, site)
             result = self._inherited_method(receiver, name, site)
             base = next(iter(self.engine.mro(receiver.cls).external), None)
             dotted = f"{base}.{name}" if base else None
@@ -249,15 +307,20 @@ class Calls(Room):
         self._tell_call(site, method, dotted, receiver, name, result)
         return result
 
-    def _external_object_method(
-        self, receiver: ExternalInstance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
-    ) -> Value | None:
+    def _of_text(self, value: Value) -> Value:
+        return value if self.engine.quiet else text.constant(value)
+
+    def _external_object_method(self, receiver: ExternalInstance, name: str, site: CallSite) -> Value | None:
         if receiver.name == "logging.Logger":
             return Plain("bool") if name == "isEnabledFor" else NONE
         if receiver.name in K.CONTAINERS and receiver.ident:
-            return self.engine.container_method(receiver, name, args)
+            if name in ("children", "named_children"):
+                return self._module_method(receiver, name, site)
+            return self.engine.container_method(receiver, name, site.args)
         if K.is_module_class(receiver.name):
-            return K.module_method(name, receiver)
+            return self._module_method(receiver, name, site)
+        if receiver.name == "torch.Generator" and name == "manual_seed":
+            return receiver
         if receiver == K.ARRAY:
             return Plain(None, "tensor") if name in ("item", "tolist") else receiver
         if receiver.name.startswith(("torch.distributions", "torch.utils.cpp_extension")):
@@ -274,29 +337,34 @@ class Calls(Room):
             if name == "__call__" and mro.functions("forward"):
                 return self.call_each(self.engine.member(made, "forward", site.frame), site)
             return self._inherited_forward(made, site)
-        if name == "register_buffer" and site.args and isinstance(site.args[0], Const):
-            value = site.args[1] if len(site.args) > 1 else site.keywords.get("tensor", UNKNOWN)
-            tensor = tensor_of(value)
-            self.engine.heap[made].put(
-                str(site.args[0].value), Tensor(tensor.dtype, leaf=True) if tensor else value, replace=True
-            )
-            return NONE
-        if (
-            name in ("add_module", "register_module")
-            and len(site.args) > 1
-            and isinstance(site.args[0], Const)
-        ):
-            self.engine.heap[made].put(str(site.args[0].value), site.args[1], replace=True)
-            self.engine.note(made, str(site.args[0].value))
-            return NONE
+        if name in ("register_buffer", "register_parameter", "add_module", "register_module"):
+            self._register(made, name, site)
+            if not (mro.container and name in ("add_module", "register_module")):
+                return NONE
         if mro.container:
             return self.engine.container_method(made, name, site.args)
         if mro.is_module:
             inside = site.frame.function
             if name == "eval" and self.engine.quiet and inside is not None and inside.name == "train":
                 self._freeze(made, set())
-            return K.module_method(name, made)
+            return self._module_method(made, name, site)
         return self.engine.record_method(made, name, site)
+
+    def _register(self, made: Instance, method: str, site: CallSite) -> None:
+        """`register_buffer(name, tensor)` and its like."""
+        name, value = site.first("name"), site.first(OF_REGISTERED[method], 1)
+        if name is None or value is None:
+            return
+        tensor = tensor_of(value)
+        if tensor is not None:
+            value = Tensor(tensor.dtype, leaf=True)
+        if not isinstance(name, Const):
+            written = next((k.value for k in site.node.keywords if k.arg == "name"), None)
+            self.engine.heap[made].put_loose(text.name_pattern(written or site.node.args[0]), value)
+            return
+        self.engine.heap[made].put(str(name.value), value, replace=True)
+        if method in ("add_module", "register_module"):
+            self.engine.note(made, str(name.value))
 
     def _freeze(self, made: Instance, done: set[Instance]) -> None:
         """A module, and all it holds, is put in evaluation."""

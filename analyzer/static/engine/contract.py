@@ -98,6 +98,8 @@ class Engine(Protocol):
     """Call sites reached, and whether every callee was found, by file and position."""
     spread: set[ast.Call]
     """Calls that are given a sequence of unknown length, member by member."""
+    firsts: set[ast.Call]
+    """Calls of which Python takes the first alone that they give: `next(self.parameters())`."""
     unknown_callees: dict[int, dict[ast.expr, None]]
     """What each context calls although nothing in sight tells what it is."""
     walked: set[int] | None
@@ -149,7 +151,8 @@ class Engine(Protocol):
         """`Class.name` is given another value while its module is imported."""
 
     def register_into(self, module: ModuleInfo, name: str) -> None:
-        """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`."""
+        """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`, and
+        statements that change it, or call a function that speaks of it."""
 
     def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
         """`cls.name = value` while its decorators run."""
@@ -294,6 +297,15 @@ class Engine(Protocol):
     def numbered(self, holder: ClassInfo, name: str) -> Value:
         """`auto()` in an enum: one more than the number of the member before."""
 
+    def touch(self, value: Value, node: ast.expr, frame: Frame) -> None:
+        """Tells that something is asked of `value`, if that may be a recurrent module."""
+
+    def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:
+        """The same of `owner.name`, whose value is `value`."""
+
+    def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:
+        """The same of the method `name` of a module, which goes through its parts."""
+
     def eval(self, node: ast.expr, frame: Frame) -> Value:
         """The value of an expression; every fact inside it is told."""
 
@@ -308,6 +320,9 @@ class Engine(Protocol):
 
     def container_members(self, value: Value) -> Value | None:
         """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
+
+    def children(self, made: Instance | ExternalInstance) -> Mapping:
+        """The modules that a module holds itself, by name."""
 
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:
         """`base[index]`."""
@@ -324,6 +339,9 @@ class Engine(Protocol):
         self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]
     ) -> Value | None:
         """A method of a container of torch.nn; None if it is no method of one."""
+
+    def container_sum(self, left: Value, right: Value, *, in_place: bool) -> Value | None:
+        """`left + right`, or `left += right`, of a container of torch.nn; None if `left` is none."""
 
     def sequence_method(self, receiver: Sequence, name: str, site: CallSite) -> Value | None:
         """A method of a list, tuple or set."""
@@ -360,6 +378,9 @@ class Engine(Protocol):
 
     def call_each(self, function: Value, site: CallSite) -> Value | None:
         """The joined results of calling each of the values that `function` may be; None if nothing is known of any."""
+
+    def initialise(self, made: Instance, frame: Frame) -> None:
+        """Runs `__init__` of an object with arguments nobody knows."""
 
     def instantiate(self, cls: Class, site: CallSite) -> Value:
         """An object made by calling a class."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,11 +12,20 @@ from tcready.static.engine.values import ExternalInstance, Instance, Unknown, Va
 
 
 @dataclass
+class Changes:
+    """Counts what was put anywhere: into objects, tables, names that outlive the function that puts."""
+
+    count: int = 0
+
+
+@dataclass
 class Object:
     """What is known of one object: its attributes so far. `outer`: it outlives the compiled call."""
 
     outer: bool
     attributes: dict[str, Value] = field(default_factory=dict)
+    loose: dict[str, Value] = field(default_factory=dict)
+    """Attributes of whose names the source gives a part at most: by a regular expression."""
     assumed: bool = False
     """It comes from outside: what its class gives it are defaults."""
     made: bool = True
@@ -32,22 +42,44 @@ class Object:
     """Whether its making has been looked at."""
     version: int = 0
     """Counts what was put."""
+    changes: Changes = field(default_factory=Changes)
+    """Of all objects together."""
 
     def take(self, other: Object) -> None:
         """Becomes a copy of `other`."""
-        self.attributes = dict(other.attributes)
+        self.attributes, self.loose = dict(other.attributes), dict(other.loose)
         self.assumed, self.made, self.members = other.assumed, other.made, other.members
         self.uncounted, self.sure = other.uncounted, set(other.sure)
         self.version += 1
+        self.changes.count += 1
 
     def put(self, name: str, value: Value, *, replace: bool) -> None:
         if self.assumed and name in self.attributes and isinstance(value, Unknown):
             return  # what could not be worked out says nothing against a default
         self.version += 1
+        self.changes.count += 1
         if replace or name not in self.attributes:
             self.attributes[name] = value
         else:
             self.attributes[name] = join(self.attributes[name], value)
+
+    def put_loose(self, pattern: str, value: Value) -> None:
+        """Stores an attribute whose name only fits a pattern."""
+        self.version += 1
+        self.loose[pattern] = join(self.loose[pattern], value) if pattern in self.loose else value
+
+    def named_like(self, pattern: str) -> list[Value]:
+        """The attributes of whose names a part is known, if a name may fit both that and `pattern`."""
+        return [
+            value
+            for known, value in self.loose.items()
+            if re.fullmatch(known, _example(pattern)) or re.fullmatch(pattern, _example(known))
+        ]
+
+
+def _example(pattern: str) -> str:
+    """A name that fits a pattern in which nothing but `\\w*` stands for more than itself."""
+    return re.sub(r"\\(.)", r"\1", pattern.replace(r"\w*", "0"))
 
 
 Way: TypeAlias = "set[tuple[int, str | None]]"
@@ -58,6 +90,7 @@ class Heap:
     """The objects of one analysis; the identity of an object is where and for whom it was made."""
 
     def __init__(self) -> None:
+        self.changes = Changes()
         self._objects: dict[int, Object] = {}
         self._idents: dict[tuple[object, ...], int] = {}
         self._ways: list[Way] = []
@@ -67,16 +100,17 @@ class Heap:
         """The identity for an allocation key; the same key gives the same object again."""
         if key not in self._idents:
             self._idents[key] = len(self._idents) + 1
-            self._objects[self._idents[key]] = Object(outer)
+            self._objects[self._idents[key]] = Object(outer, changes=self.changes)
         return self._idents[key]
 
     def __getitem__(self, value: Instance | ExternalInstance) -> Object:
         if value.ident not in self._objects:
-            self._objects[value.ident] = Object(True)
+            self._objects[value.ident] = Object(True, changes=self.changes)
         return self._objects[value.ident]
 
     def note(self, value: Instance | ExternalInstance, name: str | None) -> None:
         """An attribute is stored (None: a member is added) while things are built."""
+        self.changes.count += 1
         if value.ident in self._objects:
             self._keep(value.ident, name)
 

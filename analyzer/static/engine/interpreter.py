@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from types import TracebackType
 
+from tcready.static import torch_tables
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine.annotations import Annotations
 from tcready.static.engine.assignment import Assignment
@@ -27,6 +28,7 @@ from tcready.static.engine.objects import Objects
 from tcready.static.engine.protocols import Protocols
 from tcready.static.engine.questions import Questions
 from tcready.static.engine.records import Records
+from tcready.static.engine.recurrent import Recurrent
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.statements import Statements
 from tcready.static.index import Program
@@ -63,7 +65,9 @@ class Interpreter:
         torch: Version | None = None,
     ) -> None:
         """`torch` is the version that runs the code; None for the newest that is known."""
-        self.operations = Operations(program.library.tables(torch))
+        self.operations = Operations(
+            program.library.tables(torch), program.library.tables, torch_tables.versions()
+        )
         self.program, self.training, self.low, self.plain_call = program, training, low, plain_call
         self.heap = Heap()
         self.facts: dict[F.Fact, None] = {}
@@ -73,6 +77,7 @@ class Interpreter:
         self.edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]] = {}
         self.calls: dict[tuple[str, int, int], bool] = {}
         self.spread: set[ast.Call] = set()
+        self.firsts: set[ast.Call] = set()
         self.unknown_callees: dict[int, dict[ast.expr, None]] = {}
         self.walked = walked
         self.cut = 0
@@ -87,6 +92,7 @@ class Interpreter:
         questions = Questions(self)
         protocols = Protocols(self)
         records = Records(self)
+        recurrent = Recurrent(self)
         expressions = Expressions(self)
         containers = Containers(self)
         assignment = Assignment(self)
@@ -144,15 +150,18 @@ class Interpreter:
         self.record_class = records.record_class
         self.is_enum = records.is_enum
         self.enum_members, self.numbered = records.enum_members, records.numbered
+        self.touch, self.touch_attribute = recurrent.touch, recurrent.touch_attribute
+        self.touch_by_walk = recurrent.touch_by_walk
         self.eval = expressions.eval
         self.tell_loop = expressions.tell_loop
         self.index = expressions.index
         self.element = containers.element
         self.container_members = containers.container_members
+        self.children = containers.children
         self.item = containers.item
         self.item_of = containers.item_of
         self.fill_container = containers.fill_container
-        self.container_method = containers.container_method
+        self.container_method, self.container_sum = containers.container_method, containers.container_sum
         self.sequence_method = containers.sequence_method
         self.mapping_method = containers.mapping_method
         self.put_back = containers.put_back
@@ -162,7 +171,7 @@ class Interpreter:
         self.block = statements.block
         self.call = calls.call
         self.call_each = calls.call_each
-        self.instantiate = objects.instantiate
+        self.instantiate, self.initialise = objects.instantiate, objects.initialise
         self.registered = objects.registered
         self.copied = objects.copied
         self.decorated = functions.decorated

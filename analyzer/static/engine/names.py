@@ -103,6 +103,7 @@ class Names(Room):
         """A top-level name is given another value while the module is imported."""
         if self.engine.quiet and (module, name) in self._globals:
             self._globals[module, name] = outliving(value)
+            self.engine.heap.changes.count += 1
 
     def _through_stars(self, module: ModuleInfo, name: str) -> ModuleInfo | None:
         """The module that binds a name which another has by `from ... import *`, however many stars away."""
@@ -118,6 +119,8 @@ class Names(Room):
                 if source is None or source in seen:
                     continue
                 seen.add(source)
+                if not source.exports(name):
+                    continue
                 if name in source.bindings:
                     found = source
                 pending.extend(reversed(source.stars))

@@ -111,7 +111,8 @@ class Protocols(Room):
 
     def operated(self, op: str, left: Value, right: Value, frame: Frame, *, in_place: bool = False) -> Value:
         """`left op right`, or `left op= right`."""
-        if not _has_object(left) and not _has_object(right):
+        contained = op == "Add" and any(self.engine.container_members(v) is not None for v in options(left))
+        if not contained and not _has_object(left) and not _has_object(right):
             text = any(
                 isinstance(v := likely(side), Const) and isinstance(v.value, str) for side in (left, right)
             )
@@ -129,6 +130,8 @@ class Protocols(Room):
         if in_place:
             asked.insert(0, (left, f"__i{stem}__", right))
         made = self._first_of(asked, frame)
+        if made is None and op == "Add":
+            made = self.engine.container_sum(left, right, in_place=in_place)
         if made is not None:
             return made
         left, right = self.engine.row(left) or left, self.engine.row(right) or right
@@ -227,7 +230,7 @@ class Protocols(Room):
             return self.engine.enum_members(value.info) or value
         if not _has_object(value):
             return value
-        return join(*(self._iterated(option, frame) for option in options(value)))
+        return lift(lambda v: join(*(self._iterated(option, frame) for option in options(v))), value)
 
     def _iterated(self, value: Value, frame: Frame) -> Value:
         row = self.engine.row(value)
@@ -256,12 +259,14 @@ class Protocols(Room):
             return self.engine.class_member(base, str(index.value), frame)
         if not _has_object(base):
             return self.engine.item(base, index, node)
-        found: list[Value] = []
-        for option in options(base):
-            made = self.special(option, "__getitem__", (index,), frame)
-            row = self.engine.row(option) if made is None else None
-            found.append(made if made is not None else self.engine.item(row or option, index, node))
-        return join(*found)
+        return lift(
+            lambda v: join(*(self._picked(option, index, node, frame) for option in options(v))), base
+        )
+
+    def _picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
+        made = self.special(base, "__getitem__", (index,), frame)
+        row = self.engine.row(base) if made is None else None
+        return made if made is not None else self.engine.item(row or base, index, node)
 
     def entered(self, manager: Value, frame: Frame) -> Value | None:
         """What `with manager as name` binds; None if no class in sight says so."""

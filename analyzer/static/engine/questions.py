@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import MappingProxyType
 from typing import get_args
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
-from tcready.static.engine.contract import Room
+from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import About, Condition
+from tcready.static.engine.knowledge import dtype_of
 from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
 from tcready.static.engine.values import (
     NONE,
+    TAINTED,
     Answer,
+    Choice,
     Const,
+    DType,
     External,
     ExternalInstance,
     Instance,
@@ -27,6 +33,7 @@ from tcready.static.engine.values import (
     Value,
     join,
     likely,
+    members_of,
     options,
     prefer,
     truth,
@@ -55,6 +62,11 @@ MAX_TEST = 70
 
 class Questions(Room):
     """Truth: what the source says of a test, and what is known once it has an answer."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._texts: dict[ast.expr, str] = {}
+        """Tests as a report shows them."""
 
     def test(self, node: ast.expr, kind: str, frame: Frame) -> Answer:
         """Whether `node` is true, as far as the source tells; the question is told as a fact of `kind`."""
@@ -98,7 +110,7 @@ class Questions(Room):
             elif answer.decided is None and frame.confidence == "high" and _asks_whether_given(operand):
                 frame.confidence = "medium"  # what was not given ends the test here
             frame.env = self.narrow(operand, conjunction, frame)
-        frame.env, frame.confidence = with_walrus(before, node, frame.env), confidence
+        frame.env, frame.confidence = with_walrus(before, node, frame), confidence
         return Answer(decided, guess if decided is None else decided)
 
     def truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
@@ -115,6 +127,8 @@ class Questions(Room):
         if not isinstance(value, Const):
             abouts = (*((frame.asked,) if frame.asked else ()), *map(_about, options(value)))
             frame.asked = max(abouts, key=ABOUT.index)
+            if self.engine.quiet:
+                return
             asker = frame.asker if kind in OF_ASKERS else None
             alone = asker is not None and asker.test is node and isinstance(node, ast.Compare)
             if alone or (asker is not None and asker.lineno == node.lineno):
@@ -130,7 +144,9 @@ class Questions(Room):
         while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             test, holds = test.operand, not holds
         usual = None if answer.likely is None else answer.likely == taken
-        return (Condition(_on_one_line(test), holds, frame.asked, usual),)
+        if test not in self._texts:
+            self._texts[test] = _on_one_line(test)
+        return (Condition(self._texts[test], holds, frame.asked, usual),)
 
     def answer(self, value: Value) -> Answer:
         """`bool(value)`, as far as the source tells."""
@@ -149,14 +165,17 @@ class Questions(Room):
         """The one operand that decides a chain, if the source decides all others for it to go on."""
         goes_on = isinstance(node.op, ast.And)
         left: list[ast.expr] = []
+        before = frame.env
         with self.engine.quietly():
             for operand in node.values:
                 value = self.engine.eval(operand, frame)
                 if self.answer(value).decided is not goes_on:
                     left.append(operand)
                 if len(left) > 1:
-                    return None
-        return left[0] if left else None
+                    break
+                frame.env = self.narrow(operand, goes_on, frame)
+        frame.env = before
+        return left[0] if len(left) == 1 else None
 
     def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
         """The environment once `node` is known to be `assume`."""
@@ -184,8 +203,15 @@ class Questions(Room):
                 key = narrowing_key(subject)
                 same = isinstance(node.ops[0], (ast.Is, ast.Eq)) == assume
                 change = (lambda _: NONE) if same else without_none
+            elif isinstance(node.left, ast.Attribute) and node.left.attr == "dtype":
+                subject = node.left.value
+                key = narrowing_key(subject)
+                asked = (ast.Is, ast.Eq, ast.In) if assume else (ast.IsNot, ast.NotEq, ast.NotIn)
+                dtype = self._dtype(right, frame)
+                same = isinstance(node.ops[0], asked)
+                change = None if dtype is None else lambda v: _of_dtype(v, dtype if same else None)
         elif isinstance(node, ast.Call) and node.args:
-            test = ast.unparse(node.func)
+            test = _dotted(node.func)
             subject = node.args[0]
             key = narrowing_key(subject)
             if test == "isinstance" and len(node.args) == 2:
@@ -202,12 +228,19 @@ class Questions(Room):
         narrowed = change(current)
         return env if narrowed == current else {**env, key: narrowed}
 
+    def _dtype(self, node: ast.expr, frame: Frame) -> DType | None:
+        """The kind of number that a data type, or each of several, stands for."""
+        with self.engine.quietly():
+            value = self.engine.eval(node, frame)
+        kinds = {dtype_of(v) for v in (members_of(value) if isinstance(value, Sequence) else (value,))}
+        return kinds.pop() if len(kinds) == 1 else None
+
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         wanted = self.engine.instance_value(node, frame)
         if wanted is None:
             known = (Tensor, Sequence, Mapping, Const)
-            if all(isinstance(v, known) for v in options(value)):  # of a class that is not in sight
-                return prefer(Const(False), Plain("bool", "call"))
+            if all(isinstance(v, known) for v in options(value)) or self._is_of_others(node, frame):
+                return prefer(Const(False), Plain("bool", "call"))  # of a class that is not in sight
             return Plain("bool")
         answers: set[bool | None] = set()
         for option in options(value):
@@ -242,6 +275,18 @@ class Questions(Room):
         own = all(isinstance(w, Instance) for w in options(wanted))
         return False if own and not self.engine.heap[made].assumed else None
 
+    def _is_of_others(self, node: ast.expr, frame: Frame) -> bool:
+        """Classes of packages that are not read, torch aside: a compiled call hands none of their objects around."""
+        if self.engine.quiet:
+            return False
+        if isinstance(node, ast.Tuple):
+            return all(self._is_of_others(item, frame) for item in node.elts)
+        with self.engine.quietly():
+            value = self.engine.eval(node, frame)
+        if not isinstance(value, External) or "." not in value.name:
+            return False
+        return value.name.partition(".")[0] not in (*sys.stdlib_module_names, "torch", "typing_extensions")
+
     def _is_no_text(self, value: Value, wanted: Value) -> bool:
         """Text is asked for, and what a compiled call hands around is rarely text."""
         text = all(isinstance(w, Plain) and w.kind in ("str", "bytes") for w in options(wanted))
@@ -260,6 +305,13 @@ def _about(value: Value) -> About:
 def _on_one_line(node: ast.expr) -> str:
     text = " ".join(ast.unparse(node).split())
     return text if len(text) <= MAX_TEST else text[: MAX_TEST - 3] + "..."
+
+
+def _dotted(node: ast.expr) -> str:
+    """`a.b.c` as it is written; empty for anything else."""
+    if isinstance(node, ast.Attribute):
+        return f"{inner}.{node.attr}" if (inner := _dotted(node.value)) else ""
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _asks_whether_given(node: ast.expr) -> bool:
@@ -290,6 +342,19 @@ def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
         same = not isinstance(option, (Plain, Instance, ExternalInstance)) or option in options(wanted)
         return option if assume or not same or isinstance(option, (Plain, Instance)) else None
     return option if not assume or isinstance(option, (Plain, Instance)) else None
+
+
+def _of_dtype(value: Value, dtype: DType | None) -> Value:
+    """The value once its data type was asked for: of that kind of number, if one is given."""
+    found = [
+        Tensor(dtype, sure=False)
+        if v == TAINTED
+        else replace(v, dtype=dtype)
+        if isinstance(v, Tensor) and dtype is not None
+        else v
+        for v in options(value)
+    ]
+    return Choice(tuple(found), value.likely) if isinstance(value, Choice) else found[0]
 
 
 def _is_kind(kind: str | None, wanted: Value) -> bool | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from dataclasses import replace
 from typing import cast
 
 from tcready.static.engine.values import (
@@ -18,6 +20,7 @@ from tcready.static.engine.values import (
     join,
     lift,
     likely,
+    options,
 )
 
 MAX_LENGTH = 20_000
@@ -33,6 +36,8 @@ METHODS = frozenset(
     "isdigit isalnum isidentifier isalpha isdecimal islower isupper encode casefold zfill rsplit partition".split()
 )
 """Methods that text alone has."""
+OF_TEXT = frozenset(name for name in vars(str) if not name.startswith("_")) - {"split"}
+"""Methods of text that no tensor has."""
 PLACES = re.compile(r"\{\d?\}")
 """Places of `str.format` that take a whole argument."""
 WORDS = re.compile(r"[\w|()^$-]*")
@@ -105,6 +110,16 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
     return Plain("int") if name in ("find", "rfind", "index", "rindex", "count") else Plain("str")
 
 
+def constant(value: Value) -> Value:
+    """What a method of text gives while Dynamo traces: a list among it cannot be changed."""
+    return lift(
+        lambda found: join(
+            *(replace(v, constant=True) if isinstance(v, Sequence) else v for v in options(found))
+        ),
+        value,
+    )
+
+
 def _formatted(text: object, args: tuple[Value, ...]) -> Value:
     """`text.format(*args)`, if the places in it are plain."""
     given = [v.value for v in args if isinstance(v, Const) and isinstance(v.value, (str, int))]
@@ -123,3 +138,30 @@ def _texts(value: Sequence | Mapping) -> list[str] | None:
     else:
         found = [v.value if isinstance(v, Const) else None for v in value.items or (NONE,)]
     return cast("list[str]", found) if all(isinstance(v, str) for v in found) else None
+
+
+ANY_NAME = r"\w*"
+
+
+def name_pattern(node: ast.expr) -> str:
+    """What a name looks like, as far as the source tells its parts: a regular expression."""
+    return "".join(ANY_NAME if part is None else re.escape(part) for part in _parts_of_text(node))
+
+
+def _parts_of_text(node: ast.expr) -> list[str | None]:
+    """The pieces of text that is put together, by an f-string, `format`, `%` or `+`; None for one that is not known."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    if isinstance(node, ast.JoinedStr):
+        return [str(v.value) if isinstance(v, ast.Constant) else None for v in node.values]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [*_parts_of_text(node.left), *_parts_of_text(node.right)]
+    template: ast.expr | None = None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        template, place = node.func.value, r"\{\w*\}"
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        template, place = node.left, r"%[sd]"
+    if not isinstance(template, ast.Constant) or not isinstance(template.value, str):
+        return [None]
+    pieces = re.split(place, template.value)
+    return [part for piece in pieces for part in (piece, None)][:-1]

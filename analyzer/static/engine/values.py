@@ -76,6 +76,8 @@ class Sequence:
     element: Value
     outer: bool = False
     """Held by a module, a global or an enclosing function, so that changing it is a side effect."""
+    constant: bool = False
+    """What a method of text gave while Dynamo traces: a constant to it, list or not."""
     depth: int = field(init=False, compare=False, repr=False)
     """Containers inside one another down from here; beyond MAX_NESTING the members are unknown."""
     _hash: int = field(init=False, compare=False, repr=False)
@@ -87,7 +89,9 @@ class Sequence:
             object.__setattr__(self, "items", None)
             object.__setattr__(self, "element", UNKNOWN)
         object.__setattr__(self, "depth", depth)
-        object.__setattr__(self, "_hash", hash((self.kind, self.items, self.element, self.outer)))
+        object.__setattr__(
+            self, "_hash", hash((self.kind, self.items, self.element, self.outer, self.constant))
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -156,6 +160,21 @@ class Function:
     """Key of the enclosing scope in the interpreter, 0 for none."""
     given: tuple[tuple[str | int, Value], ...] = ()
     """Arguments that `functools.partial` filled in, by position or name."""
+    breaks: str = ""
+    """The decorator that makes Dynamo end the graph where the function is called, and compile it by itself."""
+
+    def bound_to(self, owner: Value | None) -> Function:
+        """The function as a method of `owner`."""
+        return Function(self.info, owner, self.closure, self.given, self.breaks)
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """`functools.partial` of what is no function with source: a class, an external name, an object."""
+
+    function: Value
+    given: tuple[tuple[str | int, Value], ...]
+    """As a Function's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +229,7 @@ Value: TypeAlias = (
     | ExternalInstance
     | Class
     | Function
+    | Partial
     | Method
     | Module
     | Super
@@ -235,12 +255,24 @@ MAX_NESTING = 6
 every comparison walks all of it."""
 
 
+WHOLE = frozenset({Plain, Tensor, Mapping, Unknown})
+"""Classes whose values all join to one."""
+
+
 def _depth(value: Value) -> int:
     if isinstance(value, (Sequence, Mapping)):
         return value.depth
     if isinstance(value, Choice):
         return max(map(_depth, value.options))
+    if isinstance(value, Partial):
+        return 1 + max(map(_depth, (value.function, *(v for _, v in value.given))))
     return 0
+
+
+def partial_of(function: Value, given: tuple[tuple[str | int, Value], ...]) -> Value:
+    """A callable with arguments filled in; UNKNOWN if it holds others down to a depth that only a loop reaches."""
+    made = Partial(function, given)
+    return UNKNOWN if _depth(made) > MAX_NESTING else made
 
 
 def options(value: Value) -> tuple[Value, ...]:
@@ -250,7 +282,21 @@ def options(value: Value) -> tuple[Value, ...]:
 
 def join(*values: Value) -> Value:
     """What is known of a value that is one of `values`."""
-    if any(isinstance(value, Choice) and value.likely for value in values):
+    if len(values) == 1:
+        return values[0]
+    preferred = same = bool(values)
+    for value in values:
+        if type(value) is Choice:
+            if value.likely:
+                break
+            same = False
+        elif same and value is not values[0] and value != values[0]:
+            same = False
+    else:
+        preferred = False
+    if same and not preferred:
+        return values[0]
+    if preferred:
         return prefer(
             join(*map(likely, values)), _union(option for value in values for option in options(value))
         )
@@ -261,10 +307,13 @@ def _union(values: Iterable[Value]) -> Value:
     """The join of values of which nothing is preferred: one alternative of each sort (`_sort`)."""
     found: dict[object, Value] = {}
     for value in values:
-        for option in options(value):
+        for option in value.options if type(value) is Choice else (value,):
             sort = _sort(option)
             known = found.get(sort)
-            found[sort] = option if known is None else _merged(known, option)
+            if known is None:
+                found[sort] = option
+            elif known is not option:
+                found[sort] = _merged(known, option)
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
@@ -279,8 +328,11 @@ def _union(values: Iterable[Value]) -> Value:
 
 def _sort(value: Value) -> object:
     """Values of one sort join to one value; those of different sorts stay apart."""
-    if isinstance(value, Plain) or (isinstance(value, Const) and value.value is not None):
-        return Plain
+    kind = type(value)
+    if kind in WHOLE:
+        return kind
+    if isinstance(value, Const):
+        return value if value.value is None else Plain
     if isinstance(value, Sequence):
         # what a function returns with and without an extra: tuples of different lengths keep their places
         return (
@@ -288,7 +340,7 @@ def _sort(value: Value) -> object:
             value.kind,
             len(value.items) if value.items is not None and value.kind == "tuple" else None,
         )
-    return type(value) if isinstance(value, (Tensor, Mapping, Unknown)) else value
+    return value
 
 
 def _shorten(found: dict[object, Value], kind: str) -> None:
@@ -321,18 +373,25 @@ def whole(value: Value) -> Value:
 
 def lift(apply: Callable[..., Value], *values: Value) -> Value:
     """`apply(*values)`, what it gives for the likely values first."""
+    for value in values:
+        if type(value) is Choice and value.likely:
+            break
+    else:
+        return apply(*values)
     result = apply(*map(whole, values))
-    if not any(isinstance(v, Choice) and v.likely for v in values):
-        return result
     guess = apply(*map(likely, values))
     return result if guess == result else prefer(guess, result)
 
 
 def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
     """The alternatives of `value` for which `wanted` holds; unknown if there is none."""
-    rest = [v for v in options(value) if wanted(v)]
+    if not isinstance(value, Choice):
+        return value if wanted(value) else UNKNOWN
+    rest = [v for v in value.options if wanted(v)]
     if not rest:
         return UNKNOWN
+    if len(rest) == len(value.options):
+        return value
     first = [v for v in options(likely(value)) if wanted(v)]
     return prefer(join(*first), join(*rest)) if first else join(*rest)
 
@@ -365,11 +424,11 @@ def _as_plain(value: Value) -> Plain:
 
 
 def _merged_sequences(a: Sequence, b: Sequence) -> Sequence:
-    outer = a.outer or b.outer
+    outer, constant = a.outer or b.outer, a.constant and b.constant
     if a.items is not None and b.items is not None and len(a.items) == len(b.items) <= MAX_PLACES:
-        return Sequence(a.kind, tuple(map(join, a.items, b.items)), UNKNOWN, outer)
+        return Sequence(a.kind, tuple(map(join, a.items, b.items)), UNKNOWN, outer, constant)
     members = (*members_of(a), *members_of(b))
-    return Sequence(a.kind, None, join(*members) if members else UNKNOWN, outer)
+    return Sequence(a.kind, None, join(*members) if members else UNKNOWN, outer, constant)
 
 
 def _merged_mappings(a: Mapping, b: Mapping) -> Mapping:
@@ -434,7 +493,7 @@ def number_from_tensor(value: Value) -> bool:
 
 def without_none(value: Value) -> Value:
     """The value once `is not None` has been established."""
-    return keep(value, lambda v: v != NONE)
+    return keep(value, lambda v: not (isinstance(v, Const) and v.value is None))
 
 
 class Answer(NamedTuple):
@@ -460,7 +519,7 @@ def _truth(value: Value) -> bool | None:
         return bool(value.items)
     if isinstance(value, Mapping) and value.element is None and not value.outer:
         return bool(value.entries)
-    if isinstance(value, (Class, Function, Method, Module, External)):
+    if isinstance(value, (Class, Function, Partial, Method, Module, External)):
         return True
     return None
 
@@ -495,6 +554,7 @@ def widen(value: Value) -> Value:
             None,
             join(*(widen(m) for m in members_of(value))) if members_of(value) else UNKNOWN,
             value.outer,
+            value.constant,
         )
     if isinstance(value, Mapping):
         values = [widen(v) for _, v in value.entries] + ([value.element] if value.element is not None else [])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import TypeAlias, cast
 
 from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine import text
 from tcready.static.engine.contract import CallSite, Engine
+from tcready.static.engine.operators import TYPES, same
 from tcready.static.engine.values import (
     DATA,
     MAX_OPTIONS,
@@ -18,12 +19,14 @@ from tcready.static.engine.values import (
     UNROLL,
     Class,
     Const,
+    External,
     ExternalInstance,
     Function,
     Instance,
     Kind,
     Mapping,
     Method,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -69,9 +72,15 @@ OF_ERRORS = ("Error", "Exception", "Warning", "StopIteration", "property")
 """How names of builtins end whose call makes an object of no interest."""
 
 
+OF_OBJECTS = frozenset("type isinstance hasattr getattr setattr callable bool".split())
+"""Functions for which Python looks at the object itself."""
+
+
 def call(engine: Engine, name: str, site: CallSite) -> Value:
     """A call of the built-in function `name`; unknown if that says nothing."""
     if site.args:
+        if name in OF_OBJECTS and site.node.args:
+            engine.touch(site.args[0], site.node.args[0], site.frame)
         if name in BY_METHOD:
             own = engine.answered(site.args[0], site.frame, *BY_METHOD[name])
             if own is not None:
@@ -215,6 +224,11 @@ def _zip(engine: Engine, site: CallSite) -> Value:
 def _map(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) < 2:
         return None
+    rows = [known_items(engine, a) for a in site.args[1:]]
+    known = [items for items in rows if items is not None and len(items) <= UNROLL]
+    if len(known) == len(rows):
+        each = zip(*known, strict=False)
+        return iterator(tuple(engine.call_each(site.args[0], site.giving(r)) or UNKNOWN for r in each))
     inner = site.giving(tuple(engine.element(a) for a in site.args[1:]))
     return iterator(None, engine.call_each(site.args[0], inner) or UNKNOWN)
 
@@ -297,43 +311,21 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) < 2:
         return None
     default = site.args[2] if len(site.args) > 2 else None
-    pattern = _pattern(site.node.args[1]) if len(site.node.args) > 1 else None
-    if pattern is not None and not isinstance(likely(site.args[1]), Const):
-        fitting = [
-            engine.attribute(site.args[0], name, site.frame) for name in _named_like(engine, site, pattern)
-        ]
+    pattern = text.name_pattern(site.node.args[1]) if len(site.node.args) > 1 else text.ANY_NAME
+    if pattern != text.ANY_NAME and not isinstance(likely(site.args[1]), Const):
+        named = _named_like(engine, site, re.compile(pattern))
+        fitting = [engine.attribute(site.args[0], name, site.frame) for name in named]
+        for option in options(site.args[0]):
+            if isinstance(option, Instance):
+                fitting += engine.heap[option].named_like(pattern)
         if fitting:
+            engine.touch_attribute(site.args[0], join(*fitting), site.node, site.frame)
             if isinstance(default, Const):  # nothing says that any of them is meant
                 return prefer(default, join(*fitting))
             return join(*fitting, *([default] if default is not None else []))
-    return engine.get_attribute(site.args[0], site.args[1], default, site.frame)
-
-
-def _pattern(node: ast.expr) -> re.Pattern[str] | None:
-    """What a name looks like of which the source gives parts; None if it gives none."""
-    parts = _parts_of_text(node)
-    if not any(parts):
-        return None
-    return re.compile("".join(r"\w*" if part is None else re.escape(part) for part in parts))
-
-
-def _parts_of_text(node: ast.expr) -> list[str | None]:
-    """The pieces of text that is put together, by an f-string, `format`, `%` or `+`; None for one that is not known."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return [node.value]
-    if isinstance(node, ast.JoinedStr):
-        return [str(v.value) if isinstance(v, ast.Constant) else None for v in node.values]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return [*_parts_of_text(node.left), *_parts_of_text(node.right)]
-    template: ast.expr | None = None
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
-        template, place = node.func.value, r"\{\w*\}"
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-        template, place = node.left, r"%[sd]"
-    if not isinstance(template, ast.Constant) or not isinstance(template.value, str):
-        return [None]
-    pieces = re.split(place, template.value)
-    return [part for piece in pieces for part in (piece, None)][:-1]
+    value = engine.get_attribute(site.args[0], site.args[1], default, site.frame)
+    engine.touch_attribute(site.args[0], value, site.node, site.frame)
+    return value
 
 
 def _named_like(engine: Engine, site: CallSite, pattern: re.Pattern[str]) -> list[str]:
@@ -354,12 +346,20 @@ def _setattr(engine: Engine, site: CallSite) -> Value | None:
     if isinstance(name, Const):
         engine.heap[owner].put(str(name.value), value, replace=False)
         engine.note(owner, str(name.value))
+    else:
+        engine.heap[owner].put_loose(text.name_pattern(site.node.args[1]), value)
     return NONE
 
 
 def _hasattr(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) == 2 and isinstance(site.args[1], Const):
-        return engine.has_attribute(site.args[0], str(site.args[1].value))
+        owner, name = site.args[0], str(site.args[1].value)
+        answer = engine.has_attribute(owner, name)
+        if answer != Const(False) and any(map(engine.is_module, options(owner))):
+            with engine.quietly():
+                value = engine.attribute(owner, name, site.frame)
+            engine.touch_attribute(owner, value, site.node, site.frame)
+        return answer
     return None
 
 
@@ -387,8 +387,43 @@ def _as_text(value: Value) -> Value:
 
 
 def _type(_engine: Engine, site: CallSite) -> Value:
-    first = _first(site)
-    return Class(first.cls) if isinstance(first, Instance) else Plain("type")
+    return lift(lambda value: join(*map(_type_of, options(value))), _first(site))
+
+
+def _type_of(value: Value) -> Value:
+    """`type(value)`: a tensor may be of a class above, and so may a dict."""
+    if isinstance(value, Instance):
+        return Class(value.cls)
+    if isinstance(value, Tensor) and not value.leaf:
+        return prefer(External("torch.Tensor"), Plain("type"))
+    if isinstance(value, Mapping):
+        return prefer(External("dict"), Plain("type"))
+    if isinstance(value, Sequence) and value.kind != "iterator":
+        return External(value.kind)
+    kind = type(value.value).__name__ if isinstance(value, Const) else None
+    kind = value.kind if isinstance(value, Plain) else kind
+    return External(kind) if kind in TYPES else Plain("type")
+
+
+def _issubclass(engine: Engine, site: CallSite) -> Value:
+    if len(site.args) != 2:
+        return Plain("bool")
+    return lift(lambda cls, above: _whether_below(engine, cls, above), *site.args)
+
+
+def _whether_below(engine: Engine, cls: Value, above: Value) -> Value:
+    """`issubclass(cls, above)`; of an object of a class of the source, its class tells."""
+    wanted = members_of(above) if isinstance(above, Sequence) else options(above)
+    if isinstance(cls, Class):
+        mro = engine.mro(cls.info)
+        held = {*map(Class, mro.classes), *map(External, mro.external)}
+        if any(each in held for each in wanted):
+            return Const(True)
+        return Const(False) if all(isinstance(each, Class) for each in wanted) else Plain("bool")
+    answers = [same(cls, each) for each in wanted]
+    if True in answers:
+        return Const(True)
+    return Const(False) if answers and None not in answers else Plain("bool")
 
 
 def _callable(engine: Engine, site: CallSite) -> Value:
@@ -398,7 +433,7 @@ def _callable(engine: Engine, site: CallSite) -> Value:
 def _can_be_called(engine: Engine, value: Value) -> Value:
     answers: set[bool | None] = set()
     for option in options(value):
-        if isinstance(option, (Function, Class)) or (
+        if isinstance(option, (Function, Class, Partial)) or (
             isinstance(option, Method) and isinstance(option.receiver, (Tensor, Sequence, Mapping))
         ):
             answers.add(True)
@@ -440,7 +475,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **dict.fromkeys(("print", "delattr", "breakpoint", "exec"), _constant(NONE)),
         "str": _text,
         **dict.fromkeys(("repr", "format", "ascii", "chr", "bin", "hex", "input"), _constant(Plain("str"))),
-        **dict.fromkeys(("id", "hash", "ord", "issubclass"), _constant(Plain())),
+        **dict.fromkeys(("id", "hash", "ord"), _constant(Plain())),
+        "issubclass": _issubclass,
         "callable": _callable,
         "slice": _constant(Plain("slice")),
     }

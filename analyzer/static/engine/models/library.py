@@ -9,11 +9,16 @@ from tcready.static.engine import text
 from tcready.static.engine.contract import CallSite, Engine
 from tcready.static.engine.models import builtins, iteration
 from tcready.static.engine.models.builtins import Handler
+from tcready.static.engine.scope import positional
 from tcready.static.engine.values import (
+    NONE,
     UNKNOWN,
+    Class,
     Const,
     External,
     ExternalInstance,
+    Function,
+    Mapping,
     Plain,
     Sequence,
     Tensor,
@@ -45,7 +50,8 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
     if name in K.CONTAINERS:
         return _container(engine, name, site)
     if root in text.BUILTIN_TYPES:
-        return text.type_method(root, method, site.args)
+        result = text.type_method(root, method, site.args)
+        return text.constant(result) if root == "str" and not engine.quiet else result
     if name.startswith(("einops.", "einx.")):
         return K.einops_call(name, site.args)
     if name.startswith("torch.ops."):
@@ -56,7 +62,19 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
 
 def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     """What the name alone tells."""
-    result = K.external_call(name, site.args, site.keywords)
+    result = engine.operations.manager(name, site.args)
+    if (
+        isinstance(result, ExternalInstance)
+        and engine.quiet
+        and engine.operations.context_of(name) is not None
+    ):
+        return _made(engine, name, site)
+    if result is not None:
+        return result
+    if name.rpartition(".")[0] == "random":
+        result = _drawn(engine, name)
+    else:
+        result = K.external_call(name, site.args, site.keywords)
     if name.startswith("torch."):
         result = engine.operations.better(name, site.args, site.keywords, result)
     if engine.quiet:  # drawn before the compiled call: one number, the same in every call
@@ -66,6 +84,16 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     if isinstance(result, ExternalInstance) and K.is_module_class(result.name) and not result.ident:
         return _made(engine, result.name, site)
     return result
+
+
+def _drawn(engine: Engine, name: str) -> Value:
+    """What a function of `random` gives."""
+    if name in ("random.seed", "random.setstate", "random.shuffle"):
+        return NONE
+    captured = (
+        engine.operations.captures_draw(name) and name != "random.sample"
+    )  # which gives what it is given
+    return Plain("float" if name == "random.random" else None, "drawn" if captured else "random")
 
 
 def _made(engine: Engine, name: str, site: CallSite) -> ExternalInstance:
@@ -133,10 +161,51 @@ def _first(_engine: Engine, site: CallSite) -> Value | None:
     return site.args[0] if site.args else None
 
 
+def _parameters(engine: Engine, value: Value) -> tuple[list[str], list[str]] | None:
+    """The names that a function or class takes by position and by keyword alone, those it is bound to left out."""
+    if isinstance(value, Class):
+        value = next(iter(engine.initialisers(engine.mro(value.info))), UNKNOWN)
+        skipped = 1
+    elif isinstance(value, Function):
+        skipped = int(value.bound is not None)
+    if not isinstance(value, Function):
+        return None
+    spec = value.info.node.args
+    return [arg.arg for arg, _ in positional(spec)][skipped:], [arg.arg for arg in spec.kwonlyargs]
+
+
+def _signature(engine: Engine, site: CallSite) -> Value | None:
+    """`inspect.signature(f)`, of which `parameters` is asked."""
+    names = _parameters(engine, site.args[0]) if site.args else None
+    if names is None:
+        return None
+    parameters = Mapping(tuple((name, Plain("Parameter")) for each in names for name in each), None)
+    return _record(engine, "inspect.Signature", site, parameters=parameters)
+
+
+def _full_arg_spec(engine: Engine, site: CallSite) -> Value | None:
+    names = _parameters(engine, site.args[0]) if site.args else None
+    if names is None:
+        return None
+    by_position, by_keyword = (Sequence("list", tuple(map(Const, each)), UNKNOWN) for each in names)
+    return _record(engine, "inspect.FullArgSpec", site, args=by_position, kwonlyargs=by_keyword)
+
+
+def _record(engine: Engine, name: str, site: CallSite, **attributes: Value) -> Value:
+    ident = engine.heap.ident(name, site.node, site.args[0], outer=False)
+    made = ExternalInstance(name, ident)
+    for attribute, value in attributes.items():
+        engine.heap[made].put(attribute, value, replace=True)
+    return made
+
+
 def _copy(engine: Engine, site: CallSite) -> Value | None:
     if not site.args:
         return None
-    return join(*(engine.copied(value, site.node, site.frame) for value in options(site.args[0])))
+    return lift(
+        lambda value: join(*(engine.copied(option, site.node, site.frame) for option in options(value))),
+        site.args[0],
+    )
 
 
 def _scripted(kind: str, *, loaded: bool = False) -> Handler:
@@ -151,6 +220,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
     {
         **iteration.HANDLERS,
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
+        "inspect.signature": _signature,
+        "inspect.getfullargspec": _full_arg_spec,
         "torch.is_grad_enabled": _grad_enabled,
         "torch.is_tensor": _is_tensor,
         **{name: _of_process(usual) for name, usual in K.OF_PROCESS.items()},

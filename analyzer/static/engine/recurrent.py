@@ -1,0 +1,116 @@
+"""Recurrent modules of torch.nn: Dynamo wraps none, and gives up the function that gets hold of one.
+
+Read off a module one is wrapped at once; of one that comes out of a container, or in as an argument, only what is asked
+of it does that.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from tcready.schema import Confidence
+from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.contract import CallSite, Room
+from tcready.static.engine.scope import Frame
+from tcready.static.engine.values import (
+    NONE,
+    ExternalInstance,
+    Instance,
+    Mapping,
+    Sequence,
+    Super,
+    Tensor,
+    Value,
+    likely,
+    members_of,
+    options,
+)
+
+WALKS = frozenset(
+    "parameters named_parameters buffers named_buffers modules named_modules state_dict train eval requires_grad_ "
+    "zero_grad".split()
+)
+"""Methods of nn.Module that go through all its parts."""
+OF_CHILDREN = frozenset({"children", "named_children"})
+OF_PARAMETERS = frozenset({"parameters", "named_parameters"})
+
+
+class Recurrent(Room):
+    """Recurrent modules of torch.nn: Dynamo wraps none, and gives up the function that gets hold of one."""
+
+    def touch(self, value: Value, node: ast.expr, frame: Frame) -> None:
+        """Tells that something is asked of `value`, if that may be a recurrent module."""
+        if self.engine.quiet or not any(map(self._is_recurrent, options(value))):
+            return
+        usual = [self._is_recurrent(option) for option in options(likely(value)) if option != NONE]
+        sure: Confidence | None = None if all(usual) else "medium" if any(usual) else "low"
+        self.engine.tell(F.Recurrent(self.engine.where(frame), node, value, sure if usual else "low"))
+
+    def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:
+        """The same of `owner.name`, whose value is `value`."""
+        if any(map(self._is_recurrent, options(owner))):
+            self.touch(owner, node, frame)
+        elif any(map(self.engine.is_module, options(owner))):
+            self.touch(value, node, frame)
+
+    def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:
+        """The same of the method `name` of a module, which goes through its parts."""
+        if self.engine.quiet:
+            return
+        found: Value | None = None
+        if site.node in self.engine.firsts:
+            if name in OF_PARAMETERS:
+                found = self._before_a_parameter(module, set())
+        elif name in WALKS or name in OF_CHILDREN:
+            found = self._inside(module, set(), deep=name in WALKS)
+        if found is not None:
+            self.touch(found, site.node, site.frame)
+
+    def _is_recurrent(self, value: Value) -> bool:
+        if isinstance(value, Super):
+            return any(map(self._is_recurrent, options(value.instance)))
+        if isinstance(value, Instance):
+            return any(map(self.engine.operations.is_recurrent, self.engine.mro(value.cls).external))
+        return isinstance(value, ExternalInstance) and self.engine.operations.is_recurrent(value.name)
+
+    def _parts(self, module: Value) -> list[Value]:
+        """What a module holds, in order."""
+        members = self.engine.container_members(module)
+        if isinstance(members, Sequence):
+            return list(members_of(members))
+        if isinstance(members, Mapping):
+            return [v for _, v in members.entries] + ([members.element] if members.element else [])
+        if isinstance(module, Instance):
+            thing = self.engine.heap[module]
+            return [*thing.attributes.values(), *thing.loose.values()]
+        return []
+
+    def _inside(self, module: Value, done: set[Value], *, deep: bool) -> Value | None:
+        """A recurrent module among the parts of a module; None if there is none."""
+        done.add(module)
+        for part in self._parts(module):
+            found = [v for v in options(likely(part)) if self.engine.is_module(v)]
+            if any(map(self._is_recurrent, found)):
+                return part
+            for option in found if deep else ():
+                inner = self._inside(option, done, deep=True) if option not in done else None
+                if inner is not None:
+                    return inner
+        return None
+
+    def _before_a_parameter(self, module: Value, done: set[Value]) -> Value | None:
+        """A recurrent module that the search for the first parameter of a module comes by; None if it finds one before,
+        which ends it."""
+        pending = [module]
+        while pending:
+            current = pending.pop()
+            if self._is_recurrent(current):
+                return current
+            parts = [v for part in self._parts(current) for v in options(likely(part))[:1]]
+            own = any(isinstance(v, Tensor) and v.leaf for v in parts)
+            if own or (isinstance(current, ExternalInstance) and K.has_parameters(current.name)):
+                return None
+            done.add(current)
+            pending.extend(v for v in reversed(parts) if self.engine.is_module(v) and v not in done)
+        return None

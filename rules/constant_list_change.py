@@ -1,0 +1,98 @@
+"""A list that a method of `str` gave is changed in place.
+
+## What it does
+Finds `append`, `pop`, `sort` and the other methods that change a list, and assignments to its items, where the list
+comes from `split`, `rsplit` or `splitlines` of text in the same call.
+
+## Why it hurts torch.compile
+Dynamo works out what such a method gives and keeps the list as a constant, for which it knows no change: the graph
+ends here.
+
+## Use instead
+A list of one's own: `list(text.split(","))` or a comprehension over it; better, taking the text apart in `__init__`.
+
+## Limits
+A list that is text taken apart on one way through the code and another list on another is not told.
+"""
+
+from tcready.static.engine.facts import Call, Index
+from tcready.static.engine.values import Sequence, Value, likely, options
+from tcready.static.rule import Claim, Rule, Sample
+
+CHANGING = frozenset("append extend insert pop remove clear sort reverse".split())
+
+
+def check(fact: Call | Index) -> Claim | None:
+    if isinstance(fact, Index):
+        if fact.mode != "load" and _is_constant(fact.base):
+            return Claim("an item of a list is assigned that a method of text gave: the graph ends here")
+        return None
+    if fact.method in CHANGING and fact.receiver is not None and _is_constant(fact.receiver):
+        return Claim(f"`{fact.method}` on a list that a method of text gave: the graph ends here")
+    return None
+
+
+def _is_constant(value: Value) -> bool:
+    return all(isinstance(v, Sequence) and v.constant and v.kind == "list" for v in options(likely(value)))
+
+
+RULE = Rule(
+    code="TCR324",
+    name="constant-list-change",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0156", "GB7786"),
+    facts=(Call, Index),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        parts = "rows,columns,rest".split(",")
+        last = parts.pop()  # BAD
+        return y + len(parts) + len(last)
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.equation = "...i,ij"
+
+    def forward(self, x):
+        y = x * 2
+        parts = self.equation.split(",")
+        parts[0] = parts[0].replace("...", "a")  # BAD
+        return y + len(",".join(parts))
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = "rows,columns,rest".split(",")
+
+    def forward(self, x):
+        y = x * 2
+        own = [part for part in "a b".split(" ")]
+        own.append("c")
+        other = list("a b".split())
+        other[0] = "d"
+        more = "a b".split()
+        more += ["c"]
+        longer = "a b".split() + ["c"]
+        longer.sort()
+        parts = list(self.parts)
+        parts.reverse()
+        return y + len(own) + len(other) + len(more) + len(longer) + len(parts)
+"""
+        ),
+    ),
+)
