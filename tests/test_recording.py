@@ -63,7 +63,7 @@ def test_packages_that_break_in_one_file_stay_together() -> None:
 
 def test_one_file_holds_all_records_with_cascades_told_by_other_files_too(tmp_path: Path) -> None:
     first = model("b", ("b.py", "first"), ("b.py", "later"), ("b.py", "known"))
-    last = model("a", ("a.py", "first"))
+    last = model("a", ("a.py", "later")) | {"outside_first": True}
     for name, records in (("new", [first, last]), ("known", [model("z", ("z.py", "known"))])):
         made = [r | {"id": r["package"], "executed": {"x.py": "1", "shim.py": "2"}} for r in records]
         record.write(tmp_path / name, made)
@@ -75,6 +75,7 @@ def test_one_file_holds_all_records_with_cascades_told_by_other_files_too(tmp_pa
     )
     written = record.read(output)
     assert [r["id"] for r in written] == ["a", "b"]
+    assert [s["cascade"] for s in written[0]["break_sites"]] == [True]
     assert [s["cascade"] for s in written[1]["break_sites"]] == [False, True, False]
     assert all(r["executed"] == {"x.py": "1"} for r in written)
 
