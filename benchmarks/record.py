@@ -174,6 +174,8 @@ def _sites(record: Any, names: Any) -> list[dict[str, Any]]:
     ]
     for event in events:
         for seen in narrate.break_sites(event, names, None):
+            if seen.path == names.path(__file__):
+                continue  # the frame that calls the model is no code of the package
             new = {"path": seen.path, "line": seen.line, "func": seen.symbol.rpartition(".")[2]}
             new |= {"gb_types": [], "gb_ids": [], "actions": [], "hits": 0, "cascade": False}
             site = sites.setdefault((seen.path, seen.line), new)

@@ -19,12 +19,10 @@ from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
-DISABLED = frozenset({"torch.compiler.disable()", "torch._dynamo.disable()", "torch._disable_dynamo()"})
-
 
 def check(fact: Call) -> Claim | None:
     name = constructed(fact)
-    if name in DISABLED:
+    if name.endswith("()") and fact.gb_id:
         return Claim("a function that its author keeps out of compilation is called: the graph ends here")
     if name == "torch._dynamo.graph_break":
         return Claim("`graph_break()` ends the graph here, as asked")

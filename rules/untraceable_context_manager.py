@@ -1,42 +1,51 @@
 """A `with` block enters a context manager that Dynamo does not trace.
 
 ## What it does
-Finds `with` over `torch.device`, locks, `fork_rng`, `set_detect_anomaly`, `saved_tensors_hooks` and
-redirected output, and contexts that an `ExitStack` is given.
+Finds `with` over `torch.device`, locks, `fork_rng`, `set_detect_anomaly`, `saved_tensors_hooks`, redirected output and
+all else that this torch was seen not to enter, one that was made ahead of the compiled call among them; contexts that
+an `ExitStack` is given; objects of your own classes that are kept in an attribute or a global and entered there; and
+calls of functions that such a context manager decorates.
 
 ## Why it hurts torch.compile
-Dynamo cannot end a graph inside a `with`, so the whole function around the block runs eagerly.
+Dynamo cannot end a graph inside a `with`: the function around the block is compiled up to it at best, and what is left
+of it runs eagerly. A decorated function is compiled by itself, and the graph around the call is split.
 
 ## Use instead
-`device=` arguments instead of `with torch.device(...)`; enter the context outside of the compiled region.
+`device=` arguments instead of `with torch.device(...)`; enter the context outside of the compiled region; make
+an object of your own where it is entered, `with Scope(state):`, which is traced;
+`with torch.set_grad_enabled(...)` inside the function instead of the decorator.
 
 ## Limits
 `torch.no_grad`, `inference_mode`, `autocast`, `nullcontext`, `suppress`, `catch_warnings` and profiler
-ranges are traced. `with open(...)` is told as the system call it is.
+ranges are traced where they are made in the compiled code. `with open(...)` is told as the system call it is.
 """
 
 from tcready.rules._names import receiver_class
 from tcready.static.engine.facts import Call, With
+from tcready.static.engine.values import Function, likely
 from tcready.static.rule import Claim, Rule, Sample
-
-NAMES = frozenset(
-    """
-    torch.device threading.Lock threading.RLock torch.random.fork_rng torch.autograd.set_detect_anomaly
-    torch.autograd.detect_anomaly torch.autograd.graph.saved_tensors_hooks torch.autograd.graph.save_on_cpu
-    torch.backends.cuda.sdp_kernel torch.backends.cudnn.flags
-    contextlib.redirect_stdout contextlib.redirect_stderr tempfile.TemporaryDirectory
-    """.split()
-)
 
 
 def check(fact: Call | With) -> Claim | None:
     if isinstance(fact, Call):
         if fact.method == "enter_context" and receiver_class(fact) == "contextlib.ExitStack":
             return Claim("a context is entered through an `ExitStack`: the frame around it goes eager")
+        if isinstance(fact.function, Function) and fact.gb_id:
+            shown = (fact.name or "").removesuffix("()")
+            return Claim(
+                f"a function that `{shown}` decorates is called: the graph ends here", effect="graph_break"
+            )
         return None
-    if fact.name in NAMES:
-        return Claim(f"`with {fact.name}` is not traced: the frame around it goes eager")
-    return None
+    if fact.kept:
+        return Claim(
+            "`with` over an object that was made before is not traced: the frame around it goes eager",
+            "high" if likely(fact.value) == fact.value else "medium",
+        )
+    if fact.context is None or not fact.context.gb_id:
+        return None
+    if fact.context.inside == "before":
+        return Claim(f"`with {fact.name}` is not traced: the frame is compiled up to it, the rest goes eager")
+    return Claim(f"`with {fact.name}` is not traced: the frame around it goes eager")
 
 
 RULE = Rule(
@@ -44,7 +53,18 @@ RULE = Rule(
     name="untraceable-context-manager",
     effect="frame_skip",
     level="error",
-    gb_ids=("GB0142", "GB0208", "GB0008", "GB0262", "GB0007", "GB0147", "GB0066"),
+    gb_ids=(
+        "GB0142",
+        "GB0208",
+        "GB0008",
+        "GB0262",
+        "GB0007",
+        "GB0147",
+        "GB0066",
+        "GB0156",
+        "GB0294",
+        "GB0221",
+    ),
     facts=(
         Call,
         With,
@@ -123,6 +143,59 @@ class Model(nn.Module):
 import contextlib
 """,
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.quiet = torch.no_grad()
+
+    def forward(self, x):
+        y = x * 2
+        with self.quiet:  # BAD
+            y = y + 1
+        return y
+"""
+        ),
+        Sample(
+            """
+class Scope:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scope = Scope()
+
+    def forward(self, x):
+        y = x * 2
+        with self.scope:  # BAD
+            y = y + 1
+        return y
+"""
+        ),
+        Sample(
+            """
+@torch.set_grad_enabled(False)
+def frozen(x):
+    return x + 1
+
+
+class Model(nn.Module):
+    @torch.random.fork_rng()
+    def noisy(self, x):
+        return x * 3
+
+    def forward(self, x):
+        y = frozen(x * 2)  # BAD
+        return self.noisy(y) * 2  # BAD
+"""
+        ),
     ),
     good=(
         Sample(
@@ -145,14 +218,42 @@ class Model(nn.Module):
             y = y.float() * 2
         with torch.set_grad_enabled(False), torch.enable_grad():
             y = y + 1
-        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH), KEPT:
             y = y + 1
-        return y
+        return frozen(y)
 """,
             setup="""
 import contextlib
 import warnings
+
+KEPT = torch.autocast("cpu")
+
+
+@torch.no_grad()
+def frozen(x):
+    return x + 1
 """,
+        ),
+        Sample(
+            """
+class Scope:
+    def __init__(self, names):
+        self.names = names
+
+    def __enter__(self):
+        self.names.append("inside")
+
+    def __exit__(self, *error):
+        self.names.pop()
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        with Scope([]):
+            y = y + 1
+        return y
+"""
         ),
     ),
 )

@@ -32,6 +32,11 @@ class Source:
         """Split where Python splits lines: a form feed or U+2028 inside a line does not end it."""
         return re.split(r"\r\n|\r|\n", self.text)
 
+    @cached_property
+    def has_walrus(self) -> bool:
+        """Whether `:=` may stand in it."""
+        return ":=" in self.text
+
     def column(self, line: int, offset: int) -> int:
         """The 1-based character column of a UTF-8 byte offset, as ast counts them, in a 1-based line."""
         text = self.lines[line - 1]

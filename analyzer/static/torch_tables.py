@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 Version: TypeAlias = "tuple[int, int]"
 DType: TypeAlias = Literal["bool", "int", "float", "complex"]
 Fate: TypeAlias = Literal["split", "around", "before", "whole", "raises"]
+Body: TypeAlias = Literal["traced", "opaque", "compiled", "eager"]
 
 FOLDER = Path(__file__).with_name("tables")
 LETTERS: Mapping[str, DType] = MappingProxyType({"b": "bool", "i": "int", "f": "float", "c": "complex"})
@@ -133,6 +134,21 @@ class Context:
 
     gb_id: str
     inside: Fate
+    made_before: str | None = None
+    """The break on entering one that was made before the compiled call; None if that is not known."""
+
+
+@dataclass(frozen=True)
+class Decorator:
+    """What Dynamo makes of a call of a function that is so decorated: the break (nothing if there is none), and the
+    function's body.
+
+    `traced`: it goes into the graph. `opaque`: the whole call is one operation of the graph. Behind a break it is
+    `compiled` by itself, or runs `eager`.
+    """
+
+    gb_id: str
+    body: Body
 
 
 @dataclass(frozen=True)
@@ -246,16 +262,22 @@ class Tables:
 
     def context_of(self, name: str) -> Context | None:
         """What Dynamo makes of `with name(...)`."""
-        text = self._contexts.get(name)
-        if text is None:
+        text = self._contexts.get(name, "raises")
+        if text.startswith("raises"):
             return None
-        entering, inside = text.split("|")
+        entering, inside, *before = text.split("|")
         fates: dict[str, Fate] = {"split": "split", "around": "around", "before": "before", "whole": "whole"}
-        return Context("" if entering == "traced" else entering, fates.get(inside, "raises"))
+        known = _gb(before[0]) if before and before[0] != "raises" else None
+        return Context(_gb(entering), fates.get(inside, "raises"), known)
 
-    def decorator_of(self, name: str) -> str | None:
-        """What Dynamo does with a function so decorated: `traced`, `opaque` (one node of the graph), or a break's id."""
-        return self._decorators.get(name)
+    def decorator_of(self, name: str) -> Decorator | None:
+        """What Dynamo makes of a function that `name` decorates."""
+        outcome, _, body = self._decorators.get(name, "raises").partition("|")
+        if outcome == "raises":
+            return None
+        if _gb(outcome):
+            return Decorator(outcome, "compiled" if body == "compiled" else "eager")
+        return Decorator("", "opaque" if outcome == "opaque" else "traced")
 
     def module_of(self, name: str) -> Module | None:
         """What Dynamo makes of calls of a module of torch.nn, by the name of its class."""

@@ -43,7 +43,15 @@ WITHOUT_METHODS = (
     "threading.ExceptHookArgs"
 ).split()
 """Where only what is called without an object is asked."""
-PACKAGES = ("torch.nn", "torch.autograd", "torch.utils", "torch.cuda", "torch.distributions", "torch.optim")
+PACKAGES = (
+    "torch.nn",
+    "torch.autograd",
+    "torch.utils",
+    "torch.cuda",
+    "torch.distributions",
+    "torch.optim",
+    "torch.backends",
+)
 """Packages whose public modules are looked into as well."""
 
 
@@ -63,7 +71,9 @@ def modules() -> Iterator[tuple[str, types.ModuleType]]:
     for name in (*torch_modules(), *LIBRARY):
         with warnings.catch_warnings(), contextlib.suppress(Exception):
             warnings.simplefilter("ignore")
-            yield name, importlib.import_module(name)
+            module = importlib.import_module(name)
+            # torch.backends.cudnn stands for its settings; its functions are in the module behind it
+            yield name, module.m if isinstance(module, torch.backends.PropModule) else module
 
 
 def _belongs(value: Any, name: str, module: types.ModuleType) -> bool:
@@ -130,7 +140,7 @@ class Method:
 
 
 def methods(found: dict[str, Any]) -> dict[str, Method]:
-    """Public methods of the standard library's classes and of Python's own types, which lie in `found`."""
+    """Public methods of the library's classes and of Python's own types, which lie in `found`, and of modules."""
     made: dict[str, Method] = {}
     for prefix, cls in found.items():
         if not inspect.isclass(cls) or prefix.startswith(tuple(WITHOUT_METHODS)):
@@ -142,6 +152,9 @@ def methods(found: dict[str, Any]) -> dict[str, Method]:
                 whole = f"{prefix}.{name}"
                 if not name.startswith("_") and whole not in found and callable(getattr(cls, name)):
                     made[whole] = Method(cls, name)
+    for name in dir(torch.nn.Module):  # asked of a module that has parameters
+        if not name.startswith("_") and callable(getattr(torch.nn.Linear, name)):
+            made[f"torch.nn.Module.{name}"] = Method(torch.nn.Linear, name)
     return made
 
 

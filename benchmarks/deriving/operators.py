@@ -412,8 +412,7 @@ def merged(seen: list[dict[str, Any]], schema: Any) -> str:
     flags = "v" if all(views) else "m" if any(views) else ""
     marks = (("w", "inplace"), ("t", "asked"), ("p", "promotes"))
     flags += "".join(flag for flag, mark in marks if any(s.get(mark) for s in seen))
-    needs = {s["depends"] for s in seen if s.get("plain")} or {s.get("depends", "") for s in seen}
-    flags += "".join(sorted({n for n in needs if n}))
+    flags += "".join(sorted({s["depends"] for s in seen if s.get("depends")}))
     unless = sorted({u for s in seen for u in s.get("unless", ())})
     flags += str(leading) if leading else ""
     parts = [shape, "/".join(letters) or "-", "/".join(ranks) or "-", flags or "-"]
@@ -570,7 +569,7 @@ def _told(value: Any, pair: tuple[Any, Any], option: str) -> bool:
 
 def _broken(value: Any, args: Any, keywords: Any) -> str:
     """The id of the break that Dynamo ends the graph with at this call."""
-    if _first((args, keywords)) is not None and isinstance(args, tuple):
+    if isinstance(args, tuple):
         outcome, detail = trying.call(value, *_copied(args, keywords))
         return f" {detail}" if outcome == "break" else ""
     return ""
@@ -620,7 +619,10 @@ def infos_of(found: dict[str, Any]) -> dict[str, list[Any]]:
 def derive(
     found: dict[str, Any], processes: int, infos: dict[str, list[Any]], only: Collection[str] | None = None
 ) -> dict[str, list[str]]:
-    """name -> forms of every operation."""
+    """name -> forms of every operation.
+
+    What Dynamo ends the graph with is asked of a function and of the method of its name each for itself.
+    """
     known = operations(found)
     once: dict[Any, str] = {}
     keys = {name: _key(name, value, known) for name, value in known.items()}
@@ -632,6 +634,12 @@ def derive(
         canonical, lambda name: form(name, known[name], infos[name]), processes, "operators"
     )
     table = {name: results[once[keys[name]]] for name in wanted}
+    breaking = [
+        name
+        for name, forms in table.items()
+        if name not in canonical and isinstance(forms, list) and any(" GB" in form for form in forms)
+    ]
+    table |= trying.each(breaking, lambda name: form(name, known[name], infos[name]), processes, "methods")
     return {name: forms for name, forms in table.items() if isinstance(forms, list) and forms}
 
 

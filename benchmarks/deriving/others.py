@@ -29,6 +29,13 @@ CONTEXTS_OF = (
     "io.",
 )
 DECORATORS_OF = ("torch.", "functools.", "contextlib.", "typing.", "types.", "abc.", "enum.")
+COMPILERS = (
+    "torch.compile",
+    "torch.compiler.compile",
+    "torch._dynamo.optimize",
+    "torch._dynamo.optimize_assert",
+)
+"""Decorators that Dynamo is to trace through, and that compile with Inductor where they are tried."""
 NOT_DECORATORS = (
     "torch.hub",
     "torch.distributed",
@@ -73,7 +80,8 @@ def _entered(value: Any) -> Any:
 
 
 def context(value: Any) -> list[str] | None:
-    """[`traced` or the id of the break that entering ends with, what a break inside does to the function]."""
+    """[`traced` or the id of the break that entering ends with, what a break inside does to the function, and the first
+    again for one that was made before the compiled call]."""
     found = _entered(value)
     if found is None:
         return None
@@ -97,16 +105,38 @@ def context(value: Any) -> list[str] | None:
     outcome, detail = trying.compiled(plain, torch.ones(3))
     if outcome == "raises":
         return ["raises", detail.partition(":")[0]]
+    entering = detail if outcome == "break" else "traced"
+    before = _made_before(value, args, named)
     try:
         operations = {op for graph in trying.graphs(broken, torch.ones(3)) for op in graph}
     except BaseException:
-        return [detail if outcome == "break" else "traced", "raises"]
+        return [entering, "raises", before]
     fate = "whole"
     if {"sin", "cos", "exp", "tanh"} <= operations:
         fate = "split"
     elif "sin" in operations:
         fate = "around" if "tanh" in operations else "before"
-    return [detail if outcome == "break" else "traced", fate]
+    return [entering, fate, before]
+
+
+def _made_before(value: Any, args: tuple[Any, ...], named: dict[str, Any]) -> str:
+    """What entering ends with where the context manager comes from outside: `traced`, `raises` or the id of a break."""
+    grad = torch.is_grad_enabled()
+    try:
+        with trying.quiet():
+            made = value(*args, **named)
+    except BaseException:
+        return "raises"
+    torch.set_grad_enabled(grad)  # some act when they are made
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        with made:
+            y = y + 2
+        return y + 3
+
+    outcome, detail = trying.compiled(program, torch.ones(3))
+    return detail if outcome == "break" else outcome
 
 
 def contexts(found: dict[str, Any], processes: int) -> dict[str, list[str]]:
@@ -150,7 +180,8 @@ def _decorators() -> Iterator[Callable[[Any], Any]]:
 
 
 def decorator(value: Any) -> list[str] | None:
-    """[`traced`, `opaque`, the id of a break] for a function so decorated, as Dynamo meets it in a call."""
+    """[`traced`, `opaque` or the id of a break] for a function so decorated, as Dynamo meets it in a call; behind a break
+    whether the function is `compiled` by itself or runs `eager`."""
     given = torch.full((2,), 0.5)
     for apply in _decorators():
         try:
@@ -171,7 +202,11 @@ def decorator(value: Any) -> list[str] | None:
 
         outcome, detail = trying.compiled(program, given)
         if outcome == "break":
-            return [detail]
+            try:
+                operations = {op for graph in trying.graphs(program, given) for op in graph}
+            except BaseException:
+                return [detail, "raises"]
+            return [detail, "compiled" if "sinh" in operations else "eager"]
         if outcome == "traced":
             names = " ".join(target for _, target in detail.operations)
             return ["traced" if "sinh" in names else "opaque"]
@@ -188,19 +223,16 @@ def decorators(
         for name, value in found.items()
         if name.startswith(DECORATORS_OF)
         and not name.startswith(NOT_DECORATORS)
+        and name not in COMPILERS
         and calls._runs(name)
         and not isinstance(value, (types.BuiltinFunctionType, type(torch.Tensor.add)))
         and not (inspect.isclass(value) and issubclass(value, (torch.nn.Module, BaseException)))
     }
-    for name in (
-        "torch._dynamo.disable",
-        "torch._disable_dynamo",
-        "torch._dynamo.allow_in_graph",
-        "torch.jit.script",
-    ):
+    of_dynamo = [f"torch._dynamo.{name}" for name in torch._dynamo.__all__]
+    for name in (*of_dynamo, "torch._disable_dynamo", "torch.jit.script"):
         owner, _, last = name.rpartition(".")
-        if only is None or name in only:
-            wanted[name] = getattr(importlib.import_module(owner or "builtins"), last)
+        if name not in COMPILERS and (only is None or name in only):
+            wanted[name] = getattr(importlib.import_module(owner), last)
     results = trying.each(wanted, lambda name: decorator(wanted[name]), processes, "decorators")
     return {name: r for name, r in results.items() if isinstance(r, list)}
 

@@ -18,7 +18,6 @@ import signal
 import sys
 import tempfile
 import time
-import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -28,7 +27,9 @@ import torch._dynamo
 from torch._dynamo import exc
 
 SECONDS = 12
-"""Of one child; what takes longer stays undecided."""
+"""Of one child's own work; what takes longer stays undecided, however busy the machine is."""
+PATIENCE = 45
+"""Seconds after which a child that waits is ended."""
 MEMORY = 24 << 30
 """Bytes of address space of one child: a candidate argument may be taken for a size."""
 
@@ -84,11 +85,11 @@ def call(
 ) -> Outcome:
     """What Dynamo makes of `function(*args, **keywords)` between two operations on a tensor.
 
-    A method of a tensor that is written in Python is called as one: its `super()` is no other's.
+    A method of a tensor is called as one: its `super()` is no other's, and Dynamo has handlers of its own for methods.
     """
     named = keywords or {}
     method = getattr(function, "__name__", "")
-    if isinstance(function, types.FunctionType) and getattr(torch.Tensor, method, None) is function:
+    if getattr(torch.Tensor, method, None) is function:
 
         def function(made: Any, *rest: Any, **named: Any) -> Any:
             return getattr(made, method)(*rest, **named)
@@ -121,7 +122,8 @@ def _child(work: Callable[[], Any], out: int, folder: str) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
-    signal.alarm(SECONDS)
+    signal.alarm(PATIENCE)
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     gc.disable()  # a collection would write to every page that is shared with the parent
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

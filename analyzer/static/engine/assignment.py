@@ -140,9 +140,12 @@ class Assignment(Room):
         old: Value | None,
     ) -> None:
         owner = self.engine.eval(target.value, frame)
-        reads = augmented or (source is not None and _reads(source, target))
+        value_of = source
 
         def tell(owner: Value, before: Value | None, own: bool, source: ast.expr | None = None) -> None:
+            if self.engine.quiet:
+                return
+            reads = augmented or (value_of is not None and _reads(value_of, target))
             where, name = self.engine.where(frame), target.attr
             self.engine.tell(
                 F.Store(where, target, "attribute", owner, name, value, before, reads, own, source)
@@ -163,6 +166,9 @@ class Assignment(Room):
                     replace=bool(self.engine.quiet) and not (frame.conditional or frame.parted),
                 )
                 self.engine.note(option, target.attr)
+                if self.engine.quiet and self.engine.mro(option.cls).container:
+                    if any(map(self.engine.is_module, options(value))):  # a module set on one is a member
+                        self.engine.container_method(option, "add_module", (Const(target.attr), value))
             elif isinstance(option, ExternalInstance):
                 if option.ident:
                     self.engine.heap[option].put(target.attr, value, replace=False)

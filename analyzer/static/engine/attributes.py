@@ -42,6 +42,9 @@ from tcready.static.engine.values import (
 )
 from tcready.static.index import ClassInfo, FunctionInfo
 
+ASSUMED_DEPTH = 4
+"""Where the count of call levels starts for the making of a module of which only the class is known."""
+
 
 class Attributes(Room):
     """Attributes: `owner.name`, for every kind of owner."""
@@ -182,7 +185,7 @@ class Attributes(Room):
         if name in PATCHED:
             replaced = self.engine.replacement(mro, name, after)
             if replaced is not None:
-                return Function(replaced.info, owner, replaced.closure, replaced.given)
+                return replaced.bound_to(owner)
         defined = mro.functions(name, after)
         if defined:
             return self._bind(defined, owner, frame)
@@ -226,8 +229,10 @@ class Attributes(Room):
         return UNKNOWN
 
     def _make(self, owner: Instance, mro: Mro) -> None:
-        """Runs what a class does when it is called without arguments, if that is possible."""
+        """Runs what a class does when it is called without arguments, if that is possible; a module is made with
+        arguments nobody knows."""
         if mro.is_module or mro.container:
+            self.engine.initialise(owner, Frame(owner.cls.module, None, -1, "high", {}, depth=ASSUMED_DEPTH))
             return
         for name in ("__init__", "__post_init__"):
             for info in mro.functions(name)[:1]:
@@ -262,7 +267,7 @@ class Attributes(Room):
             for value in options(self.engine.decorated(info, self.engine.module_frame(info.module))):
                 if isinstance(value, Function) and kind != "static":
                     bound: Value = Class(owner.cls) if kind == "class" else owner
-                    values.append(Function(value.info, bound, value.closure, value.given))
+                    values.append(value.bound_to(bound))
                 else:
                     values.append(value)
         return join(*values)
@@ -274,7 +279,7 @@ class Attributes(Room):
             kind = _method_kind(defined[0])
             value = self.engine.decorated(defined[0], self.engine.module_frame(defined[0].module))
             if isinstance(value, Function) and kind == "class":
-                return Function(value.info, owner, value.closure)
+                return value.bound_to(owner)
             return value
         holder = mro.holder(name)
         if self.engine.switched:
@@ -302,7 +307,7 @@ class Attributes(Room):
         chosen = likely(name)
         if isinstance(chosen, Const) and isinstance(chosen.value, str):
             found = self.attribute(owner, chosen.value, frame)
-            if default is None or not isinstance(found, (Unknown, Method)):
+            if default is None or not all(isinstance(v, (Unknown, Method)) for v in options(found)):
                 return found
         else:
             found = self._some_attribute(owner)

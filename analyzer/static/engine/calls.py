@@ -96,6 +96,8 @@ class Calls(Room):
 
     def call_one(self, function: Value, site: CallSite) -> Value | None:
         if isinstance(function, Function):
+            if function.breaks:
+                self._tell_call(site, function, f"{function.breaks}()", None, None, None)
             given_back = self.engine.invoke(
                 function, site.args, site.keywords, site.frame, site.confidence, site.rest
             )
@@ -229,8 +231,9 @@ class Calls(Room):
             result = self._chain(made, site)
         elif K.is_module_class(made.name):
             result = K.module_call(made.name, site.args)
-        elif made.name.startswith(("torch.no_grad", "torch.autocast", "torch.inference_mode")) and site.args:
-            return site.args[0]  # a context manager used as a decorator
+        elif site.args and self.engine.operations.context_of(made.name) is not None:
+            decorated = (self.engine.operations.decorated(made.name, v) for v in options(site.args[0]))
+            return join(*decorated)  # a context manager used as a decorator
         self._tell_call(site, made, f"{made.name}.__call__", made, "__call__", result)
         return result
 
@@ -299,7 +302,9 @@ class Calls(Room):
                 return self.call_each(self.engine.member(made, "forward", site.frame), site)
             return self._inherited_forward(made, site)
         if name in ("register_buffer", "register_parameter", "add_module", "register_module"):
-            return self._registered(made, name, site)
+            self._register(made, name, site)
+            if not (mro.container and name in ("add_module", "register_module")):
+                return NONE
         if mro.container:
             return self.engine.container_method(made, name, site.args)
         if mro.is_module:
@@ -309,22 +314,21 @@ class Calls(Room):
             return K.module_method(name, made)
         return self.engine.record_method(made, name, site)
 
-    def _registered(self, made: Instance, method: str, site: CallSite) -> Value:
+    def _register(self, made: Instance, method: str, site: CallSite) -> None:
         """`register_buffer(name, tensor)` and its like."""
         name, value = site.first("name"), site.first(OF_REGISTERED[method], 1)
         if name is None or value is None:
-            return NONE
+            return
         tensor = tensor_of(value)
         if tensor is not None:
             value = Tensor(tensor.dtype, leaf=True)
         if not isinstance(name, Const):
             written = next((k.value for k in site.node.keywords if k.arg == "name"), None)
             self.engine.heap[made].put_loose(text.name_pattern(written or site.node.args[0]), value)
-            return NONE
+            return
         self.engine.heap[made].put(str(name.value), value, replace=True)
         if method in ("add_module", "register_module"):
             self.engine.note(made, str(name.value))
-        return NONE
 
     def _freeze(self, made: Instance, done: set[Instance]) -> None:
         """A module, and all it holds, is put in evaluation."""

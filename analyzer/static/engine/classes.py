@@ -142,12 +142,11 @@ class Classes(Room):
         """Attributes that some method assigns, `__init__` and `__post_init__` too."""
         if mro not in self._stores:
             self._stores[mro] = frozenset(
-                node.attr
+                attr
                 for cls in mro.classes
                 for found in cls.functions.values()
                 for info in found
-                for node in ast.walk(info.node)
-                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+                for attr in info.attributes[0]
             )
         return self._stores[mro]
 
@@ -161,11 +160,10 @@ class Classes(Room):
             named: dict[str, set[str]] = {}
             for cls in mro.classes:
                 for name, found in cls.functions.items():
-                    for node in (
-                        n for info in found for n in ast.walk(info.node) if isinstance(n, ast.Attribute)
-                    ):
-                        kind = stored if isinstance(node.ctx, ast.Store) else named
-                        kind.setdefault(name, set()).add(node.attr)
+                    for info in found:
+                        stores, names = info.attributes
+                        stored.setdefault(name, set()).update(stores)
+                        named.setdefault(name, set()).update(names)
             later = {attr for name, attrs in named.items() if name != "__init__" for attr in attrs}
             building = {
                 *BUILDING,
@@ -258,7 +256,7 @@ class Classes(Room):
         if called == External("enum.auto"):
             return self.engine.numbered(holder, name)
         if isinstance(value, Function) and owner is not None:
-            return Function(value.info, owner, value.closure)
+            return value.bound_to(owner)
         return outliving(value)
 
 

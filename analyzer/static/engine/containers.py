@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from typing import Any, cast
 
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -18,6 +19,7 @@ from tcready.static.engine.values import (
     Const,
     External,
     ExternalInstance,
+    Function,
     Instance,
     Mapping,
     Plain,
@@ -149,25 +151,60 @@ class Containers(Room):
         thing = self.engine.heap[made]
         members = thing.members
         if name in ("append", "extend", "insert", "add_module", "__setitem__", "update") and args:
-            new = self.element(args[-1]) if name in ("extend", "update") else args[-1]
             self.engine.heap.note(made, None)
+            given = self.container_members(args[-1]) or args[-1]
             if isinstance(members, Sequence):
+                new: tuple[Value, ...] | None = (_stored(args[-1]),)
+                if name == "extend":
+                    new = given.items if isinstance(given, Sequence) else None
                 known = (
-                    members.items is not None
-                    and name == "append"
-                    and len(members.items) < UNROLL
+                    new is not None
+                    and members.items is not None
+                    and name in ("append", "extend", "add_module")
+                    and len(members.items) + len(new) <= UNROLL
                     and self.engine.quiet
                 )
-                items = (*members.items, new) if known and members.items is not None else None
-                thing.members = Sequence("list", items, join(*members_of(members), new), True)
+                items = (*members.items, *new) if known and members.items is not None and new else None
+                more = new if new is not None else (self.element(given),)
+                thing.members = Sequence("list", items, join(*members_of(members), *more), True)
             elif isinstance(members, Mapping):
-                thing.members = Mapping(
-                    members.entries, join(*([members.element] if members.element else []), new), True
-                )
+                thing.members = self._with_entries(members, name, args[0], _stored(args[-1]), given)
             return NONE
         if isinstance(members, Mapping) and name in ("items", "values", "keys", "__getitem__", "get"):
             return _mapping_view(members, name, args)
         return K.module_method(name, made)
+
+    def _with_entries(self, members: Mapping, name: str, key: Value, new: Value, given: Value) -> Mapping:
+        """What a mapping of modules holds after `update(given)`, or once `new` stands under `key`."""
+        entries, element = dict(members.entries), members.element
+        added: dict[object, Value] = {}
+        if name in ("update", "extend"):
+            if isinstance(given, Mapping):
+                added = dict(given.entries)
+                new = given.element if given.element is not None else UNKNOWN
+            else:
+                new = self.element(given)
+            element = new if element is None and not added else element
+        elif isinstance(key, Const):
+            added = {key.value: new}
+        elif element is None:
+            element = new
+        else:
+            element = join(element, new)
+        for place, value in added.items():
+            entries[place] = join(entries[place], value) if place in entries else value
+        return Mapping(tuple(entries.items()), element, True)
+
+    def container_sum(self, left: Value, right: Value, *, in_place: bool) -> Value | None:
+        members = self.container_members(left)
+        if members is None or not isinstance(left, (Instance, ExternalInstance)):
+            return None
+        if not in_place:
+            ident = self.engine.heap.ident("sum", left.ident, right, outer=self.engine.quiet > 0)
+            left = dataclasses.replace(left, ident=ident)
+            self.engine.heap[left].members = members
+        self.container_method(left, "extend", (right,))
+        return left
 
     def sequence_method(self, receiver: Sequence, name: str, site: CallSite) -> Value | None:
         if name in GROWING and site.args:
@@ -277,6 +314,11 @@ class Containers(Room):
         """What `forward` stores is not there before it has run."""
         if self.engine.quiet:
             self.engine.heap.note(made, name)
+
+
+def _stored(value: Value) -> Value:
+    """What is stored as a member: torch raises for a class, or anything else that is no module."""
+    return keep(value, lambda v: not isinstance(v, (Class, Function)))
 
 
 def _too_short(value: Value, index: int) -> bool:

@@ -337,6 +337,9 @@ class Engine(Protocol):
     ) -> Value | None:
         """A method of a container of torch.nn; None if it is no method of one."""
 
+    def container_sum(self, left: Value, right: Value, *, in_place: bool) -> Value | None:
+        """`left + right`, or `left += right`, of a container of torch.nn; None if `left` is none."""
+
     def sequence_method(self, receiver: Sequence, name: str, site: CallSite) -> Value | None:
         """A method of a list, tuple or set."""
 
@@ -372,6 +375,9 @@ class Engine(Protocol):
 
     def call_each(self, function: Value, site: CallSite) -> Value | None:
         """The joined results of calling each of the values that `function` may be; None if nothing is known of any."""
+
+    def initialise(self, made: Instance, frame: Frame) -> None:
+        """Runs `__init__` of an object with arguments nobody knows."""
 
     def instantiate(self, cls: Class, site: CallSite) -> Value:
         """An object made by calling a class."""

@@ -93,15 +93,18 @@ class Entries(Room):
         """What a user passes: by position what has no default, by name what has one, as calls are written."""
         node = info.node
         pairs = positional(node.args)[skip:]
-        usual = self._usually_given(info, pairs, root)
+        names = [arg.arg for arg in (*(pair[0] for pair in pairs), *node.args.kwonlyargs)]
+        trains = bool(TARGETS.intersection(names)) and not self.engine.plain_call
+        inputs = self._inputs(info, root) | (frozenset() if trains else frozenset({"decoder_input_ids"}))
+        usual = None if trains else self._usually_given(info, pairs, names, inputs)
         only_position = len(node.args.posonlyargs) - skip
         args = tuple(
-            self._entry_parameter(arg, default, info, usual)
+            self._entry_parameter(arg, default, info, usual, inputs)
             for index, (arg, default) in enumerate(pairs)
             if default is None or index < only_position
         )
         keywords = {
-            arg.arg: self._entry_parameter(arg, default, info, usual)
+            arg.arg: self._entry_parameter(arg, default, info, usual, inputs)
             for arg, default in (
                 *(pair for index, pair in enumerate(pairs) if pair[1] is not None and index >= only_position),
                 *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
@@ -109,21 +112,23 @@ class Entries(Room):
         }
         return args, keywords
 
-    def _usually_given(
-        self, info: FunctionInfo, pairs: list[tuple[ast.arg, ast.expr | None]], root: Instance | None
-    ) -> frozenset[str] | None:
-        """The optional parameters that a plain call gives; None for all of them alike.
+    def _inputs(self, info: FunctionInfo, root: Instance | None) -> frozenset[str]:
+        """The parameters that every call gives, though they have a default: what a model names as its main input."""
+        if root is None:
+            return frozenset()
+        main = self.engine.member(root, "main_input_name", self.engine.module_frame(info.module))
+        return frozenset(str(v.value) for v in options(main) if isinstance(v, Const))
 
-        A model that takes its targets is called with all it takes. Any other gets its main input, a mask, and as
-        often as not the first tensor that may be left out.
-        """
-        names = [arg.arg for arg, _ in (*pairs, *((a, None) for a in info.node.args.kwonlyargs))]
-        if TARGETS.intersection(names) and not self.engine.plain_call:
-            return None
-        given = {name for name in names if name.endswith(("attention_mask", "decoder_input_ids"))}
-        if root is not None:
-            main = self.engine.member(root, "main_input_name", self.engine.module_frame(info.module))
-            given |= {str(v.value) for v in options(main) if isinstance(v, Const)}
+    def _usually_given(
+        self,
+        info: FunctionInfo,
+        pairs: list[tuple[ast.arg, ast.expr | None]],
+        names: list[str],
+        inputs: frozenset[str],
+    ) -> frozenset[str]:
+        """The optional parameters that a plain call gives: the inputs, masks, and as often as not the first tensor
+        that may be left out."""
+        given = {name for name in names if name.endswith("attention_mask")} | inputs
         optional = (a.arg for a, d in pairs if d is not None and self._may_be_tensor(a, d, info))
         given.update(islice(optional, 1))
         return frozenset(given)
@@ -136,7 +141,12 @@ class Entries(Room):
         )
 
     def _entry_parameter(
-        self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, usual: frozenset[str] | None
+        self,
+        arg: ast.arg,
+        default: ast.expr | None,
+        info: FunctionInfo,
+        usual: frozenset[str] | None,
+        inputs: frozenset[str],
     ) -> Value:
         """Without default and non-tensor annotation a tensor: with medium confidence until its use says so."""
         declared = given(self.engine.annotation(arg.annotation, info.module, sure=True))
@@ -153,7 +163,7 @@ class Entries(Room):
         optional = usual is not None and arg.arg not in usual
         if value == NONE and (optional or not (holds_tensor(declared) or declared == TAINTED)):
             return prefer(value, declared)
-        return join(value, declared)
+        return prefer(declared, value) if arg.arg in inputs else join(value, declared)
 
 
 def _taken_for(name: str, info: FunctionInfo) -> Value:

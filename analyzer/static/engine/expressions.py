@@ -80,7 +80,7 @@ class Expressions(Room):
         if key is not None and key in frame.env:
             return frame.env[key]
         owner = self.eval(node.value, frame)
-        if any(isinstance(v, Tensor) for v in options(owner)):
+        if not self.engine.quiet and any(isinstance(v, Tensor) for v in options(owner)):
             self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
         value = self.engine.attribute(owner, node.attr, frame)
         self.engine.touch_attribute(owner, value, node, frame)
@@ -141,7 +141,7 @@ class Expressions(Room):
             frame.env = self.engine.narrow(operand, kind == "and", frame)
         else:
             values.append(self.eval(node.values[-1], frame))
-        frame.env, frame.confidence = with_walrus(before, node, frame.env), confidence
+        frame.env, frame.confidence = with_walrus(before, node, frame), confidence
         if guess is None:
             guess = join(*first, likely(values[-1]))
         if any(map(tensor_of, values)):  # of a flag, only what ends the chain is a result
@@ -178,7 +178,7 @@ class Expressions(Room):
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.eval(comparator, frame)
             result = self.engine.related(op, left, right, comparator, frame)
-            if isinstance(op, (ast.In, ast.NotIn)):
+            if isinstance(op, (ast.In, ast.NotIn)) and not self.engine.quiet:
                 self.engine.tell(F.Contains(self.engine.where(frame), node, left, right))
             if index < len(node.ops) - 1 and tensor_of(result):
                 self.engine.tell(F.Test(self.engine.where(frame), node, "compare", result))
@@ -244,7 +244,10 @@ class Expressions(Room):
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
-                value = self.engine.answered(value, frame, "__format__", "__str__", "__repr__") or value
+                if (
+                    guess is not None or not self.engine.quiet
+                ):  # while things are built, only the text matters
+                    value = self.engine.answered(value, frame, "__format__", "__str__", "__repr__") or value
                 written = written or tensor_of(value) is not None
                 if part.format_spec is not None:
                     self.eval(part.format_spec, frame)
@@ -349,7 +352,7 @@ class Expressions(Room):
             return [self.eval(part, frame) for part in parts], kept
         finally:
             for asked in (*parts, *(condition for g in generators for condition in g.ifs)):
-                before = with_walrus(before, asked, frame.env)
+                before = with_walrus(before, asked, frame)
             frame.env, frame.enclosing, frame.confidence = before, enclosing, confidence
 
     def _is_held_back(self, value: Value, node: ast.expr) -> bool:

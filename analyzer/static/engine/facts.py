@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from tcready.schema import Confidence
 from tcready.static.engine.values import Value
+from tcready.static.torch_tables import Context
 
 Enclosing = Literal["for", "while", "try", "with", "comprehension", "iterator", "checkpoint"]
 """`iterator`: a generator expression, or a comprehension over what Dynamo cannot pass on across a break; `checkpoint`:
@@ -186,6 +187,10 @@ class With:
     node: ast.expr
     value: Value
     name: str | None
+    context: Context | None = None
+    """What this torch was seen to make of it; None if nothing is known."""
+    kept: bool = False
+    """An object of a class of the source that was there before the compiled call, whichever object it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,18 +41,6 @@ MAX_QUIET_DEPTH = 12
 """Of what runs before the compiled call: building modules needs few levels."""
 MAX_CALLS = 60_000
 
-OPAQUE_DECORATORS = (
-    "functools.singledispatch",
-    "torch.compiler.disable",
-    "torch._dynamo.disable",
-    "torch._disable_dynamo",
-    "torch.library.custom_op",
-    "torch.library.triton_op",
-    "triton.jit",
-)
-"""Decorators whose function Dynamo does not trace: its body tells nothing about the region around a call. Those of
-torch.jit are none of them: it traces the Python function that they were given."""
-
 
 class Functions(Room):
     """Functions: decorators, parameters, and the interpretation of a body, each situation once."""
@@ -64,6 +52,8 @@ class Functions(Room):
         self._counts: dict[FunctionInfo, int] = {}
         self._memo: dict[tuple[object, ...], tuple[int, Value | None, frozenset[Switch]]] = {}
         """A situation's context, what it gave, and the class attributes as it left them."""
+        self._given: dict[tuple[object, ...], Value] = {}
+        """What compiled calls gave, however sure it is that they run: who looks again gets the same."""
         self._followed: int = 0
         self._generic: dict[FunctionInfo, Env] = {}
         self._functions: dict[int, FunctionInfo] = {}
@@ -85,10 +75,10 @@ class Functions(Room):
 
     def _decorate(self, decorator: Value, value: Value, info: FunctionInfo, frame: Frame) -> Value:
         if isinstance(decorator, (External, ExternalInstance)):
-            if decorator.name.startswith(OPAQUE_DECORATORS):
-                return External(f"{decorator.name}()")
-            return value
+            return self.engine.operations.decorated(decorator.name, value)
         if isinstance(decorator, Function):
+            if _wraps_for_scripting(decorator.info):
+                return value
             result = self.invoke(decorator, (value,), {}, frame, "high")
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance))]
             return join(*wrapped) if wrapped else value
@@ -124,7 +114,10 @@ class Functions(Room):
         if self.engine.quiet and len(args) == 1 and isinstance(args[0], Instance):
             loud = self.engine.heap[args[0]].version  # while things are built, what a property gives changes
         before = self.engine.switched
-        key = (info, function.closure, confidence, loud, frame.conditional, tuple(env.items()), before)
+        situation = (info, function.closure, tuple(env.items()), before)
+        if self.engine.quiet and situation in self._given and self._is_compiled(frame):
+            return self._given[situation]
+        key = (*situation, confidence, loud, frame.conditional)
         if key in self._memo:
             context, known, self.engine.switched = self._memo[key]
             self._link(frame, context)
@@ -169,7 +162,12 @@ class Functions(Room):
             self.engine.cut += not self.engine.quiet
             result = UNKNOWN
         self._memo[key] = (context, result, self.engine.switched)
+        if not self.engine.quiet:
+            self._given[situation] = result
         return result
+
+    def _is_compiled(self, frame: Frame) -> bool:
+        return frame.context >= 0 and self.engine.contexts[frame.context].compiled
 
     def _link(self, frame: Frame, callee: int) -> None:
         """Notes a call, what stands around it, and what must hold for it."""
@@ -312,3 +310,13 @@ def _completed(value: Value, declared: Value) -> Value:
         known = [v for v in value.options if not isinstance(v, Unknown)]
         return join(*known, declared) if len(known) < len(value.options) else value
     return value
+
+
+def _wraps_for_scripting(info: FunctionInfo) -> bool:
+    """Whether a decorator marks its wrapper as `torch.jit.script_if_tracing` does: Dynamo then calls what it wraps."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr == "__script_if_tracing_wrapper"
+        and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(info.node)
+    )

@@ -157,7 +157,7 @@ class Interpreter:
         self.item = containers.item
         self.item_of = containers.item_of
         self.fill_container = containers.fill_container
-        self.container_method = containers.container_method
+        self.container_method, self.container_sum = containers.container_method, containers.container_sum
         self.sequence_method = containers.sequence_method
         self.mapping_method = containers.mapping_method
         self.put_back = containers.put_back
@@ -167,7 +167,7 @@ class Interpreter:
         self.block = statements.block
         self.call = calls.call
         self.call_each = calls.call_each
-        self.instantiate = objects.instantiate
+        self.instantiate, self.initialise = objects.instantiate, objects.initialise
         self.registered = objects.registered
         self.copied = objects.copied
         self.decorated = functions.decorated

@@ -114,24 +114,6 @@ OF_PROCESS = MappingProxyType(
 )
 """Calls that say what a process is or was told, and what they say of one that was told nothing."""
 
-SPLITTING_CONTEXTS = (
-    "torch.no_grad",
-    "torch.enable_grad",
-    "torch.set_grad_enabled",
-    "torch.inference_mode",
-    "torch.autocast",
-    "torch.amp.",
-    "torch.cuda.amp.",
-    "torch.autograd.profiler.",
-    "torch.profiler.",
-    "torch.nn.attention.sdpa_kernel",
-    "torch.autograd.graph.disable_saved_tensors_hooks",
-    "torch._C.DisableTorchFunction",
-    "contextlib.nullcontext",
-)
-"""Contexts in which a break splits the frame instead of ending it (measured)."""
-
-
 ENTER_THEMSELVES = frozenset({"contextlib.ExitStack", "torch.profiler.profile", "open"})
 """Context managers that `with ... as name` binds to the name."""
 
@@ -482,8 +464,6 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             return Tensor(None, sure=False)
         return _operation(last, Tensor(subject.dtype) if subject else Tensor(), rest, keywords)
     if "." not in short:
-        if short in ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "autocast", "device"):
-            return ExternalInstance(name)
         if short == "compile":
             return args[0] if args else UNKNOWN
         if short in PLAIN_READS or short in ("dtype",):
@@ -532,8 +512,6 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         return _operation(
             short, Tensor(subject.dtype) if subject else Tensor(), args[1:] if args else (), keywords
         )
-    if short in ("backends.cuda.sdp_kernel", "backends.cudnn.flags"):
-        return ExternalInstance(name)
     if short.startswith(
         ("cuda.", "backends.", "distributed.", "version.", "mps.", "xpu.", "cpu.", "accelerator.")
     ):
@@ -549,7 +527,7 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
     if short.startswith(
         ("jit.", "compiler.", "library.", "_dynamo.", "fx.", "profiler.", "random.", "autograd.")
     ):
-        return args[0] if short in ("compiler.disable",) and args else ExternalInstance(name)
+        return ExternalInstance(name)
     return None
 
 
@@ -591,8 +569,10 @@ WITH_PARAMETERS = (
 
 
 def public_name(name: str) -> str:
-    """`torch.nn.modules.linear.Linear` as the public `torch.nn.Linear`."""
-    return "torch.nn." + name.rpartition(".")[2] if name.startswith("torch.nn.modules.") else name
+    """`torch.nn.modules.linear.Linear` as the public `torch.nn.Linear`, `torch._C.Generator` as `torch.Generator`."""
+    if name.startswith("torch.nn.modules."):
+        return "torch.nn." + name.rpartition(".")[2]
+    return "torch." + name.removeprefix("torch._C.") if name.startswith("torch._C.") else name
 
 
 def is_module_class(name: str) -> bool:

@@ -28,7 +28,7 @@ from tcready.static.engine.values import (
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
 
 BUILTINS = frozenset(vars(builtins))
-IMPORT_DEPTH = 8
+IMPORT_DEPTH = 9
 """Where the count of call levels starts for what runs at import, so that few are followed there."""
 
 

@@ -42,17 +42,21 @@ class Objects(Room):
 
     def build(self, cls: ClassInfo) -> Instance:
         """An object of `cls` made with arguments nobody knows: configuration."""
-        frame = Frame(cls.module, None, -1, "high", {})
         ident = self.engine.heap.ident("entry", cls, outer=True)
         root = Instance(ident, cls)
-        with self.engine.quietly():
-            mro = self.engine.mro(cls)
-            for init in self.engine.initialisers(mro):
-                args, keywords = self._configuration(mro.functions("__init__")[0], cls)
-                self.engine.invoke(Function(init.info, root, init.closure), args, keywords, frame, "high")
-            if self.engine.training:
+        self.initialise(root, Frame(cls.module, None, -1, "high", {}))
+        if self.engine.training:
+            with self.engine.quietly():
                 self._set_to_train(root, set())
         return root
+
+    def initialise(self, made: Instance, frame: Frame) -> None:
+        """Runs `__init__` of an object with arguments nobody knows."""
+        with self.engine.quietly():
+            mro = self.engine.mro(made.cls)
+            for init in self.engine.initialisers(mro):
+                args, keywords = self._configuration(mro.functions("__init__")[0], made.cls)
+                self.engine.invoke(Function(init.info, made, init.closure), args, keywords, frame, "high")
 
     def _set_to_train(self, made: Instance, done: set[Instance]) -> None:
         """Runs the `train` methods of a module and of what it holds: some keep a part in evaluation."""
@@ -163,9 +167,10 @@ class Objects(Room):
 
     def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
         """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
-        if isinstance(value, (Sequence, Mapping)):
-            value = dataclasses.replace(value, outer=False)
-            return dataclasses.replace(value, constant=False) if isinstance(value, Sequence) else value
+        if isinstance(value, Sequence):
+            return dataclasses.replace(value, outer=False, constant=False)
+        if isinstance(value, Mapping):
+            return dataclasses.replace(value, outer=False)
         if not isinstance(value, Instance) or self.engine.mro(value.cls).is_module:
             return value
         key = ("copy", node, frame.context, value.ident)

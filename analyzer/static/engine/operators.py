@@ -149,7 +149,10 @@ def _identity(left: Value, right: Value) -> bool | None:
                 Module,
             )
             if all(
-                isinstance(v, known) or (isinstance(v, Const) and v.value is not None) for v in options(other)
+                isinstance(v, known)
+                or (isinstance(v, Const) and v.value is not None)
+                or (isinstance(v, Plain) and v.kind is not None and v.origin in DATA)  # a number is computed
+                for v in options(other)
             ):
                 return False
     return None

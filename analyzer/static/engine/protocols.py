@@ -111,7 +111,8 @@ class Protocols(Room):
 
     def operated(self, op: str, left: Value, right: Value, frame: Frame, *, in_place: bool = False) -> Value:
         """`left op right`, or `left op= right`."""
-        if not _has_object(left) and not _has_object(right):
+        contained = op == "Add" and any(self.engine.container_members(v) is not None for v in options(left))
+        if not contained and not _has_object(left) and not _has_object(right):
             text = any(
                 isinstance(v := likely(side), Const) and isinstance(v.value, str) for side in (left, right)
             )
@@ -129,6 +130,8 @@ class Protocols(Room):
         if in_place:
             asked.insert(0, (left, f"__i{stem}__", right))
         made = self._first_of(asked, frame)
+        if made is None and op == "Add":
+            made = self.engine.container_sum(left, right, in_place=in_place)
         if made is not None:
             return made
         left, right = self.engine.row(left) or left, self.engine.row(right) or right

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import get_args
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
-from tcready.static.engine.contract import Room
+from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import About, Condition
 from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
 from tcready.static.engine.values import (
@@ -56,6 +56,11 @@ MAX_TEST = 70
 class Questions(Room):
     """Truth: what the source says of a test, and what is known once it has an answer."""
 
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._texts: dict[ast.expr, str] = {}
+        """Tests as a report shows them."""
+
     def test(self, node: ast.expr, kind: str, frame: Frame) -> Answer:
         """Whether `node` is true, as far as the source tells; the question is told as a fact of `kind`."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -98,7 +103,7 @@ class Questions(Room):
             elif answer.decided is None and frame.confidence == "high" and _asks_whether_given(operand):
                 frame.confidence = "medium"  # what was not given ends the test here
             frame.env = self.narrow(operand, conjunction, frame)
-        frame.env, frame.confidence = with_walrus(before, node, frame.env), confidence
+        frame.env, frame.confidence = with_walrus(before, node, frame), confidence
         return Answer(decided, guess if decided is None else decided)
 
     def truthy(self, node: ast.expr, kind: str, frame: Frame) -> Value:
@@ -115,6 +120,8 @@ class Questions(Room):
         if not isinstance(value, Const):
             abouts = (*((frame.asked,) if frame.asked else ()), *map(_about, options(value)))
             frame.asked = max(abouts, key=ABOUT.index)
+            if self.engine.quiet:
+                return
             asker = frame.asker if kind in OF_ASKERS else None
             alone = asker is not None and asker.test is node and isinstance(node, ast.Compare)
             if alone or (asker is not None and asker.lineno == node.lineno):
@@ -130,7 +137,9 @@ class Questions(Room):
         while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             test, holds = test.operand, not holds
         usual = None if answer.likely is None else answer.likely == taken
-        return (Condition(_on_one_line(test), holds, frame.asked, usual),)
+        if test not in self._texts:
+            self._texts[test] = _on_one_line(test)
+        return (Condition(self._texts[test], holds, frame.asked, usual),)
 
     def answer(self, value: Value) -> Answer:
         """`bool(value)`, as far as the source tells."""
@@ -149,14 +158,17 @@ class Questions(Room):
         """The one operand that decides a chain, if the source decides all others for it to go on."""
         goes_on = isinstance(node.op, ast.And)
         left: list[ast.expr] = []
+        before = frame.env
         with self.engine.quietly():
             for operand in node.values:
                 value = self.engine.eval(operand, frame)
                 if self.answer(value).decided is not goes_on:
                     left.append(operand)
                 if len(left) > 1:
-                    return None
-        return left[0] if left else None
+                    break
+                frame.env = self.narrow(operand, goes_on, frame)
+        frame.env = before
+        return left[0] if len(left) == 1 else None
 
     def narrow(self, node: ast.expr, assume: bool, frame: Frame) -> dict[str, Value]:
         """The environment once `node` is known to be `assume`."""
@@ -185,7 +197,7 @@ class Questions(Room):
                 same = isinstance(node.ops[0], (ast.Is, ast.Eq)) == assume
                 change = (lambda _: NONE) if same else without_none
         elif isinstance(node, ast.Call) and node.args:
-            test = ast.unparse(node.func)
+            test = _dotted(node.func)
             subject = node.args[0]
             key = narrowing_key(subject)
             if test == "isinstance" and len(node.args) == 2:
@@ -260,6 +272,13 @@ def _about(value: Value) -> About:
 def _on_one_line(node: ast.expr) -> str:
     text = " ".join(ast.unparse(node).split())
     return text if len(text) <= MAX_TEST else text[: MAX_TEST - 3] + "..."
+
+
+def _dotted(node: ast.expr) -> str:
+    """`a.b.c` as it is written; empty for anything else."""
+    if isinstance(node, ast.Attribute):
+        return f"{inner}.{node.attr}" if (inner := _dotted(node.value)) else ""
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _asks_whether_given(node: ast.expr) -> bool:

@@ -118,8 +118,11 @@ def join_envs(*envs: Env | None) -> Env | None:
     return merged
 
 
-def with_walrus(before: dict[str, Value], node: ast.expr, after: dict[str, Value]) -> dict[str, Value]:
+def with_walrus(before: Env, node: ast.expr, frame: Frame) -> Env:
     """`before` with the names that `:=` bound while `node` was evaluated; what narrowing learnt is left out."""
+    if not frame.module.source.has_walrus:
+        return before
+    after = frame.env
     bound = {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
     return {**before, **{name: after[name] for name in bound if name in after}} if bound else before
 

@@ -18,20 +18,24 @@ from tcready.static.engine.values import (
     UNKNOWN,
     UNROLL,
     Answer,
+    Choice,
     Class,
     Const,
     External,
     ExternalInstance,
+    Instance,
     Sequence,
     Unknown,
     Value,
     join,
     lift,
+    likely,
     options,
     tensor_of,
     widen,
 )
 from tcready.static.index import imports_of
+from tcready.static.torch_tables import Context
 
 DECIDED_OUTSIDE: tuple[F.About, ...] = ("argument", "configuration", "unknown")
 """What decides a test by how things are set up, not by what is computed."""
@@ -72,7 +76,7 @@ class Statements(Room):
         return False
 
     def do_raise(self, node: ast.Raise, frame: Frame) -> bool:
-        if node.exc is not None:
+        if node.exc is not None and not self.engine.quiet:
             self.engine.eval(node.exc, frame)
         return False
 
@@ -116,7 +120,7 @@ class Statements(Room):
         guess = answer.likely
         if undecided and guess is None and not node.orelse and _asks_for_one(node.test):
             guess = False
-        if answer.decided is None and guess is None and _outgrown(node):
+        if answer.decided is None and guess is None and not self.engine.quiet and _outgrown(node):
             guess = False
         if guess is not None and _gives_up(node.body if guess else node.orelse):
             guess = None  # a default that raises is none
@@ -136,6 +140,9 @@ class Statements(Room):
         ways: list[Way] = []
         start = frame.env
         for taken, body in arms:
+            if self.engine.quiet and _gives_up(body):
+                ends[taken] = None  # nothing is told of it, and nothing of it lasts
+                continue
             passed_by = guess is not None and guess != taken
             frame.env = start
             frame.conditional = before or (undecided and guess is None)
@@ -243,6 +250,10 @@ class Statements(Room):
                     return self._loop(frame, "for", items, node, known=len(items))
                 return self._loop(frame, "for", items * 2, node)
         element = self.engine.element(value)
+        if members is not None and isinstance(element, Choice):
+            with frame.no_surer_than("medium"):  # each kind of member has its turn, in an order nobody knows
+                turns = (*element.options, element)
+                return self._loop(frame, "for", turns, node, known=len(turns))
         return self._loop(frame, "for", [element] * MAX_ROUNDS, node)
 
     do_asyncfor = do_for
@@ -292,17 +303,16 @@ class Statements(Room):
             value = self.engine.eval(item.context_expr, frame)
             managers.append(value)
             own = self.engine.entered(value, frame)
-            name = next((v.name for v in options(value) if isinstance(v, (External, ExternalInstance))), None)
-            self.engine.tell(F.With(self.engine.where(frame), item.context_expr, value, name))
+            name = self._context_name(value, item.context_expr, frame)
+            context = self._context(name, value) if name else None
+            kept = all(isinstance(v, Instance) and self.engine.heap[v].outer for v in options(likely(value)))
+            self.engine.tell(F.With(self.engine.where(frame), item.context_expr, value, name, context, kept))
             if item.optional_vars is not None:
                 entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
                 if name in K.ENTER_THEMSELVES:
                     entered = value
                 self.engine.assign(item.optional_vars, entered if own is None else own, frame)
-            if name is None and isinstance(item.context_expr, ast.Call):
-                called = options(self.engine.eval(item.context_expr.func, frame))
-                name = next((v.name for v in called if isinstance(v, External)), None)
-            if name is None or not name.startswith(K.SPLITTING_CONTEXTS):
+            if context is None or context.gb_id or context.inside != "split":
                 frame.enclosing = (*frame.enclosing, "with")
         fell = self.block(node.body, frame)
         for value in reversed(managers):
@@ -311,6 +321,20 @@ class Statements(Room):
         return fell
 
     do_asyncwith = do_with
+
+    def _context(self, name: str, value: Value) -> Context | None:
+        """What this torch makes of a context manager."""
+        kept = [v for v in options(value) if isinstance(v, ExternalInstance) and v.ident]
+        outer = any(self.engine.heap[made].outer for made in kept)
+        return self.engine.operations.context_of(name, made_before=outer)
+
+    def _context_name(self, value: Value, node: ast.expr, frame: Frame) -> str | None:
+        """The external name of a context manager, or of what is called to make it."""
+        name = next((v.name for v in options(value) if isinstance(v, (External, ExternalInstance))), None)
+        if name is None and isinstance(node, ast.Call):
+            called = options(self.engine.eval(node.func, frame))
+            name = next((v.name for v in called if isinstance(v, External)), None)
+        return name
 
     def do_match(self, node: ast.Match, frame: Frame) -> bool:
         subject = self.engine.eval(node.subject, frame)

@@ -160,6 +160,12 @@ class Function:
     """Key of the enclosing scope in the interpreter, 0 for none."""
     given: tuple[tuple[str | int, Value], ...] = ()
     """Arguments that `functools.partial` filled in, by position or name."""
+    breaks: str = ""
+    """The decorator that makes Dynamo end the graph where the function is called, and compile it by itself."""
+
+    def bound_to(self, owner: Value | None) -> Function:
+        """The function as a method of `owner`."""
+        return Function(self.info, owner, self.closure, self.given, self.breaks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +270,17 @@ def options(value: Value) -> tuple[Value, ...]:
 
 def join(*values: Value) -> Value:
     """What is known of a value that is one of `values`."""
-    if any(isinstance(value, Choice) and value.likely for value in values):
+    preferred = False
+    same = True
+    for value in values:
+        if isinstance(value, Choice):
+            preferred = preferred or value.likely > 0
+            same = False
+        elif same and value is not values[0] and value != values[0]:
+            same = False
+    if same and values:
+        return values[0]
+    if preferred:
         return prefer(
             join(*map(likely, values)), _union(option for value in values for option in options(value))
         )

@@ -163,7 +163,7 @@ def _partial(_engine: Engine, site: CallSite) -> Value | None:
         if isinstance(option, Function):
             filled = sum(isinstance(k, int) for k, _ in option.given)
             given = (*option.given, *enumerate(site.args[1:], filled), *site.keywords.items())
-            found.append(Function(option.info, option.bound, option.closure, given))
+            found.append(Function(option.info, option.bound, option.closure, given, option.breaks))
         elif isinstance(option, Partial):
             filled = sum(isinstance(k, int) for k, _ in option.given)
             given = (*option.given, *enumerate(site.args[1:], filled), *site.keywords.items())

@@ -9,11 +9,15 @@ from tcready.static.engine import text
 from tcready.static.engine.contract import CallSite, Engine
 from tcready.static.engine.models import builtins, iteration
 from tcready.static.engine.models.builtins import Handler
+from tcready.static.engine.scope import positional
 from tcready.static.engine.values import (
     UNKNOWN,
+    Class,
     Const,
     External,
     ExternalInstance,
+    Function,
+    Mapping,
     Plain,
     Sequence,
     Tensor,
@@ -57,6 +61,15 @@ def call(engine: Engine, name: str, site: CallSite) -> Value | None:
 
 def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     """What the name alone tells."""
+    result = engine.operations.manager(name, site.args)
+    if (
+        isinstance(result, ExternalInstance)
+        and engine.quiet
+        and engine.operations.context_of(name) is not None
+    ):
+        return _made(engine, name, site)
+    if result is not None:
+        return result
     result = K.external_call(name, site.args, site.keywords)
     if name.startswith("torch."):
         result = engine.operations.better(name, site.args, site.keywords, result)
@@ -134,6 +147,44 @@ def _first(_engine: Engine, site: CallSite) -> Value | None:
     return site.args[0] if site.args else None
 
 
+def _parameters(engine: Engine, value: Value) -> tuple[list[str], list[str]] | None:
+    """The names that a function or class takes by position and by keyword alone, those it is bound to left out."""
+    if isinstance(value, Class):
+        value = next(iter(engine.initialisers(engine.mro(value.info))), UNKNOWN)
+        skipped = 1
+    elif isinstance(value, Function):
+        skipped = int(value.bound is not None)
+    if not isinstance(value, Function):
+        return None
+    spec = value.info.node.args
+    return [arg.arg for arg, _ in positional(spec)][skipped:], [arg.arg for arg in spec.kwonlyargs]
+
+
+def _signature(engine: Engine, site: CallSite) -> Value | None:
+    """`inspect.signature(f)`, of which `parameters` is asked."""
+    names = _parameters(engine, site.args[0]) if site.args else None
+    if names is None:
+        return None
+    parameters = Mapping(tuple((name, Plain("Parameter")) for each in names for name in each), None)
+    return _record(engine, "inspect.Signature", site, parameters=parameters)
+
+
+def _full_arg_spec(engine: Engine, site: CallSite) -> Value | None:
+    names = _parameters(engine, site.args[0]) if site.args else None
+    if names is None:
+        return None
+    by_position, by_keyword = (Sequence("list", tuple(map(Const, each)), UNKNOWN) for each in names)
+    return _record(engine, "inspect.FullArgSpec", site, args=by_position, kwonlyargs=by_keyword)
+
+
+def _record(engine: Engine, name: str, site: CallSite, **attributes: Value) -> Value:
+    ident = engine.heap.ident(name, site.node, site.args[0], outer=False)
+    made = ExternalInstance(name, ident)
+    for attribute, value in attributes.items():
+        engine.heap[made].put(attribute, value, replace=True)
+    return made
+
+
 def _copy(engine: Engine, site: CallSite) -> Value | None:
     if not site.args:
         return None
@@ -152,6 +203,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
     {
         **iteration.HANDLERS,
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
+        "inspect.signature": _signature,
+        "inspect.getfullargspec": _full_arg_spec,
         "torch.is_grad_enabled": _grad_enabled,
         "torch.is_tensor": _is_tensor,
         **{name: _of_process(usual) for name, usual in K.OF_PROCESS.items()},

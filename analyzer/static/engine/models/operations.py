@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.values import (
@@ -11,6 +12,9 @@ from tcready.static.engine.values import (
     Const,
     DType,
     External,
+    ExternalInstance,
+    Function,
+    Instance,
     Plain,
     Sequence,
     Tensor,
@@ -21,11 +25,15 @@ from tcready.static.engine.values import (
     options,
     tensor_of,
 )
-from tcready.static.torch_tables import Argument, Member, Result, Tables
+from tcready.static.torch_tables import Argument, Context, Member, Result, Tables
 
 LETTERS = {"bool": "b", "int": "i", "float": "f", "str": "s", "dtype": "d", "device": "v", "Size": "I"}
 """How the tables call the types of Python."""
 OF_SIZES = frozenset({"Size", "int"})
+
+FOLLOWED_BY_NOBODY = ("functools.singledispatch", "triton.jit")
+"""Decorators that the tables do not tell of: what a call dispatches to is not followed (a rule speaks of the call), and
+a kernel of Triton is no Python function."""
 
 ALSO_WHILE_TRACING = {
     "torch._dynamo.is_compiling": True,
@@ -79,6 +87,9 @@ class Operations:
         Functions of torch that go into the graph, those of numpy, those that Dynamo has a handler for and methods of
         Python's types were tried with arguments that may not have suited them: of these only what it skips counts.
         """
+        if name.endswith("()"):
+            known = self.tables.decorator_of(K.public_name(name.removesuffix("()")))
+            return known.gb_id if known is not None else ""
         call = self.tables.call_of(name)
         if call is None or not call.breaks or call.rule in ("special", "polyfill"):
             return ""
@@ -89,6 +100,31 @@ class Operations:
         if name.startswith("torch."):
             return call.gb_id if (call.rule, call.gb_id) == ("skip", "GB0007") else ""
         return call.gb_id
+
+    def context_of(self, name: str, *, made_before: bool = False) -> Context | None:
+        """What Dynamo makes of a `with` over what a dotted name gives; `made_before`: ahead of the compiled call."""
+        known = self.tables.context_of(K.public_name(name))
+        if made_before and known is not None and known.made_before:
+            return replace(known, gb_id=known.made_before, inside="whole")
+        return known
+
+    def decorated(self, name: str, function: Value) -> Value:
+        """What a function is, to a call of it, that an external name decorates."""
+        known = self.tables.decorator_of(K.public_name(name))
+        if name.startswith(FOLLOWED_BY_NOBODY) or (known is not None and known.body in ("opaque", "eager")):
+            return External(f"{name}()")
+        if known is not None and known.gb_id and isinstance(function, Function):
+            return replace(function, breaks=name)
+        return function
+
+    def manager(self, name: str, args: tuple[Value, ...]) -> Value | None:
+        """What is made by calling a context manager, or a decorator of torch; None if the name stands for neither."""
+        known = self.tables.decorator_of(K.public_name(name)) if name.startswith("torch.") else None
+        if known is not None and args and isinstance(args[0], (Function, Instance)):
+            return self.decorated(name, args[0])
+        if known is not None or self.context_of(name) is not None:
+            return ExternalInstance(name)
+        return None
 
     def better(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value], known: Value | None

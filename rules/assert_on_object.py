@@ -1,0 +1,129 @@
+"""An `assert` asks for the truth of an object or of a row of tensors, which Dynamo takes for a tensor.
+
+## What it does
+Finds `assert rows` where `rows` is a list, tuple or dict that holds tensors or objects, and `assert self.head`
+where that is a module or another object of a class.
+
+## Why it hurts torch.compile
+Dynamo turns an `assert` of what it does not know the value of into an assertion inside the graph. For that it makes
+a tensor of what is asserted, which a row or an object cannot become: the whole function around it runs eagerly.
+
+## Use instead
+Assert what is meant: `assert len(rows) > 0`, `assert self.head is not None`.
+
+## Limits
+Numbers, text and rows of these are known while tracing, and so are functions and classes. An `assert` with a
+message that is no plain text is an ordinary branch, and traces.
+"""
+
+from tcready.static.engine.facts import Test
+from tcready.static.engine.values import (
+    ExternalInstance,
+    Instance,
+    Mapping,
+    Sequence,
+    Tensor,
+    Value,
+    likely,
+    members_of,
+    options,
+)
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Test) -> Claim | None:
+    if fact.kind != "assert":
+        return None
+    usual = options(likely(fact.value))
+    if isinstance(fact.value, Tensor) or not all(map(_cannot_be_asserted, usual)):
+        return None
+    return Claim(
+        "`assert` of an object or of a row of tensors: the frame around it goes eager",
+        "high" if len(usual) == len(options(fact.value)) else "medium",
+    )
+
+
+def _cannot_be_asserted(value: Value) -> bool:
+    """An object, or a row that holds a tensor or an object for sure."""
+    members: tuple[Value, ...] = ()
+    if isinstance(value, Sequence):
+        members = members_of(value)
+    elif isinstance(value, Mapping):
+        members = tuple(member for _, member in value.entries)
+    if any(all(map(_is_no_constant, options(member))) for member in members):
+        return True
+    return isinstance(value, (Instance, ExternalInstance))
+
+
+def _is_no_constant(value: Value) -> bool:
+    return isinstance(value, Tensor) or _cannot_be_asserted(value)
+
+
+RULE = Rule(
+    code="TCR106",
+    name="assert-on-object",
+    effect="frame_skip",
+    level="error",
+    gb_ids=("GB0055", "GB0112"),
+    facts=(Test,),
+    check=check,
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        rows = [x, x + 1]
+        assert rows  # BAD
+        return torch.stack(rows)
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = x * 2
+        assert self.head, "no head"  # BAD
+        return self.head(y)
+"""
+        ),
+        Sample(
+            """
+class Step:
+    def __init__(self, scale):
+        self.scale = scale
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        steps = {"first": Step(y), "second": Step(x)}
+        assert steps, "no steps"  # BAD
+        return y + 1
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(8, 8)
+        self.names = ["first", "second"]
+
+    def forward(self, x):
+        rows = [x, x + 1]
+        assert len(rows) > 0
+        assert self.head is not None
+        assert self.names, "no names"
+        assert rows, f"no rows of {x.shape}"
+        return self.head(torch.stack(rows))
+"""
+        ),
+    ),
+)
