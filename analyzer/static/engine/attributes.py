@@ -12,7 +12,9 @@ from tcready.static.engine.scope import Frame
 from tcready.static.engine.text import ANY_NAME, OF_TEXT
 from tcready.static.engine.values import (
     NONE,
+    TAINTED,
     UNKNOWN,
+    Choice,
     Class,
     Const,
     External,
@@ -51,12 +53,15 @@ class Attributes(Room):
 
     def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
         """`owner.name`."""
+        if not isinstance(owner, Choice):
+            return self._attribute_of(owner, name, frame)
         if len(options(owner)) > 1:  # None has no attributes worth knowing: who reads one has ruled it out
             owner = without_none(owner)
             if name in OF_TEXT:
                 owner = keep(owner, lambda v: not isinstance(v, Tensor) and v != K.ARRAY)
             if tensor_of(owner):
-                owner = keep(owner, lambda v: not isinstance(v, Unknown))
+                odd = Unknown if self.engine.operations.is_of_tensors(name) else Tensor
+                owner = keep(owner, lambda v: not isinstance(v, odd))
         return lift(
             lambda o: join(*(self._attribute_of(option, name, frame) for option in options(o))), owner
         )
@@ -65,24 +70,21 @@ class Attributes(Room):
         if isinstance(owner, Tensor):
             if name == "shape":
                 return K.SHAPE
-            if name in K.TENSOR_ATTRIBUTES:
-                return (
-                    Tensor(owner.dtype, owner.sure)
-                    if name not in ("real", "imag")
-                    else Tensor("float", owner.sure)
-                )
+            if name in ("real", "imag"):
+                return Tensor("float", owner.sure)
             if name == "grad":
                 return join(NONE, Tensor("float", owner.sure))
-            if name == "ndim":
-                return Plain("int")
-            if name in K.PLAIN_ATTRIBUTES:
+            kind = self.engine.operations.tables.tensor_attribute(name)
+            if kind == "T" or name in K.NAMED_FIELDS:
+                return Tensor(owner.dtype, owner.sure)
+            if kind is not None:
                 without_gradients = (
                     name == "requires_grad" and self.engine.training is False and not owner.leaf
                 )
                 if name in K.UNUSUAL_KINDS or without_gradients:
                     return prefer(Const(False), Plain("bool"))
-                return Plain(name if name in ("dtype", "layout") else None)
-            return Method(owner, name)
+                return Plain(kind if kind in ("dtype", "layout", "device", "bool", "int") else None)
+            return Method(owner, name) if self.engine.operations.is_of_tensors(name) else TAINTED
         if isinstance(owner, Instance):
             return self.member(owner, name, frame)
         if isinstance(owner, Super):
@@ -106,6 +108,8 @@ class Attributes(Room):
             if owner.ident and name in self.engine.heap[owner].attributes:
                 value = self.engine.heap[owner].attributes[name]
                 return outliving(value) if self.engine.heap[owner].outer else value
+            if owner.name.startswith("torch.distributions.") and name not in K.DISTRIBUTION_METHODS:
+                return K.distribution_attribute(owner, name)
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
         if isinstance(owner, Plain):
             of_text = owner.kind == "str" and hasattr(str, name)
@@ -147,7 +151,7 @@ class Attributes(Room):
             if name == "shape":
                 return K.SHAPE
             if name in ("dtype", "device", "ndim", "is_cuda", "requires_grad"):
-                return Plain()
+                return Plain("device" if name == "device" else None)
             return Method(owner, name)
         return UNKNOWN
 
@@ -201,6 +205,8 @@ class Attributes(Room):
             return join(value, other) if name in self.engine.assigned(mro) else prefer(value, other)
         if mro.container and name in ("_modules", "_parameters"):
             return Method(owner, name)
+        if mro.is_module and name == "_modules":
+            return self.engine.children(owner)
         if mro.is_module:
             if name in K.MODULE_TENSORS and mro.external:
                 return Tensor("float", leaf=True)
@@ -348,7 +354,7 @@ def _of_array(array: ExternalInstance, name: str) -> Value:
         return Plain("int")
     if name == "dtype":
         return Plain("dtype")
-    return array if name in K.TENSOR_ATTRIBUTES else Method(array, name)
+    return array if name in ("T", "mT", "real", "imag") else Method(array, name)
 
 
 def _method_kind(info: FunctionInfo) -> str:

@@ -321,6 +321,9 @@ class Engine(Protocol):
     def container_members(self, value: Value) -> Value | None:
         """The Sequence or Mapping of modules that a torch.nn container holds, or None."""
 
+    def children(self, made: Instance | ExternalInstance) -> Mapping:
+        """The modules that a module holds itself, by name."""
+
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:
         """`base[index]`."""
 

@@ -14,20 +14,20 @@ from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
     UNROLL,
-    Class,
     Const,
-    External,
     ExternalInstance,
     Function,
     Instance,
     Mapping,
-    Method,
     Partial,
     Plain,
     Sequence,
+    Unknown,
     Value,
     join,
+    lift,
     options,
+    partial_of,
     tensor_of,
 )
 
@@ -155,11 +155,13 @@ def _reduce(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _partial(_engine: Engine, site: CallSite) -> Value | None:
-    """The same with arguments filled in; what is not known to be called stays as it is."""
-    if not site.args:
-        return None
+    """The same callable with arguments filled in."""
+    return lift(lambda function: _filled(function, site), site.args[0]) if site.args else None
+
+
+def _filled(function: Value, site: CallSite) -> Value:
     found: list[Value] = []
-    for option in options(site.args[0]):
+    for option in options(function):
         if isinstance(option, Function):
             filled = sum(isinstance(k, int) for k, _ in option.given)
             given = (*option.given, *enumerate(site.args[1:], filled), *site.keywords.items())
@@ -167,11 +169,11 @@ def _partial(_engine: Engine, site: CallSite) -> Value | None:
         elif isinstance(option, Partial):
             filled = sum(isinstance(k, int) for k, _ in option.given)
             given = (*option.given, *enumerate(site.args[1:], filled), *site.keywords.items())
-            found.append(Partial(option.function, given))
-        elif isinstance(option, (Class, External, Instance, ExternalInstance, Method)):
-            found.append(Partial(option, (*enumerate(site.args[1:]), *site.keywords.items())))
-        else:
+            found.append(partial_of(option.function, given))
+        elif isinstance(option, Unknown):
             found.append(option)
+        else:
+            found.append(partial_of(option, (*enumerate(site.args[1:]), *site.keywords.items())))
     return join(*found)
 
 
