@@ -167,7 +167,7 @@ class Functions(Room):
         return result
 
     def _is_compiled(self, frame: Frame) -> bool:
-        return 0 <= frame.context and self.engine.contexts[frame.context].compiled
+        return frame.context >= 0 and self.engine.contexts[frame.context].compiled
 
     def _link(self, frame: Frame, callee: int) -> None:
         """Notes a call, what stands around it, and what must hold for it."""
