@@ -27,7 +27,7 @@ VALUES = {
     "chained comparison of shapes": ("see(0 < x.shape[0] < 9, 'a')", "bool@shape"),
     "dim": ("see(x.dim(), 'a')", "int@config"),
     "dtype": ("see(x.dtype == torch.float32, 'a')", "bool@config"),
-    "device": ("see(x.device, 'a')", "plain@config"),
+    "device": ("see(x.device, 'a')", "device@config"),
     "is None of tensor": ("see(x.abs() is None, 'a')", "False"),
     "random": ("import random\nsee(random.random() < 0.5, 'a')", "bool@random"),
     "nonzero tuple": ("see(x.nonzero(as_tuple=True)[0], 'a')", "tensor[int]"),
