@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tcready.static.engine.facts import Call
+from tcready.static.engine.knowledge import ARRAY
 from tcready.static.engine.values import External, ExternalInstance, Sequence, Value, options, tensor_of
 
+RECURRENT = "GB0014"
+"""The break of a recurrent module."""
+SELECTING = ("nonzero", "flatnonzero", "argwhere", "masked_select", "where")
+"""Operations that pick items by value."""
 FACTORIES = frozenset("zeros ones empty rand randn arange".split())
 RESIZING = (
     "view",
@@ -29,11 +34,14 @@ def method_of_tensor(call: Call, *names: str) -> bool:
 
 
 def operands(call: Call, *names: str) -> tuple[Value, ...] | None:
-    """Positional arguments, the tensor first, if the call is `torch.NAME(x, ...)` or `x.NAME(...)`."""
-    if method_of_tensor(call, *names):
+    """Positional arguments, the tensor first, if the call is `torch.NAME(x, ...)`, `x.NAME(...)`, or the same of numpy,
+    whose arrays Dynamo traces as tensors."""
+    if method_of_tensor(call, *names) or (call.receiver == ARRAY and call.method in names):
         assert call.receiver is not None
         return (call.receiver, *call.args)
     module, _, last = (call.name or "").rpartition(".")
+    if last in names and module == "numpy" and any(v == ARRAY or tensor_of(v) for v in call.args[:1]):
+        return call.args
     if last in names and module in ("torch", "torch.Tensor", "torch.functional", "torch.nn.functional"):
         return call.args
     return None

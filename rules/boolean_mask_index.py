@@ -1,7 +1,7 @@
 """A tensor is read through a boolean mask (`x[mask]`).
 
 ## What it does
-Finds `x[mask]` if the mask is a boolean tensor or a list of booleans.
+Finds `x[mask]` if the mask is a boolean tensor or array, or a list of booleans.
 
 ## Why it hurts torch.compile
 How many items come out depends on the mask's values, so the size of the result is unknown while tracing:
@@ -14,13 +14,14 @@ the graph ends here.
 ## Limits
 Writing through a mask is harmless, of a number and of a tensor. Under `fullgraph=True` Dynamo captures such
 operators. A mask whose dtype the source does not tell is believed by its name alone (`mask`,
-`attention_mask`), with medium confidence.
+`batch["pad_mask"]`), with medium confidence.
 """
 
 import ast
 import re
 
 from tcready.static.engine.facts import Index
+from tcready.static.engine.knowledge import ARRAY
 from tcready.static.engine.values import Const, Sequence, Value, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
@@ -30,19 +31,40 @@ SETTING = "capture_dynamic_output_shape_ops"
 
 
 def check(fact: Index) -> Claim | None:
-    if fact.mode != "load" or not tensor_of(fact.base):
+    if fact.mode != "load" or not (tensor_of(fact.base) or fact.base == ARRAY):
         return None
-    if any(boolean(part) for part in fact.parts):
+    index = fact.node.slice
+    written = index.elts if isinstance(index, ast.Tuple) else [index]
+    compared = ARRAY in fact.parts and any(isinstance(node, ast.Compare) for node in written)
+    if compared or any(boolean(part) for part in fact.parts):
         message = "read through a boolean mask: the size of the result depends on the mask's values"
         return Claim(message, unless=SETTING)
-    found, index = tensor_of(fact.index), fact.node.slice
-    if found and found.dtype is None and isinstance(index, ast.Name) and NAMED_MASK.search(index.id):
+    if len(written) == len(fact.parts) and any(map(_believed, fact.parts, written)):
         return Claim(
             "read through a mask, by its name: if boolean, the size depends on its values",
             "medium",
             unless=SETTING,
         )
     return None
+
+
+def _believed(part: Value, written: ast.expr) -> bool:
+    """A tensor whose dtype is not known, by a name that says mask."""
+    found = tensor_of(part)
+    untyped = part == ARRAY or (found is not None and found.dtype is None)
+    return untyped and bool(NAMED_MASK.search(_name(written)))
+
+
+def _name(node: ast.expr) -> str:
+    """The last name in `mask`, `self.mask`, `batch["mask"]`, `masks[0]`, `~mask` or `mask & other`; empty if none."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        return _name(node.operand)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr)):
+        return _name(node.left)
+    if isinstance(node, ast.Subscript):
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        return key if isinstance(key, str) else _name(node.value)
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def boolean(part: Value) -> bool:
@@ -88,7 +110,8 @@ class Model(nn.Module):
         rows = y[keep, :4]  # BAD
         rest = y[~keep]  # BAD
         named = y[mask]  # BAD
-        return rows.sum() + rest.sum() + named.sum()
+        other = y[~mask, 0]  # BAD
+        return rows.sum() + rest.sum() + named.sum() + other.sum()
 """,
             inputs="(torch.randn(4, 8), torch.tensor([True, False, True, True]))",
         ),

@@ -53,6 +53,10 @@ def check(fact: Call) -> Claim | None:
     if tensor is not None and (tensor.given or tensor.leaf):
         message = "a sparse tensor comes in from outside, as its use says: the function goes eager"
         return Claim(message, "medium", "frame_skip")
+    if (
+        tensor is not None and name not in OF_SPARSE
+    ):  # to what follows the break that made it, it comes in from outside
+        return Claim("a sparse tensor, as its use says: no graph takes it", "medium")
     return None
 
 
@@ -72,7 +76,7 @@ class Model(nn.Module):
     def forward(self, x):
         y = x * 2
         weight = y.to_sparse()  # BAD
-        return y + 1
+        return weight.coalesce().values()  # BAD
 """
         ),
         Sample(

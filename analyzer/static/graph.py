@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
 
-from tcready.static.engine.facts import Condition
+from tcready.static.engine.facts import Condition, undecided
 from tcready.static.engine.interpreter import Interpreter
 
 
@@ -34,17 +35,20 @@ class CallGraph:
                 self._methods.setdefault(context.module, []).append(context.number)
 
     def ways(self, entry: int) -> dict[int, Way]:
-        """For every context reached from `entry` a shortest way there."""
-        found = {entry: Way(self._step((), entry), ())}
-        pending = deque((entry,))
+        """For every context reached from `entry` the way there on which the least must hold; a shortest one of these."""
+        found: dict[int, Way] = {}
+        pending = [(0, 0, 0, entry, Way(self._step((), entry), ()))]
+        known = count(1)
         while pending:
-            caller = pending.popleft()
+            _, steps, _, caller, way = heappop(pending)
+            if caller in found:
+                continue
+            found[caller] = way
             for callee in self._calls.get(caller, ()):
                 if callee not in found:
-                    way = found[caller]
                     conditions = (*way.conditions, *self._under.get((caller, callee), ()))
-                    found[callee] = Way(self._step(way.symbols, callee), conditions)
-                    pending.append(callee)
+                    on = Way(self._step(way.symbols, callee), conditions)
+                    heappush(pending, (len(undecided(conditions)), steps + 1, next(known), callee, on))
         return found
 
     def _step(self, chain: tuple[str, ...], context: int) -> tuple[str, ...]:

@@ -215,7 +215,7 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
     "generator expression": ("see(sum(y.argmax() for y in x), 'a')", {"a": "tensor[int]"}),
     "global": ("global G\nG = x\nsee(x, 'a')", {"a": "tensor?"}),
     "assert with message": ("assert n, see(x, 'b')\nsee(x, 'a')", {"a": "tensor?"}),
-    "import in a function": ("import torch as t\nsee(t.relu(x), 'a')", {"a": "tensor[float]"}),
+    "import in a function": ("import torch as t\nsee(t.sigmoid(x), 'a')", {"a": "tensor[float]"}),
     "local class": (
         "class A:\n    def f(self, y):\n        return y.argmax()\nsee(A().f(x), 'a')",
         {"a": "tensor[int]"},
@@ -597,7 +597,7 @@ MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
     ),
     "activation by name": (
         "",
-        "self.act = getattr(F, 'relu')",
+        "self.act = getattr(F, 'sigmoid')",
         "see(self.act(x), 'a')",
         {"a": "tensor[float]"},
     ),

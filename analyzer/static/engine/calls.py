@@ -23,6 +23,7 @@ from tcready.static.engine.values import (
     Instance,
     Mapping,
     Method,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -37,6 +38,8 @@ from tcready.static.engine.values import (
     tensor_of,
 )
 
+HOOKS = "_forward_hooks"
+"""Where a module keeps what is called with its output."""
 OF_REGISTERED = MappingProxyType(
     {
         "register_buffer": "tensor",
@@ -70,7 +73,7 @@ class Calls(Room):
                 return prefer(usual, self.call(rest, site))
         candidates = [c for c in options(function) if c != NONE] or [function]
         confidence = site.frame.confidence
-        if sum(isinstance(c, (Function, Class, Instance)) for c in candidates) > 1:
+        if sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1:
             confidence = "low" if len(candidates) > 3 else ("medium" if confidence == "high" else confidence)
         if confidence != site.confidence:
             site = dataclasses.replace(site, confidence=confidence)
@@ -111,10 +114,15 @@ class Calls(Room):
             return given_back
         if isinstance(function, Class):
             return self.engine.instantiate(function, site)
+        if isinstance(function, Partial):
+            args = (*(v for k, v in function.given if isinstance(k, int)), *site.args)
+            keywords = {**{k: v for k, v in function.given if isinstance(k, str)}, **site.keywords}
+            filled = dataclasses.replace(site, args=args, keywords=keywords)
+            return self.call_one(function.function, filled)
         if isinstance(function, (Instance, ExternalInstance)):
             self.engine.touch(function, site.node, site.frame)
         if isinstance(function, Instance):
-            return self._call_object(function, site)
+            return self._hooked(function, site, self._call_object(function, site))
         site = site.spread()
         if isinstance(function, External):
             unbound = function.name.removeprefix("torch.Tensor.")
@@ -142,14 +150,16 @@ class Calls(Room):
         if not self.engine.quiet:
             keywords = tuple(site.keywords.items())
             where = self.engine.where(site.frame)
+            known = self.engine.operations
             operation, operands = name or "", site.args
             if isinstance(receiver, Tensor):
                 operation, operands = f"torch.Tensor.{method}", (receiver, *site.args)
-            numbers = (
-                self.engine.operations.read_as_numbers(operation, operands, site.keywords)
-                if operation.startswith("torch.")
-                else ()
-            )
+            numbers: tuple[Value, ...] = ()
+            reads, told_by = known.reads("", (), {})
+            if operation.startswith("torch."):
+                numbers = known.read_as_numbers(operation, operands, site.keywords)
+                reads, told_by = known.reads(operation, operands, site.keywords)
+            gb_id = known.break_of(operation, operands, site.keywords) if operation else ""
             self.engine.tell(
                 F.Call(
                     where,
@@ -163,7 +173,10 @@ class Calls(Room):
                     result or UNKNOWN,
                     numbers,
                     isinstance(function, External) and self.engine.program.is_native(function.name),
-                    self.engine.operations.break_of(name) if name else "",
+                    gb_id,
+                    known.traced_since(operation) if operation else None,
+                    reads,
+                    told_by,
                 )
             )
 
@@ -186,10 +199,12 @@ class Calls(Room):
         if mro.container == "torch.nn.Sequential":
             return self._chain(made, site)
         bases = [name for name in mro.external if K.is_module_class(name)]
-        base = next((name for name in bases if name in K.RNN_MODULES), bases[0] if bases else None)
+        base = next(
+            (name for name in bases if self.engine.operations.is_recurrent(name)), bases[0] if bases else None
+        )
         if base is None or base == "torch.nn.Module":
             return None
-        result = K.module_call(base, site.args)
+        result = self.engine.operations.module_call(base, site.args)
         self._tell_call(site, made, f"{base}.__call__", made, "__call__", result)
         return result
 
@@ -227,12 +242,37 @@ class Calls(Room):
         elif made.name == "torch.nn.Sequential":
             result = self._chain(made, site)
         elif K.is_module_class(made.name):
-            result = K.module_call(made.name, site.args)
+            result = self.engine.operations.module_call(made.name, site.args)
         elif site.args and self.engine.operations.context_of(made.name) is not None:
             decorated = (self.engine.operations.decorated(made.name, v) for v in options(site.args[0]))
             return join(*decorated)  # a context manager used as a decorator
         self._tell_call(site, made, f"{made.name}.__call__", made, "__call__", result)
+        return self._hooked(made, site, result)
+
+    def _hooked(
+        self, made: Instance | ExternalInstance, site: CallSite, result: Value | None
+    ) -> Value | None:
+        """What a call of a module gives once its hooks have seen it."""
+        hooks = self.engine.heap[made].attributes.get(HOOKS) if made.ident and not self.engine.quiet else None
+        for hook in members_of(hooks) if isinstance(hooks, Sequence) else ():
+            given = (made, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
+            changed = self.call_each(hook, site.giving(given))
+            if changed is not None and changed != NONE and result is not None:
+                result = join(result, *(v for v in options(changed) if v != NONE))
         return result
+
+    def _module_method(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
+        """A method that a module has from nn.Module."""
+        if name == "register_forward_hook" and site.args and self.engine.quiet and made.ident:
+            known = self.engine.heap[made].attributes.get(HOOKS)
+            before = members_of(known) if isinstance(known, Sequence) else ()
+            if site.args[0] not in before:
+                hooks = Sequence("list", (*before, site.args[0]), UNKNOWN)
+                self.engine.heap[made].put(HOOKS, hooks, replace=True)
+        if name in ("children", "named_children"):
+            held = self.engine.children(made)
+            return self.engine.mapping_method(held, "values" if name == "children" else "items", site)
+        return K.module_method(name, made)
 
     def _call_method(self, method: Method, site: CallSite) -> Value | None:
         receiver, name = method.receiver, method.name
@@ -259,7 +299,7 @@ class Calls(Room):
         elif isinstance(receiver, ExternalInstance):
             self.engine.touch_by_walk(receiver, name, site)
             dotted = f"{receiver.name}.{name}"
-            result = self._external_object_method(receiver, name, site.args, site.keywords)
+            result = self._external_object_method(receiver, name, site)
         elif isinstance(receiver, Instance):
             self.engine.touch_by_walk(receiver, name, site)
             result = self._inherited_method(receiver, name, site)
@@ -273,15 +313,17 @@ class Calls(Room):
     def _of_text(self, value: Value) -> Value:
         return value if self.engine.quiet else text.constant(value)
 
-    def _external_object_method(
-        self, receiver: ExternalInstance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
-    ) -> Value | None:
+    def _external_object_method(self, receiver: ExternalInstance, name: str, site: CallSite) -> Value | None:
         if receiver.name == "logging.Logger":
             return Plain("bool") if name == "isEnabledFor" else NONE
         if receiver.name in K.CONTAINERS and receiver.ident:
-            return self.engine.container_method(receiver, name, args)
+            if name in ("children", "named_children"):
+                return self._module_method(receiver, name, site)
+            return self.engine.container_method(receiver, name, site.args)
         if K.is_module_class(receiver.name):
-            return K.module_method(name, receiver)
+            return self._module_method(receiver, name, site)
+        if receiver.name == "torch.Generator" and name == "manual_seed":
+            return receiver
         if receiver == K.ARRAY:
             return Plain(None, "tensor") if name in ("item", "tolist") else receiver
         if receiver.name.startswith(("torch.distributions", "torch.utils.cpp_extension")):
@@ -308,7 +350,7 @@ class Calls(Room):
             inside = site.frame.function
             if name == "eval" and self.engine.quiet and inside is not None and inside.name == "train":
                 self._freeze(made, set())
-            return K.module_method(name, made)
+            return self._module_method(made, name, site)
         return self.engine.record_method(made, name, site)
 
     def _register(self, made: Instance, method: str, site: CallSite) -> None:

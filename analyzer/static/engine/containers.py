@@ -45,6 +45,9 @@ class Containers(Room):
 
     def element(self, value: Value) -> Value:
         """What iterating over `value` yields."""
+        return lift(self._element, value) if isinstance(value, Choice) else self._element(value)
+
+    def _element(self, value: Value) -> Value:
         found: list[Value] = []
         for option in options(value):
             if isinstance(option, Tensor):
@@ -77,6 +80,19 @@ class Containers(Room):
         if isinstance(value, Instance) and self.engine.mro(value.cls).container:
             return self.engine.heap[value].members
         return None
+
+    def children(self, made: Instance | ExternalInstance) -> Mapping:
+        """The modules that a module holds itself, by name."""
+        members = self.container_members(made)
+        if isinstance(members, Mapping):
+            return members
+        if isinstance(members, Sequence):
+            if members.items is None:
+                return Mapping((), members.element, True)
+            return Mapping(tuple((str(i), v) for i, v in enumerate(members.items)), None, True)
+        held = self.engine.heap[made].attributes.items() if isinstance(made, Instance) else ()
+        modules = tuple((n, v) for n, v in held if any(map(self.engine.is_module, options(v))))
+        return Mapping(modules, None if modules else UNKNOWN, True)
 
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:
         """`base[index]`; what is too short for a constant index is ruled out."""
@@ -144,6 +160,7 @@ class Containers(Room):
             empty_map = kind in ("torch.nn.ModuleDict", "torch.nn.ParameterDict")
             members = Mapping((), None, True) if empty_map else Sequence("list", (), UNKNOWN, True)
         thing.members = members
+        self.engine.heap.changes.count += 1
 
     def container_method(
         self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]
@@ -294,6 +311,7 @@ class Containers(Room):
             while inner is not None:
                 if node.id in inner.env:
                     inner.env = {**inner.env, node.id: value}
+                    self.engine.heap.changes.count += inner is not frame
                     return
                 inner = inner.parent
             self.engine.rebind(frame.module, node.id, value)

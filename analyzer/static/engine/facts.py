@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tcready.schema import Confidence
 from tcready.static.engine.values import Value
-from tcready.static.torch_tables import Context
+from tcready.static.torch_tables import Context, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Enclosing = Literal["for", "while", "try", "with", "comprehension", "iterator", "checkpoint"]
 """`iterator`: a generator expression, or a comprehension over what Dynamo cannot pass on across a break; `checkpoint`:
@@ -38,6 +41,12 @@ class Condition:
     about: About
     usual: bool | None
     """Whether that is what comes of it if nothing else is said; None if nothing tells."""
+
+
+def undecided(conditions: Iterable[Condition]) -> frozenset[Condition]:
+    """Those of which nothing says how they usually come out. What a tensor decides counts not: Dynamo ends the graph
+    there, and goes on behind it either way."""
+    return frozenset(c for c in conditions if c.usual is None and c.about != "data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +123,14 @@ class Call:
     native: bool = False
     """The name stands in a compiled extension module of an installed package."""
     gb_id: str = ""
-    """The break that this torch was seen to make of a call of that name, whatever it is given; empty if there is none, or
-    the arguments decide."""
+    """The break that this torch was seen to make of such a call; empty if there is none, or what tensors hold decides."""
+    traced_since: Version | None = None
+    """The first torch after this one that was seen to trace what breaks here."""
+    reads: Literal["", "size", "values", "number"] = ""
+    """What an operation of torch needs the values of its tensors for: the size of its result, a tensor otherwise, or the
+    number that it gives."""
+    told_by: tuple[str, ...] = ()
+    """Arguments by which that could be told instead."""
 
     def keyword(self, name: str) -> Value | None:
         """The value given to keyword `name`, or None."""

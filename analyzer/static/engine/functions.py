@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 
 from tcready.schema import Confidence
 from tcready.static.engine.contract import CallSite, Context, Engine, Room, Switch
+from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.values import (
     NONE,
@@ -31,6 +33,7 @@ from tcready.static.engine.values import (
     prefer,
     tensor_of,
     widen,
+    without_none,
 )
 from tcready.static.index import ClassInfo, FunctionInfo, build_class
 
@@ -39,6 +42,9 @@ MAX_CONTEXTS = 12
 MAX_DEPTH = 48
 MAX_QUIET_DEPTH = 12
 """Of what runs before the compiled call: building modules needs few levels."""
+DECORATOR_DEPTH = 2
+"""Levels of calls that are followed in a decorator: what it gives back is made near its surface, and the rest of it
+writes documentation or checks what it is given."""
 MAX_CALLS = 60_000
 
 
@@ -54,6 +60,8 @@ class Functions(Room):
         """A situation's context, what it gave, and the class attributes as it left them."""
         self._given: dict[tuple[object, ...], Value] = {}
         """What compiled calls gave, however sure it is that they run: who looks again gets the same."""
+        self._idle: dict[tuple[object, ...], int] = {}
+        """The contexts of calls that gave nothing and changed nothing while things were built: as idle later on."""
         self._followed: int = 0
         self._generic: dict[FunctionInfo, Env] = {}
         self._functions: dict[int, FunctionInfo] = {}
@@ -79,7 +87,8 @@ class Functions(Room):
         if isinstance(decorator, Function):
             if _wraps_for_scripting(decorator.info):
                 return value
-            result = self.invoke(decorator, (value,), {}, frame, "high")
+            near = dataclasses.replace(frame, depth=max(frame.depth, MAX_QUIET_DEPTH - DECORATOR_DEPTH))
+            result = self.invoke(decorator, (value,), {}, near, "high")
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance))]
             return join(*wrapped) if wrapped else value
         return value
@@ -122,6 +131,10 @@ class Functions(Room):
             context, known, self.engine.switched = self._memo[key]
             self._link(frame, context)
             return known if known is not None else UNKNOWN
+        idle = (info, function.closure, confidence, frame.conditional, key[-2], before)
+        if loud and idle in self._idle:
+            self._link(frame, self._idle[idle])
+            return NONE
         limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
         often = self._counts.get(info, 0) >= 4 * MAX_CONTEXTS
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
@@ -146,6 +159,7 @@ class Functions(Room):
         )
         self._link(frame, context)
         self._memo[key] = (context, None, before)
+        changes = self.engine.heap.changes.count
         inner = Frame(
             info.module,
             info,
@@ -164,6 +178,8 @@ class Functions(Room):
         self._memo[key] = (context, result, self.engine.switched)
         if not self.engine.quiet:
             self._given[situation] = result
+        if loud and changes == self.engine.heap.changes.count and info.gives_nothing:
+            self._idle[idle] = context
         return result
 
     def _is_compiled(self, frame: Frame) -> bool:
@@ -175,7 +191,7 @@ class Functions(Room):
         self.engine.edges.setdefault(edge, {})[frame.enclosing] = None
         self.engine.lines[edge] = min(self.engine.lines.get(edge, frame.line), frame.line)
         known = self.engine.under.get(edge)
-        if known is None or len(frame.conditions) < len(known):
+        if known is None or len(undecided(frame.conditions)) < len(undecided(known)):
             self.engine.under[edge] = frame.conditions
 
     def _body(self, info: FunctionInfo, frame: Frame) -> Value:
@@ -187,9 +203,12 @@ class Functions(Room):
         if frame.yielded:
             return Sequence("iterator", None, join(*frame.yielded))
         returned = join(*frame.returned) if frame.returned else UNKNOWN
-        if isinstance(returned, Unknown) and node.returns is not None:
-            declared = self.engine.annotation(node.returns, info.module, sure=True)
-            return returned if isinstance(declared, Unknown) else declared
+        vague = isinstance(returned, Unknown) or (
+            isinstance(returned, Sequence)
+            and any(isinstance(v, Unknown) for member in returned.items or () for v in options(member))
+        )
+        if vague and node.returns is not None:
+            return _completed(returned, self.engine.annotation(node.returns, info.module, sure=True))
         return returned
 
     def _generalised(self, info: FunctionInfo, env: Env) -> Env:
@@ -224,9 +243,9 @@ class Functions(Room):
         for index, (arg, default) in enumerate(named):
             if index < len(args):
                 left.pop(arg.arg, None)
-                env[arg.arg] = self._argument(args[index], arg, info)
+                env[arg.arg] = self._argument(args[index], arg, info, default is None)
             elif arg.arg in left:
-                env[arg.arg] = self._argument(left.pop(arg.arg), arg, info)
+                env[arg.arg] = self._argument(left.pop(arg.arg), arg, info, default is None)
             elif rest is not None and default is None:
                 env[arg.arg] = self._argument(rest, arg, info)
             else:
@@ -258,7 +277,11 @@ class Functions(Room):
         some = Sequence("tuple", None, join(*extra, rest))
         return prefer(known, some) if named > (info.owner is not None) else some
 
-    def _argument(self, value: Value, arg: ast.arg, info: FunctionInfo) -> Value:
+    def _argument(self, value: Value, arg: ast.arg, info: FunctionInfo, required: bool = False) -> Value:
+        if required and arg.annotation is not None and isinstance(value, Choice) and NONE in value.options:
+            declared = self.engine.annotation(arg.annotation, info.module, sure=True)
+            if isinstance(declared, Instance):  # who calls this with nothing has seen to it that it is there
+                value = without_none(value)
         vague = isinstance(value, Unknown) or (
             isinstance(value, Plain) and value.kind is None and value.origin in ("config", "constant")
         )
@@ -313,3 +336,17 @@ def _wraps_for_scripting(info: FunctionInfo) -> bool:
         and isinstance(node.ctx, ast.Store)
         for node in ast.walk(info.node)
     )
+
+
+def _completed(value: Value, declared: Value) -> Value:
+    """A value of which nothing is known, or not of all its members, as an annotation has it."""
+    if isinstance(value, Unknown):
+        return value if isinstance(declared, Unknown) else declared
+    if isinstance(value, Sequence) and value.items and isinstance(declared, Sequence) and declared.items:
+        if value.kind == declared.kind and len(value.items) == len(declared.items):
+            items = tuple(map(_completed, value.items, declared.items))
+            return Sequence(value.kind, items, UNKNOWN, value.outer)
+    if isinstance(value, Choice) and not isinstance(declared, Unknown):
+        known = [v for v in value.options if not isinstance(v, Unknown)]
+        return join(*known, declared) if len(known) < len(value.options) else value
+    return value

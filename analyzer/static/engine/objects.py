@@ -5,19 +5,23 @@ from __future__ import annotations
 import ast
 import dataclasses
 
+from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.registries import modules_for
-from tcready.static.engine.scope import Frame, positional
+from tcready.static.engine.scope import Frame, narrowing_key, positional
 from tcready.static.engine.values import (
     MAX_OPTIONS,
     NONE,
+    UNKNOWN,
     Class,
     Const,
+    External,
     ExternalInstance,
     Function,
     Instance,
     Mapping,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -30,6 +34,11 @@ from tcready.static.engine.values import (
     prefer,
 )
 from tcready.static.index import ClassInfo, FunctionInfo
+
+OF_MODULES = frozenset({"training", "device", "dtype", "forward", "__class__"})
+"""Attributes that tell no module from another."""
+MAX_FITTING = 3
+"""Of the classes that fit what is read of an argument, more say nothing."""
 
 
 class Objects(Room):
@@ -85,6 +94,9 @@ class Objects(Room):
             declared = self.engine.annotation(
                 arg.annotation or annotated.get(arg.arg), info.module, sure=True
             )
+            module = self._module_given(arg.arg, declared, info, cls) if default is None else None
+            if module is not None:
+                return module
             if isinstance(declared, (Tensor, Unknown)) or not options(declared):
                 declared = Plain()
             if default is None:
@@ -93,7 +105,7 @@ class Objects(Room):
                 value = self.engine.eval(default, frame)
             if isinstance(value, Const):
                 return prefer(value, declared if value == NONE else Plain(type(value.value).__name__))
-            told = isinstance(value, (Instance, ExternalInstance, Function, Class))
+            told = isinstance(value, (Instance, ExternalInstance, External, Function, Class, Partial))
             return prefer(value, declared) if told else join(value, declared)
 
         args = tuple(unknown(arg, default) for arg, default in positional(node.args)[1:])
@@ -102,6 +114,33 @@ class Objects(Room):
             for arg, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
         }
         return args, keywords
+
+    def _module_given(self, name: str, declared: Value, info: FunctionInfo, cls: ClassInfo) -> Value | None:
+        """A module that is passed in without a type: of the classes in the same file that have all that is read of it."""
+        if not isinstance(declared, Unknown):
+            return None
+        read = self._read_of(name, info, cls)
+        found = [c for c in info.module.classes() if read and c is not cls and self._has(c, read)]
+        return join(*map(self.engine.assumed, found)) if 0 < len(found) <= MAX_FITTING else None
+
+    def _read_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> set[str]:
+        """The attributes that a class reads of an argument of its constructor, apart from what every module has."""
+        nodes = list(ast.walk(info.node))
+        kept = (n.targets for n in nodes if isinstance(n, ast.Assign) and narrowing_key(n.value) == name)
+        names = {key for targets in kept for t in targets if (key := narrowing_key(t)) and "." in key}
+        read = {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) == name}
+        for above in self.engine.mro(cls).classes if names else ():
+            if above.module is info.module:
+                nodes += (n for each in above.functions.values() for f in each for n in ast.walk(f.node))
+        read |= {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) in names}
+        return {attr for attr in read if attr not in OF_MODULES and K.module_method(attr, UNKNOWN) is None}
+
+    def _has(self, cls: ClassInfo, names: set[str]) -> bool:
+        mro = self.engine.mro(cls)
+        assigned = self.engine.assigned(mro)
+        return mro.is_module and all(
+            name in assigned or mro.functions(name) or mro.holder(name) is not None for name in names
+        )
 
     def instantiate(self, cls: Class, site: CallSite) -> Value:
         """An object made by calling a class: what `__new__` gives if that is none of the class, else a new one."""

@@ -5,17 +5,22 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import MappingProxyType
 from typing import get_args
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import About, Condition
+from tcready.static.engine.knowledge import dtype_of
 from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
 from tcready.static.engine.values import (
     NONE,
+    TAINTED,
     Answer,
+    Choice,
     Const,
+    DType,
     External,
     ExternalInstance,
     Instance,
@@ -28,6 +33,7 @@ from tcready.static.engine.values import (
     Value,
     join,
     likely,
+    members_of,
     options,
     prefer,
     truth,
@@ -197,6 +203,13 @@ class Questions(Room):
                 key = narrowing_key(subject)
                 same = isinstance(node.ops[0], (ast.Is, ast.Eq)) == assume
                 change = (lambda _: NONE) if same else without_none
+            elif isinstance(node.left, ast.Attribute) and node.left.attr == "dtype":
+                subject = node.left.value
+                key = narrowing_key(subject)
+                asked = (ast.Is, ast.Eq, ast.In) if assume else (ast.IsNot, ast.NotEq, ast.NotIn)
+                dtype = self._dtype(right, frame)
+                same = isinstance(node.ops[0], asked)
+                change = None if dtype is None else lambda v: _of_dtype(v, dtype if same else None)
         elif isinstance(node, ast.Call) and node.args:
             test = _dotted(node.func)
             subject = node.args[0]
@@ -214,6 +227,13 @@ class Questions(Room):
             current = self.engine.eval(subject, frame)
         narrowed = change(current)
         return env if narrowed == current else {**env, key: narrowed}
+
+    def _dtype(self, node: ast.expr, frame: Frame) -> DType | None:
+        """The kind of number that a data type, or each of several, stands for."""
+        with self.engine.quietly():
+            value = self.engine.eval(node, frame)
+        kinds = {dtype_of(v) for v in (members_of(value) if isinstance(value, Sequence) else (value,))}
+        return kinds.pop() if len(kinds) == 1 else None
 
     def is_instance(self, value: Value, node: ast.expr, frame: Frame) -> Value:
         wanted = self.engine.instance_value(node, frame)
@@ -322,6 +342,19 @@ def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
         same = not isinstance(option, (Plain, Instance, ExternalInstance)) or option in options(wanted)
         return option if assume or not same or isinstance(option, (Plain, Instance)) else None
     return option if not assume or isinstance(option, (Plain, Instance)) else None
+
+
+def _of_dtype(value: Value, dtype: DType | None) -> Value:
+    """The value once its data type was asked for: of that kind of number, if one is given."""
+    found = [
+        Tensor(dtype, sure=False)
+        if v == TAINTED
+        else replace(v, dtype=dtype)
+        if isinstance(v, Tensor) and dtype is not None
+        else v
+        for v in options(value)
+    ]
+    return Choice(tuple(found), value.likely) if isinstance(value, Choice) else found[0]
 
 
 def _is_kind(kind: str | None, wanted: Value) -> bool | None:

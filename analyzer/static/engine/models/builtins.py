@@ -26,6 +26,7 @@ from tcready.static.engine.values import (
     Kind,
     Mapping,
     Method,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -223,6 +224,11 @@ def _zip(engine: Engine, site: CallSite) -> Value:
 def _map(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) < 2:
         return None
+    rows = [known_items(engine, a) for a in site.args[1:]]
+    known = [items for items in rows if items is not None and len(items) <= UNROLL]
+    if len(known) == len(rows):
+        each = zip(*known, strict=False)
+        return iterator(tuple(engine.call_each(site.args[0], site.giving(r)) or UNKNOWN for r in each))
     inner = site.giving(tuple(engine.element(a) for a in site.args[1:]))
     return iterator(None, engine.call_each(site.args[0], inner) or UNKNOWN)
 
@@ -427,7 +433,7 @@ def _callable(engine: Engine, site: CallSite) -> Value:
 def _can_be_called(engine: Engine, value: Value) -> Value:
     answers: set[bool | None] = set()
     for option in options(value):
-        if isinstance(option, (Function, Class)) or (
+        if isinstance(option, (Function, Class, Partial)) or (
             isinstance(option, Method) and isinstance(option.receiver, (Tensor, Sequence, Mapping))
         ):
             answers.add(True)
