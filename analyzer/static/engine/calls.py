@@ -100,6 +100,9 @@ class Calls(Room):
         if isinstance(function, Function):
             if function.breaks:
                 self._tell_call(site, function, f"{function.breaks}()", None, None, None)
+            if "try" in site.frame.enclosing and not self.engine.takes(function, site):
+                self.engine.tell(F.Misfit(self.engine.where(site.frame), site.node, function))
+                return None
             given_back = self.engine.invoke(
                 function, site.args, site.keywords, site.frame, site.confidence, site.rest
             )

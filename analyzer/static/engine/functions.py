@@ -6,7 +6,7 @@ import ast
 import dataclasses
 
 from tcready.schema import Confidence
-from tcready.static.engine.contract import Context, Engine, Room, Switch
+from tcready.static.engine.contract import CallSite, Context, Engine, Room, Switch
 from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.values import (
@@ -301,6 +301,16 @@ class Functions(Room):
             return self.engine.annotation(arg.annotation, info.module, sure=True)
         with self.engine.quietly():
             return self.engine.eval(default, home)
+
+    def takes(self, function: Function, site: CallSite) -> bool:
+        spec = function.info.node.args
+        named = positional(spec)
+        filled = [key for key, _ in function.given if isinstance(key, int)]
+        count = len(site.args) + len(filled) + (function.bound is not None)
+        if spec.vararg is None and count > len(named):
+            return False
+        names = {arg.arg for arg, _ in named[len(spec.posonlyargs) :]} | {arg.arg for arg in spec.kwonlyargs}
+        return spec.kwarg is not None or names.issuperset(site.keywords)
 
     def function_info(
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame

@@ -168,8 +168,8 @@ class Operations:
     def traced_since(self, name: str) -> Version | None:
         """The first later torch that traces a call of what breaks in this one."""
         call = self.tables.call_of(K.public_name(name))
-        if call is None or not call.breaks:
-            return None
+        if call is None or not call.breaks or name.partition(".")[0] in OF_PYTHON:
+            return None  # what methods of Python's types were tried with may not have suited them
         for version in self._later:
             later = self._load(version).call_of(K.public_name(name))
             if later is not None and later.breaks is False:
