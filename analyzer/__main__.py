@@ -1,6 +1,6 @@
 """`python -m tcready`."""
 
-from tcready.cli import main
+from tcready.cli import script
 
 if __name__ == "__main__":
-    main()
+    script()

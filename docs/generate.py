@@ -22,7 +22,7 @@ from tcready.cli import app
 from tcready.options import Declared, RunOptions
 from tcready.schema.codec import FLAT, json_name, omitted
 from tcready.static.rule import Rule, Sample
-from tcready.static.versions import NEWEST
+from tcready.static.versions import version_of
 
 DOCS = Path(__file__).resolve().parent
 REGISTRY = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb{number}.html"
@@ -116,8 +116,14 @@ def _rule_page(rule: Rule) -> str:
     )
 
 
+def _pinned_torch() -> tuple[int, int]:
+    """The torch that the samples are run with."""
+    pins = (DOCS.parent / "constraints.txt").read_text("utf-8").splitlines()
+    return next(version_of(pin.removeprefix("torch==")) for pin in pins if pin.startswith("torch=="))
+
+
 def _proof(rule: Rule) -> str:
-    newest = ".".join(map(str, NEWEST))
+    newest = ".".join(map(str, _pinned_torch()))
     bad, good = _many(rule.bad, "sample"), _many(rule.good, "sample")
     silent = f"and nothing on {good} without it"
     if rule.unproved:

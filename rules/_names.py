@@ -8,6 +8,10 @@ from tcready.static.engine.facts import Call
 from tcready.static.engine.knowledge import ARRAY
 from tcready.static.engine.values import External, ExternalInstance, Sequence, Value, options, tensor_of
 
+RECURRENT = "GB0014"
+"""The break of a recurrent module."""
+SELECTING = ("nonzero", "flatnonzero", "argwhere", "masked_select", "where")
+"""Operations that pick items by value."""
 FACTORIES = frozenset("zeros ones empty rand randn arange".split())
 RESIZING = (
     "view",

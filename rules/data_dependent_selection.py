@@ -16,17 +16,16 @@ size=n)` and `torch.topk` if a bound is known.
 Under `fullgraph=True` Dynamo captures such operators.
 """
 
-from tcready.rules._names import operands
+from tcready.rules._names import SELECTING, operands
 from tcready.static.engine.facts import Call
+from tcready.static.engine.knowledge import ARRAY
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
-    picked = operands(fact, "nonzero", "flatnonzero", "argwhere", "masked_select") is not None
-    where = operands(fact, "where")
-    if where is not None and len(where) + len(fact.keywords) == 1:
-        picked = True
-    if picked:
+    one = operands(fact, "where") is None or len(fact.args) + len(fact.keywords) == 1
+    of_array = one and ((fact.name or "").startswith("numpy.") or fact.receiver == ARRAY)
+    if (fact.reads == "size" or of_array) and operands(fact, *SELECTING) is not None:
         message = "picks items by value: the size of the result depends on the data"
         return Claim(message, unless="capture_dynamic_output_shape_ops")
     return None

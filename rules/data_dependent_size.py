@@ -1,8 +1,10 @@
 """`unique`, `bincount`, `one_hot`, `repeat_interleave` or `ctc_loss` sizes by value.
 
 ## What it does
-Finds `unique`, `unique_consecutive`, `bincount`, `combinations`, `repeat_interleave` by a tensor without
-`output_size`, `one_hot` without `num_classes`, and `ctc_loss`.
+Finds operations whose form needs the values of a tensor for the size of what it gives: `unique`,
+`unique_consecutive`, `bincount`, `combinations`, `linalg.lstsq`, `repeat_interleave` by a tensor without `output_size`,
+`one_hot` without `num_classes`, `ctc_loss`; and those that look at values to work at all: `cov`, `corrcoef`,
+`gaussian_nll_loss`.
 
 ## Why it hurts torch.compile
 The size of their result depends on the values in a tensor. Dynamo does not have them while tracing, and
@@ -17,29 +19,25 @@ index, ones)` for `bincount` and for counting what `unique` was to count.
 break lies inside torch.
 """
 
-from tcready.rules._names import argument, operands
+from tcready.rules._names import SELECTING, operands
 from tcready.static.engine.facts import Call
-from tcready.static.engine.values import Const, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 MESSAGE = "the size of the result depends on the values of a tensor"
+NEEDS = "the values of a tensor are needed while tracing: the graph ends here"
 
 SETTING = "capture_dynamic_output_shape_ops"
 
 
 def check(fact: Call) -> Claim | None:
-    if operands(fact, "unique", "unique_consecutive", "bincount", "combinations", "ctc_loss") is not None:
-        captured = operands(fact, "ctc_loss") is None
-        return Claim(MESSAGE, unless=SETTING if captured else None)
-    repeated = operands(fact, "repeat_interleave")
-    if repeated is not None and fact.keyword("output_size") is None:
-        repeats = argument(fact, repeated, 1, "repeats")
-        if repeats is None or tensor_of(repeats):
-            return Claim(MESSAGE + "; output_size=n would tell it", unless=SETTING)
-    hot = operands(fact, "one_hot")
-    if hot is not None and argument(fact, hot, 1, "num_classes") in (None, Const(-1)):
-        return Claim(MESSAGE + "; num_classes=n would tell it")
-    return None
+    if operands(fact, "ctc_loss") is not None:  # the tables have no call of it
+        return Claim(MESSAGE)
+    if fact.reads not in ("size", "values") or operands(fact, *SELECTING) is not None:
+        return None
+    hint = f"; {fact.told_by[0]}=n would tell it" if fact.told_by else ""
+    if fact.reads == "size":
+        return Claim(MESSAGE + hint, unless=SETTING)
+    return Claim((MESSAGE if hint else NEEDS) + hint)
 
 
 RULE = Rule(

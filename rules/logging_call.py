@@ -29,7 +29,6 @@ from tcready.static.engine.values import Unknown, options
 from tcready.static.rule import Claim, Rule, Sample
 
 LEVELS = ("debug", "info", "warning", "warn", "error", "critical", "exception", "log")
-FUNCTIONS = frozenset({"logging.basicConfig", *(f"logging.{level}" for level in LEVELS)})
 METHODS = frozenset(
     (
         *LEVELS,
@@ -51,7 +50,8 @@ if TYPE_CHECKING:
 
 def check(fact: Call) -> Claim | None:
     name = constructed(fact)
-    if name == "logging.getLogger" or name in FUNCTIONS:
+    # the root logger, which no name is given for, is fetched while tracing: no other is
+    if name == "logging.getLogger" or (name.startswith("logging.") and fact.gb_id):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     if fact.method not in METHODS:
         return None

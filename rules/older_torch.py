@@ -1,9 +1,9 @@
 """A call that an older torch does not trace, though the newest does.
 
 ## What it does
-Finds, for the torch that `--torch-version` names or that is installed, calls which only a later torch traces:
-before 2.13 `copy.deepcopy` of anything, `re.match`, `search`, `fullmatch`, `findall` and `sub`, functions of
-`textwrap`, `eval`, `locals` and `state_dict()`.
+Finds, for the torch that `--torch-version` names or that is installed, calls which only a later torch was seen to
+trace: before 2.13 `copy.deepcopy` of anything, `re.match`, `search`, `fullmatch`, `findall` and `sub`, functions of
+`textwrap`, `eval`, `locals` and `state_dict()`; before 2.14 `random.random`, `sample` and `shuffle`.
 
 ## Why it hurts torch.compile
 An older Dynamo ends the graph at the call.
@@ -12,7 +12,7 @@ An older Dynamo ends the graph at the call.
 A newer torch; or the result computed before the model is compiled, in `__init__`.
 
 ## Limits
-What was measured is torch 2.11 and torch 2.13; for a version between them the older is taken. `copy.deepcopy` of
+What was measured is torch 2.11, 2.13 and 2.14; for a version between them the older is taken. `copy.deepcopy` of
 a tensor or a module breaks with any version and has a rule of its own.
 """
 
@@ -20,21 +20,15 @@ from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import ExternalInstance, Instance, holds_tensor, options
 from tcready.static.rule import Claim, Rule, Sample
-from tcready.static.versions import change_of
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
-    if fact.method == "state_dict":
-        name = "torch.nn.Module.state_dict"
-    change = change_of(name)
-    if change is None or (name == "copy.deepcopy" and told_for_any_torch(fact)):
+    name = constructed(fact) or fact.name or ""
+    if fact.traced_since is None or (name == "copy.deepcopy" and told_for_any_torch(fact)):
         return None
-    since = ".".join(map(str, change.traced_since))
+    since = ".".join(map(str, fact.traced_since))
     shown = name.removeprefix("torch.nn.Module.")
-    return Claim(
-        f"`{shown}` is traced since torch {since}: before, the graph ends here", before=change.traced_since
-    )
+    return Claim(f"`{shown}` is traced since torch {since}: before, the graph ends here")
 
 
 def told_for_any_torch(fact: Call) -> bool:
@@ -52,6 +46,7 @@ RULE = Rule(
     gb_ids=("GB0179", "GB0023", "GB0059", "GB0007"),
     facts=(Call,),
     check=check,
+    fallback=True,
     page=__doc__,
     recorded=(2, 11),
     bad=(

@@ -1,7 +1,8 @@
 """A packed sequence is made or unpacked in compiled code.
 
 ## What it does
-Finds `pack_padded_sequence` and `pack_sequence` of `torch.nn.utils.rnn` reached from the compiled forward.
+Finds `pack_padded_sequence`, `pack_sequence` and `pad_packed_sequence` of `torch.nn.utils.rnn` reached from the
+compiled forward.
 
 ## Why it hurts torch.compile
 How much is packed depends on lengths that are data, and Dynamo skips these functions: the graph ends at the
@@ -21,7 +22,7 @@ from tcready.static.rule import Claim, Rule, Sample
 
 def check(fact: Call) -> Claim | None:
     module, _, name = constructed(fact).rpartition(".")
-    if module == "torch.nn.utils.rnn" and name in ("pack_padded_sequence", "pack_sequence"):
+    if module == "torch.nn.utils.rnn" and fact.gb_id:
         return Claim(f"`{name}` depends on lengths that are data: the graph ends here")
     return None
 

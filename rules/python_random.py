@@ -24,17 +24,11 @@ from tcready.static.engine.facts import Call, Test
 from tcready.static.engine.values import NONE, Plain, options
 from tcready.static.rule import Claim, Rule, Sample
 
-PYTHON = frozenset(
-    "random choice shuffle sample seed gauss choices getrandbits getstate setstate normalvariate betavariate "
-    "expovariate triangular".split()
-)
 BRANCHES = frozenset({"if", "while", "ifexp", "and", "or", "comprehension"})
 """What asks for the truth of a draw in a way that ends the graph; an `assert` is traced."""
-SCALAR = frozenset("rand randn randint uniform normal random random_sample".split())
-ALWAYS = frozenset(
-    "choice permutation default_rng beta RandomState get_state set_state binomial standard_normal multinomial "
-    "poisson exponential gamma laplace".split()
-)
+SCALAR = frozenset("rand randn randint uniform normal random random_sample sample".split())
+"""What torch draws in place of numpy: an array becomes a tensor, one number would have to be read (measured; so would
+whatever `choice` picks)."""
 
 
 def check(fact: Call | Test) -> Claim | None:
@@ -46,9 +40,8 @@ def check(fact: Call | Test) -> Claim | None:
         return None
     name = constructed(fact)
     module, _, draw = name.rpartition(".")
-    if module == "random" and draw in PYTHON:
-        return Claim(f"`{name}` in compiled code: the graph ends here")
-    if module == "numpy.random" and (draw in ALWAYS or (draw in SCALAR and scalar(fact, draw))):
+    breaks = draw == "choice" or (draw in SCALAR and scalar(fact, draw))
+    if (module == "random" and fact.gb_id) or (module == "numpy.random" and (fact.gb_id or breaks)):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     if module == "numpy.random" and draw in SCALAR:
         return Claim(
@@ -62,7 +55,7 @@ def check(fact: Call | Test) -> Claim | None:
 
 def scalar(fact: Call, draw: str) -> bool:
     """The draw gives one number: no shape is asked for."""
-    if draw in ("rand", "randn", "random", "random_sample"):
+    if draw in ("rand", "randn", "random", "random_sample", "sample"):
         return not fact.args and fact.keyword("size") in (None, NONE)
     return fact.keyword("size") in (None, NONE) and len(fact.args) < 3
 

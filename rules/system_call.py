@@ -18,7 +18,7 @@ events or a profiler around the call.
 `torch.cuda.is_available` are traced and not reported.
 """
 
-from tcready.rules._names import constructed, receiver_class
+from tcready.rules._names import RECURRENT, constructed, receiver_class
 from tcready.static.engine.facts import Call, Index
 from tcready.static.engine.values import External
 from tcready.static.rule import Claim, Rule, Sample
@@ -33,6 +33,12 @@ NAMES = frozenset(
 """What the tables do not tell, as it cannot be tried there or is a name for no function: measured on torch 2.13."""
 MODULES = ("subprocess.", "tqdm.")
 """Not tried for the tables: the one starts programs, the other is no part of Python."""
+
+COMPUTING = frozenset(
+    "bisect cmath collections decimal fractions functools heapq itertools operator statistics string struct".split()
+)
+"""Modules whose functions have no effect but on what they are given: nobody calls one to watch or to report."""
+OF_THREADS = frozenset({"threading.get_ident", "threading.get_native_id"})
 
 OBJECTS = frozenset(
     """
@@ -49,8 +55,10 @@ def check(fact: Call | Index) -> Claim | None:
             return Claim("`os.environ` is written in compiled code: the graph ends here")
         return None
     name = constructed(fact) or fact.name or f"{receiver_class(fact)}.{fact.method}"
-    if fact.gb_id or name in NAMES or name.startswith(MODULES) or receiver_class(fact) in OBJECTS:
-        return Claim(f"`{name}` in compiled code: the graph ends here")
+    known = name in NAMES or name.startswith(MODULES) or receiver_class(fact) in OBJECTS
+    if known or (fact.gb_id not in ("", RECURRENT) and fact.traced_since is None):
+        computes = name.partition(".")[0] in COMPUTING or name in OF_THREADS
+        return Claim(f"`{name}` in compiled code: the graph ends here", computes=computes)
     return None
 
 
@@ -99,7 +107,6 @@ class Model(nn.Module):
         owner = threading.get_ident()  # BAD
         blob = pickle.dumps(1)  # BAD
         own = os.getpid()  # BAD
-        scale = SCALE.get()  # BAD
         digest = hashlib.sha256(b"a").hexdigest()  # BAD
         time.sleep(0)  # BAD
         frame = sys._getframe()  # BAD
@@ -109,7 +116,6 @@ class Model(nn.Module):
         return y + len(name)
 """,
             setup="""
-import contextvars
 import datetime
 import gc
 import hashlib
@@ -122,7 +128,6 @@ import threading
 import time
 import uuid
 
-SCALE = contextvars.ContextVar("SCALE", default=2)
 """,
         ),
         Sample(

@@ -16,7 +16,6 @@ region, or into an `assert` of a tensor, which is captured.
 Comparing shapes, dtypes and devices is harmless.
 """
 
-from tcready.rules._names import operands
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
@@ -24,7 +23,7 @@ from tcready.static.rule import Claim, Rule, Sample
 
 def check(fact: Call) -> Claim | None:
     asserted = fact.name == "torch._assert" and bool(fact.args) and tensor_of(fact.args[0]) is not None
-    if asserted or operands(fact, "equal", "allclose", "is_nonzero") is not None:
+    if asserted or (fact.reads == "number" and fact.method != "item"):
         return Claim("needs a Python bool from the values of a tensor: the graph ends here")
     return None
 

@@ -2,8 +2,8 @@
 
 ## What it does
 Finds calls of `breakpoint`, `exec`, `compile`, `globals`, `dir`, `bytes`, `bytearray`, `memoryview`,
-`object`, and `pow` of a tensor; `getattr` with a name that is made of a tensor; calls of an `operator.itemgetter`,
-`attrgetter` or `methodcaller` that was made before the compiled call.
+`object` (before torch 2.14), and `pow` of a tensor; `getattr` with a name that is made of a tensor; calls of an
+`operator.itemgetter`, `attrgetter` or `methodcaller` that was made before the compiled call.
 
 ## Why it hurts torch.compile
 Dynamo has no model of these builtins: it ends the graph at the call and lets Python do it.
@@ -21,14 +21,17 @@ from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Plain, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
-BUILTINS = frozenset("breakpoint exec compile globals dir bytes bytearray memoryview object".split())
+OF_OTHER_RULES = frozenset({"print", "open", "__import__"})
 
 GETTERS = frozenset({"operator.itemgetter", "operator.attrgetter", "operator.methodcaller"})
 
 
 def check(fact: Call) -> Claim | None:
     name = constructed(fact)
-    if name in BUILTINS or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
+    builtin = (
+        name and "." not in name and fact.gb_id and fact.traced_since is None and name not in OF_OTHER_RULES
+    )
+    if builtin or name == "dir" or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     if name == "getattr" and any(Plain("str", "tensor") in options(arg) for arg in fact.args[1:2]):
         return Claim("`getattr` with a name that is made of a tensor: the graph ends here")
@@ -80,7 +83,6 @@ class Model(nn.Module):
         helper = globals()["F"]  # BAD
         names = dir(y)  # BAD
         exec("1")  # BAD
-        sentinel = object()  # BAD
         return helper.relu(y) + len(names)
 """
         ),

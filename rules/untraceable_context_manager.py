@@ -63,7 +63,6 @@ RULE = Rule(
         "GB0066",
         "GB0156",
         "GB0294",
-        "GB0221",
     ),
     facts=(
         Call,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tcready import rules as rule_files
@@ -11,8 +13,15 @@ from tcready.schema import StaticResult, Tool
 from tcready.static import driver
 from tcready.static.driver import RuleSet
 from tcready.static.rule import Rule
+from tcready.static.versions import version_of
 
 RULES = rule_files.load()
+PINNED = version_of(
+    re.search(
+        r"^torch==(.+)$", (Path(__file__).parents[1] / "constraints.txt").read_text("utf-8"), re.MULTILINE
+    )[1]  # type: ignore[index]
+)
+"""The torch that samples are run with, and so the one whose Dynamo is predicted for them."""
 
 
 def read(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from construct_samples import Construct, elsewhere, rows, samples, untold
+from reading import PINNED, read
 from reading import RULES as EVERY_RULE
-from reading import read
 from tcready.options import ReadOptions
 from tcready.schema import Finding
 
@@ -167,7 +167,7 @@ def findings(sample: Construct, path: Path) -> list[Finding]:
     path.write_text(sample.text, encoding="utf-8")
     name = "Model" if "class Model" in sample.text else "model"
     mode = "train" if sample.program.train else "infer"
-    options = ReadOptions(root=path.parent, mode=mode, third_party=False)
+    options = ReadOptions(root=path.parent, mode=mode, third_party=False, torch=PINNED)
     result = read([f"{path}::{name}"], options)
     assert not result.skipped
     return list(result.findings)

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from reading import RULES, read
+from reading import PINNED, RULES, read
 from sample_runner import bad_lines, eager, following_lines, run, source_of
 from tcready.options import ReadOptions
 from tcready.schema import Finding, Level
 from tcready.static.rule import Rule, Sample
-from tcready.static.versions import CHANGES, KNOWN, NEWEST
 
 if TYPE_CHECKING:
     from dynamo_runs import Run
@@ -128,13 +127,6 @@ def show_recorded(rule: Rule, sample: Sample, path: Path) -> None:
     assert {gb for _, gb in breaks} <= set(rule.gb_ids)
 
 
-def test_the_version_table_is_recorded() -> None:
-    """Every id of the table is one that the record of the older torch shows at a marked line."""
-    recorded = {gb for rule in RULES if rule.recorded for gb in rule.gb_ids}
-    assert {change.gb_id for change in CHANGES} == recorded
-    assert {change.traced_since for change in CHANGES} <= set(KNOWN)
-
-
 def show_recompile(level: Level, sample: Sample, seen: Run) -> None:
     """An error recompiles at every identical call, a warning once or for other values; the guard names it."""
     assert not seen.breaks
@@ -216,7 +208,7 @@ def findings(sample: Sample, path: Path, rule: Rule) -> list[Finding]:
     """What lint says of a sample of `rule`, notes of other rules and what is told of packages left out."""
     path.write_text(source_of(sample), encoding="utf-8")
     name = "Model" if "class Model" in sample.source else "model"
-    options = ReadOptions(root=path.parent, torch=rule.recorded or NEWEST)
+    options = ReadOptions(root=path.parent, torch=rule.recorded or PINNED)
     result = read([f"{path}::{name}"], options)
     assert not result.skipped
     own = [f for f in result.findings if f.origin == "own"]

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 from fixture_markers import ROOT
-from reading import read
+from reading import PINNED, read
 from tcready.options import ReadOptions
 from tcready.schema import Confidence, Finding
 
@@ -138,7 +138,9 @@ def _own_settings() -> Iterator[None]:
 @functools.cache
 def _told(tricky: Tricky) -> tuple[Finding, ...]:
     """What breaks, as the static pass has it, in what the file's entry compiles."""
-    options = ReadOptions(root=FOLDER, mode="train" if tricky.train else "infer", third_party=False)
+    options = ReadOptions(
+        root=FOLDER, mode="train" if tricky.train else "infer", third_party=False, torch=PINNED
+    )
     result = read([f"{tricky.path}::{tricky.entry}"], options)
     assert not result.skipped
     return tuple(found for found in result.findings if found.effect in BREAKING)

@@ -126,7 +126,7 @@ class _Examination:
             if each.interpreter.program.third_party:
                 origins.append("third_party")
             for origin in origins:
-                claims = judge.claims(each, self.rules, options, origin)
+                claims = judge.claims(each, self.rules, origin)
                 for place, comment in noqa.hidden(each, claims, options.root):
                     silenced.add(place)
                     if each is own:

@@ -38,6 +38,14 @@ class FunctionInfo:
         return [] if isinstance(self.node, ast.Lambda) else self.node.decorator_list
 
     @cached_property
+    def gives_nothing(self) -> bool:
+        """It has no `return` with a value and no `yield`: all that matters of a call is what it changes."""
+        return not isinstance(self.node, ast.Lambda) and not any(
+            isinstance(node, (ast.Yield, ast.YieldFrom)) or (isinstance(node, ast.Return) and node.value)
+            for node in nodes_in(self.node)
+        )
+
+    @cached_property
     def attributes(self) -> tuple[frozenset[str], frozenset[str]]:
         """The attributes that it assigns, and those that it names else, of whatever object."""
         stored: set[str] = set()

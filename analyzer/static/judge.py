@@ -35,7 +35,6 @@ from tcready.static.parts import CONFIDENCES
 from tcready.static.rule import Claim, Rule
 from tcready.static.settings import Settings
 from tcready.static.unmet import Site
-from tcready.static.versions import NEWEST, Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,9 +97,7 @@ class Claims:
     """In which contexts each is claimed, with what makes the whole function eager there."""
 
 
-def claims(
-    interpretation: Interpretation, rules: Sequence[Rule], options: ReadOptions, wanted: Origin
-) -> Claims:
+def claims(interpretation: Interpretation, rules: Sequence[Rule], wanted: Origin) -> Claims:
     """What rules claim of the facts in code of the wanted origin."""
     interpreter = interpretation.interpreter
     listening: dict[type, list[Rule]] = {}
@@ -127,7 +124,7 @@ def claims(
             judged[same] = [
                 (rule, claim, confidence_of(fact, claim, rule))
                 for rule in listeners
-                for claim in _claimed(rule, fact, options.torch or NEWEST, interpretation.settings)
+                for claim in _claimed(rule, fact, interpretation.settings)
             ]
         for rule, claim, sure in judged[same]:
             confidence = min(sure, reached, key=CONFIDENCES.index)
@@ -308,17 +305,13 @@ class _Reach:
         return "low" if tests > 2 and is_installed(path) else "medium"
 
 
-def _claimed(rule: Rule, fact: Fact, torch: Version, settings: Settings) -> Iterable[Claim]:
-    """What a rule claims of a fact under a torch, and under what the files set of Dynamo."""
+def _claimed(rule: Rule, fact: Fact, settings: Settings) -> Iterable[Claim]:
+    """What a rule claims of a fact under what the files set of Dynamo."""
     found = rule.check(fact)
     if found is None or (isinstance(fact, Call) and fact.function in settings.left_out):
         return ()
     several = (found,) if isinstance(found, Claim) else found
-    return [
-        claim
-        for claim in several
-        if (claim.before is None or torch < claim.before) and claim.unless not in settings.flags
-    ]
+    return [claim for claim in several if claim.unless not in settings.flags]
 
 
 # how sure
@@ -327,7 +320,7 @@ def _claimed(rule: Rule, fact: Fact, torch: Version, settings: Settings) -> Iter
 def confidence_of(fact: Fact, claim: Claim, rule: Rule) -> Confidence:
     """The least of: how sure the code runs, how sure the values are tensors, what the rule says."""
     levels: list[Confidence] = [fact.where.confidence]
-    if rule.incidental and fact.where.conditional:
+    if rule.incidental and not claim.computes and fact.where.conditional:
         levels.append("low")
     if claim.confidence is not None:
         levels.append(claim.confidence)

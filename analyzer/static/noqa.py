@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tcready.options import ReadOptions
 from tcready.schema import Noqa, display_path
-from tcready.static import judge
+from tcready.static import judge, torch_tables
 from tcready.static.analyse import Entry, Interpretation
 from tcready.static.concrete import Concrete, comments
 from tcready.static.engine.interpreter import Interpreter
@@ -35,8 +35,8 @@ def unused(
     """What a `# noqa` of a whole file names though no way to read the file finds it; `hiding` is known to hide.
 
     The file is read again for that: in both modes at once, with all that is improbable, called with its targets and
-    without, for the oldest torch, and each function around such a comment as somebody else might call it. Nothing is
-    said of code that the file's models do not reach by default: another caller may.
+    without, for every torch that is known, and each function around such a comment as somebody else might call it.
+    Nothing is said of code that the file's models do not reach by default: another caller may.
     """
     source = entry.module.source
     if "noqa" not in source.text.lower():
@@ -45,17 +45,16 @@ def unused(
     idle = {Noqa(shown, line, code) for line, code in _codes_named(source.text, "TCR")} - set(hiding)
     if not idle:
         return ()
-    widest = dataclasses.replace(options, torch=(0, 0), low=True)
     functions = [b for found in entry.module.bindings.values() for b in found if isinstance(b, FunctionInfo)]
     walked: set[int] = set()
-    for plain_call in (False, True):
-        interpreter = Interpreter(program, None, low=True, plain_call=plain_call, walked=walked)
+    for torch, plain_call in itertools.product(torch_tables.versions(), (False, True)):
+        interpreter = Interpreter(program, None, low=True, plain_call=plain_call, walked=walked, torch=torch)
         interpretation = Interpretation(interpreter, [entry])
         for info in functions:
             first, last = info.node.lineno, info.node.end_lineno or info.node.lineno
             if any(first <= noqa.line <= last for noqa in idle):
                 interpreter.run_function(Function(info), info)
-        claims = judge.claims(interpretation, rules, widest, "own")
+        claims = judge.claims(interpretation, rules, "own")
         if interpretation.warnings or interpreter.cut:
             return ()
         idle -= {noqa for _, noqa in hidden(interpretation, claims, options.root)}

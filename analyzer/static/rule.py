@@ -13,7 +13,7 @@ from typing import Any
 
 from tcready.schema import Confidence, Effect, Level, RuleText
 from tcready.static.engine.facts import Fact
-from tcready.static.versions import Version
+from tcready.static.torch_tables import Version
 
 PRELUDE = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n\n\n"
 """Stands above every sample's source when it is linted and when it is run."""
@@ -27,10 +27,11 @@ class Claim:
     confidence: Confidence | None = None
     effect: Effect | None = None
     level: Level | None = None
-    before: Version | None = None
-    """Holds with a torch older than this alone."""
     unless: str | None = None
     """A name of `torch._dynamo.config`: if that is set, Dynamo takes this into the graph (measured)."""
+    computes: bool = False
+    """What an incidental rule claims here works something out all the same, so that it is no likelier to be left out than
+    other code below a branch."""
 
 
 @dataclass(frozen=True)

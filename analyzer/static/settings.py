@@ -21,7 +21,7 @@ LEFT_OUT = ("ignore_logging_functions", "reorderable_logging_functions")
 
 @dataclass(frozen=True)
 class Settings:
-    """`flags`: names of `torch._dynamo.config` that are set to true; `left_out`: functions that Dynamo is told to drop
+    """`flags`: names of `torch._dynamo.config` that are true; `left_out`: functions that Dynamo is told to drop
     or to call after the graph."""
 
     flags: frozenset[str] = frozenset()
@@ -29,8 +29,9 @@ class Settings:
 
 
 def settings_of(interpreter: Interpreter) -> Settings:
-    """What the modules set that have been read."""
-    flags: dict[str, bool] = {}
+    """What the modules set that have been read, and what this torch has by default."""
+    defaults = interpreter.operations.tables.data["config"]
+    flags: dict[str, bool] = {name: value for name, value in defaults.items() if value is True}
     left_out: list[Value] = []
     for module in list(interpreter.program.modules()):
         if "_dynamo" not in module.source.text:

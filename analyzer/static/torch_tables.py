@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -83,13 +83,13 @@ class Member:
     def dtype(self, given: DType | None = None, *, without_tensor: bool = False) -> DType | None:
         """The data type for that of the tensor that decides, None if it is not known.
 
-        Of an unknown one it is what all data types that are taken give.
+        Of an unknown one it is what all data types that are taken give, complex ones left out: who has these says so.
         """
         if without_tensor:
             return LETTERS.get(self.default)
         if given is not None:
             return LETTERS.get(self.dtypes["bifc".index(given[0])])
-        letters = set(self.dtypes) - {"."}
+        letters = (set(self.dtypes[:3]) - {"."}) or {self.dtypes[3]}
         return LETTERS.get(letters.pop()) if len(letters) == 1 else None
 
 
@@ -201,7 +201,10 @@ class Tables:
 
         More than one if an unknown argument decides, none if nothing is known of such a call.
         """
-        fitting = [(_fits(form, positional, keywords), form.result) for form in self.forms_of(operation)]
+        fitting = [
+            (_fits(form, positional, keywords), _as_asked(form, positional, keywords))
+            for form in self.forms_of(operation)
+        ]
         exact = next((result for fit, result in fitting if fit == "exact"), None)
         if exact is not None:
             return (exact,)
@@ -499,6 +502,17 @@ def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Arg
         if told.value is not True:
             fit = "unknown"
     return fit
+
+
+def _as_asked(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Result:
+    """What a form gives; an argument that tells what the values would have told makes it independent of them."""
+    if not form.result.unless:
+        return form.result
+    given = {name: argument for (_, name, _), argument in zip(form.parameters, positional, strict=False)}
+    told = [(given | dict(keywords)).get(name) for name in form.result.unless]
+    if any(argument is not None and argument.kind != "N" and argument.value != -1 for argument in told):
+        return replace(form.result, needs_data=False, dynamic_shape=False, gb_id="")
+    return form.result
 
 
 def _takes(kind: str, name: str, argument: Argument) -> Fit | None:

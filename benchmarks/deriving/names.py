@@ -45,6 +45,7 @@ WITHOUT_METHODS = (
 """Where only what is called without an object is asked."""
 PACKAGES = (
     "torch.nn",
+    "torch.nn.utils",
     "torch.autograd",
     "torch.utils",
     "torch.cuda",

@@ -27,7 +27,7 @@ VALUES = {
     "chained comparison of shapes": ("see(0 < x.shape[0] < 9, 'a')", "bool@shape"),
     "dim": ("see(x.dim(), 'a')", "int@config"),
     "dtype": ("see(x.dtype == torch.float32, 'a')", "bool@config"),
-    "device": ("see(x.device, 'a')", "plain@config"),
+    "device": ("see(x.device, 'a')", "device@config"),
     "is None of tensor": ("see(x.abs() is None, 'a')", "False"),
     "random": ("import random\nsee(random.random() < 0.5, 'a')", "bool@random"),
     "nonzero tuple": ("see(x.nonzero(as_tuple=True)[0], 'a')", "tensor[int]"),
@@ -215,7 +215,7 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
     "generator expression": ("see(sum(y.argmax() for y in x), 'a')", {"a": "tensor[int]"}),
     "global": ("global G\nG = x\nsee(x, 'a')", {"a": "tensor?"}),
     "assert with message": ("assert n, see(x, 'b')\nsee(x, 'a')", {"a": "tensor?"}),
-    "import in a function": ("import torch as t\nsee(t.relu(x), 'a')", {"a": "tensor[float]"}),
+    "import in a function": ("import torch as t\nsee(t.sigmoid(x), 'a')", {"a": "tensor[float]"}),
     "local class": (
         "class A:\n    def f(self, y):\n        return y.argmax()\nsee(A().f(x), 'a')",
         {"a": "tensor[int]"},
@@ -597,7 +597,7 @@ MODULES: dict[str, tuple[str, str, str, dict[str, str]]] = {
     ),
     "activation by name": (
         "",
-        "self.act = getattr(F, 'relu')",
+        "self.act = getattr(F, 'sigmoid')",
         "see(self.act(x), 'a')",
         {"a": "tensor[float]"},
     ),

@@ -141,14 +141,23 @@ def test_what_dynamo_makes_of_names() -> None:
     assert clock == tables.Call("skip", True, "GB0007")
     assert NEWEST.call_of("math.sqrt") == tables.Call("fold", False, "")
     assert NEWEST.call_of("torch.nothing") is None
-    assert NEWEST.context_of("torch.no_grad") == tables.Context("", "split")
+    assert NEWEST.context_of("torch.no_grad") == tables.Context("", "split", "GB0008")
+    assert NEWEST.context_of("torch.autocast") == tables.Context("", "split", "")
     device = NEWEST.context_of("torch.device")
     assert device is not None
     assert device.gb_id
     assert NEWEST.context_of("torch.nothing") is None
-    assert NEWEST.decorator_of("torch.library.custom_op") == "opaque"
-    assert (NEWEST.decorator_of("torch.compiler.disable") or "").startswith("GB")
-    assert NEWEST.decorator_of("functools.wraps") == "traced"
+    assert NEWEST.decorator_of("torch.library.custom_op") == tables.Decorator("", "opaque")
+    assert NEWEST.decorator_of("torch.compiler.disable") == tables.Decorator("GB0098", "eager")
+    assert NEWEST.decorator_of("torch.set_grad_enabled") == tables.Decorator("GB0007", "compiled")
+    for marker in (
+        "functools.wraps",
+        "torch.jit.ignore",
+        "torch.jit.unused",
+        "torch.jit.export",
+        "torch.no_grad",
+    ):
+        assert NEWEST.decorator_of(marker) == tables.Decorator("", "traced")
     lstm = NEWEST.module_of("torch.nn.LSTM")
     assert lstm is not None
     assert (lstm.evaluation, lstm.result) == ("GB0014", "[tuple T [tuple T T]]")

@@ -99,6 +99,7 @@ class Assignment(Room):
                         )
                     )
                 inner.env[target.id] = join(inner.env[target.id], value)
+                self.engine.heap.changes.count += 1
                 return
             inner = inner.parent
 

@@ -9,10 +9,12 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Room
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.scope import Frame
-from tcready.static.engine.text import ANY_NAME
+from tcready.static.engine.text import ANY_NAME, OF_TEXT
 from tcready.static.engine.values import (
     NONE,
+    TAINTED,
     UNKNOWN,
+    Choice,
     Class,
     Const,
     External,
@@ -22,6 +24,7 @@ from tcready.static.engine.values import (
     Mapping,
     Method,
     Module,
+    Partial,
     Plain,
     Sequence,
     Super,
@@ -50,10 +53,15 @@ class Attributes(Room):
 
     def attribute(self, owner: Value, name: str, frame: Frame) -> Value:
         """`owner.name`."""
+        if not isinstance(owner, Choice):
+            return self._attribute_of(owner, name, frame)
         if len(options(owner)) > 1:  # None has no attributes worth knowing: who reads one has ruled it out
             owner = without_none(owner)
+            if name in OF_TEXT:
+                owner = keep(owner, lambda v: not isinstance(v, Tensor) and v != K.ARRAY)
             if tensor_of(owner):
-                owner = keep(owner, lambda v: not isinstance(v, Unknown))
+                odd = Unknown if self.engine.operations.is_of_tensors(name) else Tensor
+                owner = keep(owner, lambda v: not isinstance(v, odd))
         return lift(
             lambda o: join(*(self._attribute_of(option, name, frame) for option in options(o))), owner
         )
@@ -62,24 +70,21 @@ class Attributes(Room):
         if isinstance(owner, Tensor):
             if name == "shape":
                 return K.SHAPE
-            if name in K.TENSOR_ATTRIBUTES:
-                return (
-                    Tensor(owner.dtype, owner.sure)
-                    if name not in ("real", "imag")
-                    else Tensor("float", owner.sure)
-                )
+            if name in ("real", "imag"):
+                return Tensor("float", owner.sure)
             if name == "grad":
                 return join(NONE, Tensor("float", owner.sure))
-            if name == "ndim":
-                return Plain("int")
-            if name in K.PLAIN_ATTRIBUTES:
+            kind = self.engine.operations.tables.tensor_attribute(name)
+            if kind == "T" or name in K.NAMED_FIELDS:
+                return Tensor(owner.dtype, owner.sure)
+            if kind is not None:
                 without_gradients = (
                     name == "requires_grad" and self.engine.training is False and not owner.leaf
                 )
                 if name in K.UNUSUAL_KINDS or without_gradients:
                     return prefer(Const(False), Plain("bool"))
-                return Plain(name if name in ("dtype", "layout") else None)
-            return Method(owner, name)
+                return Plain(kind if kind in ("dtype", "layout", "device", "bool", "int") else None)
+            return Method(owner, name) if self.engine.operations.is_of_tensors(name) else TAINTED
         if isinstance(owner, Instance):
             return self.member(owner, name, frame)
         if isinstance(owner, Super):
@@ -107,7 +112,8 @@ class Attributes(Room):
                 return K.distribution_attribute(owner, name)
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
         if isinstance(owner, Plain):
-            return Plain(None, owner.origin) if owner.origin != "shape" else Method(owner, name)
+            of_text = owner.kind == "str" and hasattr(str, name)
+            return Method(owner, name) if of_text or owner.origin == "shape" else Plain(None, owner.origin)
         if isinstance(owner, Sequence):
             if (
                 name in ("values", "indices")
@@ -139,11 +145,13 @@ class Attributes(Room):
             if name == "co_varnames":
                 return Sequence("tuple", tuple(map(Const, local_names(owner.info))), UNKNOWN)
             return Const(owner.info.name) if name == "__name__" else UNKNOWN
+        if isinstance(owner, Partial):
+            return owner.function if name == "func" else UNKNOWN
         if isinstance(owner, Unknown):
             if name == "shape":
                 return K.SHAPE
             if name in ("dtype", "device", "ndim", "is_cuda", "requires_grad"):
-                return Plain()
+                return Plain("device" if name == "device" else None)
             return Method(owner, name)
         return UNKNOWN
 
@@ -346,7 +354,7 @@ def _of_array(array: ExternalInstance, name: str) -> Value:
         return Plain("int")
     if name == "dtype":
         return Plain("dtype")
-    return array if name in K.TENSOR_ATTRIBUTES else Method(array, name)
+    return array if name in ("T", "mT", "real", "imag") else Method(array, name)
 
 
 def _method_kind(info: FunctionInfo) -> str:

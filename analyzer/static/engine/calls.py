@@ -23,6 +23,7 @@ from tcready.static.engine.values import (
     Instance,
     Mapping,
     Method,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -72,7 +73,7 @@ class Calls(Room):
                 return prefer(usual, self.call(rest, site))
         candidates = [c for c in options(function) if c != NONE] or [function]
         confidence = site.frame.confidence
-        if sum(isinstance(c, (Function, Class, Instance)) for c in candidates) > 1:
+        if sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1:
             confidence = "low" if len(candidates) > 3 else ("medium" if confidence == "high" else confidence)
         if confidence != site.confidence:
             site = dataclasses.replace(site, confidence=confidence)
@@ -110,6 +111,11 @@ class Calls(Room):
             return given_back
         if isinstance(function, Class):
             return self.engine.instantiate(function, site)
+        if isinstance(function, Partial):
+            args = (*(v for k, v in function.given if isinstance(k, int)), *site.args)
+            keywords = {**{k: v for k, v in function.given if isinstance(k, str)}, **site.keywords}
+            filled = dataclasses.replace(site, args=args, keywords=keywords)
+            return self.call_one(function.function, filled)
         if isinstance(function, (Instance, ExternalInstance)):
             self.engine.touch(function, site.node, site.frame)
         if isinstance(function, Instance):
@@ -141,14 +147,16 @@ class Calls(Room):
         if not self.engine.quiet:
             keywords = tuple(site.keywords.items())
             where = self.engine.where(site.frame)
+            known = self.engine.operations
             operation, operands = name or "", site.args
             if isinstance(receiver, Tensor):
                 operation, operands = f"torch.Tensor.{method}", (receiver, *site.args)
-            numbers = (
-                self.engine.operations.read_as_numbers(operation, operands, site.keywords)
-                if operation.startswith("torch.")
-                else ()
-            )
+            numbers: tuple[Value, ...] = ()
+            reads, told_by = known.reads("", (), {})
+            if operation.startswith("torch."):
+                numbers = known.read_as_numbers(operation, operands, site.keywords)
+                reads, told_by = known.reads(operation, operands, site.keywords)
+            gb_id = known.break_of(operation, operands, site.keywords) if operation else ""
             self.engine.tell(
                 F.Call(
                     where,
@@ -162,7 +170,10 @@ class Calls(Room):
                     result or UNKNOWN,
                     numbers,
                     isinstance(function, External) and self.engine.program.is_native(function.name),
-                    self.engine.operations.break_of(name) if name else "",
+                    gb_id,
+                    known.traced_since(operation) if operation else None,
+                    reads,
+                    told_by,
                 )
             )
 
@@ -185,10 +196,12 @@ class Calls(Room):
         if mro.container == "torch.nn.Sequential":
             return self._chain(made, site)
         bases = [name for name in mro.external if K.is_module_class(name)]
-        base = next((name for name in bases if name in K.RNN_MODULES), bases[0] if bases else None)
+        base = next(
+            (name for name in bases if self.engine.operations.is_recurrent(name)), bases[0] if bases else None
+        )
         if base is None or base == "torch.nn.Module":
             return None
-        result = K.module_call(base, site.args)
+        result = self.engine.operations.module_call(base, site.args)
         self._tell_call(site, made, f"{base}.__call__", made, "__call__", result)
         return result
 
@@ -226,7 +239,7 @@ class Calls(Room):
         elif made.name == "torch.nn.Sequential":
             result = self._chain(made, site)
         elif K.is_module_class(made.name):
-            result = K.module_call(made.name, site.args)
+            result = self.engine.operations.module_call(made.name, site.args)
         elif site.args and self.engine.operations.context_of(made.name) is not None:
             decorated = (self.engine.operations.decorated(made.name, v) for v in options(site.args[0]))
             return join(*decorated)  # a context manager used as a decorator

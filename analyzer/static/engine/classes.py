@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
@@ -25,6 +26,18 @@ BUILDING = frozenset({"__init__", "__post_init__", "__set_name__", "__setstate__
 """Methods that run while an object is made."""
 
 
+FILLING = (ast.Assign, ast.Expr, ast.For, ast.If, ast.Try, ast.With)
+
+
+@dataclass(frozen=True)
+class Filler:
+    """A statement that runs at import, the names whose items or members it changes, and what it calls for no value."""
+
+    statement: ast.stmt
+    changed: frozenset[str]
+    called: tuple[ast.expr, ...]
+
+
 class Classes(Room):
     """Classes: their order, what their decorators change, what their bodies and methods assign."""
 
@@ -35,6 +48,7 @@ class Classes(Room):
         self._patched: dict[ClassInfo, dict[str, Function]] = {}
         """Methods that decorators of their class put in the place of what it defines."""
         self._patching: dict[FunctionInfo, bool] = {}
+        self._filling: dict[ModuleInfo, tuple[Filler, ...]] = {}
         self._registered: set[tuple[ModuleInfo, str]] = set()
         """Tables that what is run at import has filled, as far as it is in sight."""
         self._values: dict[tuple[ClassInfo, str], Value] = {}
@@ -72,6 +86,7 @@ class Classes(Room):
         """`cls.name = value` while its decorators run."""
         if self.engine.quiet and isinstance(value, Function):
             self._patched.setdefault(cls, {})[name] = value
+            self.engine.heap.changes.count += 1
 
     def replacement(self, mro: Mro, name: str, after: ClassInfo | None = None) -> Function | None:
         """What a decorator put in the place of the method that the nearest class defines."""
@@ -161,7 +176,8 @@ class Classes(Room):
         return self._changing[mro]
 
     def register_into(self, module: ModuleInfo, name: str) -> None:
-        """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`."""
+        """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`,
+        and statements that change it, or call a function that speaks of it."""
         if (module, name) in self._registered:
             return
         self._registered.add((module, name))
@@ -175,6 +191,19 @@ class Classes(Room):
                         self.engine.decorated(binding, frame)
                     elif isinstance(binding, ClassInfo):
                         self._register(binding, name, frame)
+            for filler in self._fillers(module):
+                if name in filler.changed or any(self._fills(node, name, frame) for node in filler.called):
+                    self.engine.block(
+                        [filler.statement], Frame(module, None, -1, "high", {}, depth=frame.depth)
+                    )
+
+    def _fillers(self, module: ModuleInfo) -> tuple[Filler, ...]:
+        """Statements of a module that may change a table while it is imported."""
+        if module not in self._filling:
+            body = module.source.tree.body
+            found = (_filler(node) for node in body if isinstance(node, FILLING) and not _is_main(node))
+            self._filling[module] = tuple(filler for filler in found if filler.changed or filler.called)
+        return self._filling[module]
 
     def _register(self, cls: ClassInfo, name: str, frame: Frame) -> None:
         for node in reversed(cls.node.decorator_list):
@@ -203,6 +232,7 @@ class Classes(Room):
         holder = self.mro(cls).holder(name)
         if self.engine.quiet and holder is not None:
             self._values[holder, name] = value
+            self.engine.heap.changes.count += 1
 
     def class_attribute(self, holder: ClassInfo, name: str, owner: Value | None) -> Value:
         if name in holder.inner:
@@ -234,3 +264,22 @@ class Classes(Room):
 
 def _speaks_of(node: ast.AST, name: str) -> bool:
     return any(getattr(n, "id", getattr(n, "attr", None)) == name for n in ast.walk(node))
+
+
+def _filler(statement: ast.stmt) -> Filler:
+    changed: set[str] = set()
+    called: list[ast.expr] = []
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            changed.update(n.id for n in (node.value,) if isinstance(n, ast.Name))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            function = node.value.func
+            if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+                changed.add(function.value.id)
+            called.append(function)
+    return Filler(statement, frozenset(changed), tuple(called))
+
+
+def _is_main(node: ast.stmt) -> bool:
+    """`if __name__ == "__main__":`"""
+    return isinstance(node, ast.If) and _speaks_of(node.test, "__name__")

@@ -45,6 +45,9 @@ class Containers(Room):
 
     def element(self, value: Value) -> Value:
         """What iterating over `value` yields."""
+        return lift(self._element, value) if isinstance(value, Choice) else self._element(value)
+
+    def _element(self, value: Value) -> Value:
         found: list[Value] = []
         for option in options(value):
             if isinstance(option, Tensor):
@@ -157,6 +160,7 @@ class Containers(Room):
             empty_map = kind in ("torch.nn.ModuleDict", "torch.nn.ParameterDict")
             members = Mapping((), None, True) if empty_map else Sequence("list", (), UNKNOWN, True)
         thing.members = members
+        self.engine.heap.changes.count += 1
 
     def container_method(
         self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]
@@ -307,6 +311,7 @@ class Containers(Room):
             while inner is not None:
                 if node.id in inner.env:
                     inner.env = {**inner.env, node.id: value}
+                    self.engine.heap.changes.count += inner is not frame
                     return
                 inner = inner.parent
             self.engine.rebind(frame.module, node.id, value)

@@ -151,7 +151,8 @@ class Engine(Protocol):
         """`Class.name` is given another value while its module is imported."""
 
     def register_into(self, module: ModuleInfo, name: str) -> None:
-        """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`."""
+        """Runs what a module runs at import to fill a table: decorators that speak of `name`, `__init_subclass__`, and
+        statements that change it, or call a function that speaks of it."""
 
     def patch(self, cls: ClassInfo, name: str, value: Value) -> None:
         """`cls.name = value` while its decorators run."""

@@ -116,7 +116,8 @@ class Entries(Room):
         """The parameters that every call gives, though they have a default: what a model names as its main input."""
         if root is None:
             return frozenset()
-        main = self.engine.member(root, "main_input_name", self.engine.module_frame(info.module))
+        with self.engine.quietly():
+            main = self.engine.member(root, "main_input_name", self.engine.module_frame(info.module))
         return frozenset(str(v.value) for v in options(main) if isinstance(v, Const))
 
     def _usually_given(
@@ -151,7 +152,9 @@ class Entries(Room):
         """Without default and non-tensor annotation a tensor: with medium confidence until its use says so."""
         declared = given(self.engine.annotation(arg.annotation, info.module, sure=True))
         if default is None:
-            return _taken_for(arg.arg, info) if arg.annotation is None else declared
+            if arg.annotation is not None:
+                return declared
+            return TAINTED if self._is_an_object(arg.arg, info) else _taken_for(arg.arg, info)
         with self.engine.quietly():
             value = self.engine.eval(default, self.engine.module_frame(info.module))
         if isinstance(value, Const) and value.value is not None:
@@ -164,6 +167,17 @@ class Entries(Room):
         if value == NONE and (optional or not (holds_tensor(declared) or declared == TAINTED)):
             return prefer(value, declared)
         return prefer(declared, value) if arg.arg in inputs else join(value, declared)
+
+    def _is_an_object(self, name: str, info: FunctionInfo) -> bool:
+        """A parameter that is asked for what neither a tensor nor a dict or a list has, and that keeps its name."""
+        found = False
+        for node in ast.walk(info.node):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+                return False
+            if isinstance(node, ast.Attribute) and _is_named(node.value, name):
+                common = node.attr in OF_DICTS | OF_LISTS or self.engine.operations.is_of_tensors(node.attr)
+                found = found or not common
+        return found
 
 
 def _taken_for(name: str, info: FunctionInfo) -> Value:

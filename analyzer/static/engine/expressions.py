@@ -451,8 +451,12 @@ class Expressions(Room):
             value = self.eval(keyword.value, frame)
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
-            elif isinstance(value, Mapping):
-                keywords.update({str(key): item for key, item in value.entries})
+                continue
+            usual = likely(value)
+            tables = [dict(option.entries) for option in options(usual) if isinstance(option, Mapping)]
+            for key in dict.fromkeys(key for table in tables for key in table):
+                item = join(*(table[key] for table in tables if key in table))
+                keywords[str(key)] = item if usual == value else prefer(item, UNKNOWN)
         return keywords
 
     def _super(self, args: tuple[Value, ...], frame: Frame) -> Value:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tcready.schema import Confidence
 from tcready.static.engine.values import Value
-from tcready.static.torch_tables import Context
+from tcready.static.torch_tables import Context, Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -123,8 +123,14 @@ class Call:
     native: bool = False
     """The name stands in a compiled extension module of an installed package."""
     gb_id: str = ""
-    """The break that this torch was seen to make of a call of that name, whatever it is given; empty if there is none, or
-    the arguments decide."""
+    """The break that this torch was seen to make of such a call; empty if there is none, or what tensors hold decides."""
+    traced_since: Version | None = None
+    """The first torch after this one that was seen to trace what breaks here."""
+    reads: Literal["", "size", "values", "number"] = ""
+    """What an operation of torch needs the values of its tensors for: the size of its result, a tensor otherwise, or the
+    number that it gives."""
+    told_by: tuple[str, ...] = ()
+    """Arguments by which that could be told instead."""
 
     def keyword(self, name: str) -> Value | None:
         """The value given to keyword `name`, or None."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 
 from tcready.schema import Confidence
 from tcready.static.engine.contract import Context, Engine, Room, Switch
@@ -41,6 +42,9 @@ MAX_CONTEXTS = 12
 MAX_DEPTH = 48
 MAX_QUIET_DEPTH = 12
 """Of what runs before the compiled call: building modules needs few levels."""
+DECORATOR_DEPTH = 2
+"""Levels of calls that are followed in a decorator: what it gives back is made near its surface, and the rest of it
+writes documentation or checks what it is given."""
 MAX_CALLS = 60_000
 
 
@@ -57,6 +61,8 @@ class Functions(Room):
         """A situation's context, what it gave, and the class attributes as it left them."""
         self._given: dict[tuple[object, ...], Value] = {}
         """What compiled calls gave, however sure it is that they run: who looks again gets the same."""
+        self._idle: dict[tuple[object, ...], int] = {}
+        """The contexts of calls that gave nothing and changed nothing while things were built: as idle later on."""
         self._followed: int = 0
         self._generic: dict[tuple[FunctionInfo, bool, Value | None], Env] = {}
         """What further situations of a function are taken for, those of each object apart."""
@@ -83,7 +89,8 @@ class Functions(Room):
         if isinstance(decorator, Function):
             if _wraps_for_scripting(decorator.info):
                 return value
-            result = self.invoke(decorator, (value,), {}, frame, "high")
+            near = dataclasses.replace(frame, depth=max(frame.depth, MAX_QUIET_DEPTH - DECORATOR_DEPTH))
+            result = self.invoke(decorator, (value,), {}, near, "high")
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance))]
             return join(*wrapped) if wrapped else value
         return value
@@ -130,6 +137,10 @@ class Functions(Room):
             context, known, self.engine.switched = self._memo[key]
             self._link(frame, context)
             return known if known is not None else UNKNOWN
+        idle = *looked_at, confidence, frame.conditional
+        if loud and idle in self._idle:
+            self._link(frame, self._idle[idle])
+            return NONE
         limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
         often = self._counts.get(counted, 0) >= 4 * MAX_CONTEXTS
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
@@ -154,6 +165,7 @@ class Functions(Room):
         )
         self._link(frame, context)
         self._memo[key] = (context, None, before)
+        changes = self.engine.heap.changes.count
         inner = Frame(
             info.module,
             info,
@@ -172,6 +184,8 @@ class Functions(Room):
         self._memo[key] = (context, result, self.engine.switched)
         if not self.engine.quiet:
             self._given[looked_at] = result
+        if loud and changes == self.engine.heap.changes.count and info.gives_nothing:
+            self._idle[idle] = context
         return result
 
     def _is_compiled(self, frame: Frame) -> bool:
@@ -195,9 +209,12 @@ class Functions(Room):
         if frame.yielded:
             return Sequence("iterator", None, join(*frame.yielded))
         returned = join(*frame.returned) if frame.returned else UNKNOWN
-        if isinstance(returned, Unknown) and node.returns is not None:
-            declared = self.engine.annotation(node.returns, info.module, sure=True)
-            return returned if isinstance(declared, Unknown) else declared
+        vague = isinstance(returned, Unknown) or (
+            isinstance(returned, Sequence)
+            and any(isinstance(v, Unknown) for member in returned.items or () for v in options(member))
+        )
+        if vague and node.returns is not None:
+            return _completed(returned, self.engine.annotation(node.returns, info.module, sure=True))
         return returned
 
     def _generalised(self, key: tuple[FunctionInfo, bool, Value | None], env: Env) -> Env:
@@ -315,3 +332,17 @@ def _wraps_for_scripting(info: FunctionInfo) -> bool:
         and isinstance(node.ctx, ast.Store)
         for node in ast.walk(info.node)
     )
+
+
+def _completed(value: Value, declared: Value) -> Value:
+    """A value of which nothing is known, or not of all its members, as an annotation has it."""
+    if isinstance(value, Unknown):
+        return value if isinstance(declared, Unknown) else declared
+    if isinstance(value, Sequence) and value.items and isinstance(declared, Sequence) and declared.items:
+        if value.kind == declared.kind and len(value.items) == len(declared.items):
+            items = tuple(map(_completed, value.items, declared.items))
+            return Sequence(value.kind, items, UNKNOWN, value.outer)
+    if isinstance(value, Choice) and not isinstance(declared, Unknown):
+        known = [v for v in value.options if not isinstance(v, Unknown)]
+        return join(*known, declared) if len(known) < len(value.options) else value
+    return value

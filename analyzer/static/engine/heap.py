@@ -12,6 +12,13 @@ from tcready.static.engine.values import ExternalInstance, Instance, Unknown, Va
 
 
 @dataclass
+class Changes:
+    """Counts what was put anywhere: into objects, tables, names that outlive the function that puts."""
+
+    count: int = 0
+
+
+@dataclass
 class Object:
     """What is known of one object: its attributes so far. `outer`: it outlives the compiled call."""
 
@@ -35,6 +42,8 @@ class Object:
     """Whether its making has been looked at."""
     version: int = 0
     """Counts what was put."""
+    changes: Changes = field(default_factory=Changes)
+    """Of all objects together."""
 
     def take(self, other: Object) -> None:
         """Becomes a copy of `other`."""
@@ -42,11 +51,13 @@ class Object:
         self.assumed, self.made, self.members = other.assumed, other.made, other.members
         self.uncounted, self.sure = other.uncounted, set(other.sure)
         self.version += 1
+        self.changes.count += 1
 
     def put(self, name: str, value: Value, *, replace: bool) -> None:
         if self.assumed and name in self.attributes and isinstance(value, Unknown):
             return  # what could not be worked out says nothing against a default
         self.version += 1
+        self.changes.count += 1
         if replace or name not in self.attributes:
             self.attributes[name] = value
         else:
@@ -79,6 +90,7 @@ class Heap:
     """The objects of one analysis; the identity of an object is where and for whom it was made."""
 
     def __init__(self) -> None:
+        self.changes = Changes()
         self._objects: dict[int, Object] = {}
         self._idents: dict[tuple[object, ...], int] = {}
         self._ways: list[Way] = []
@@ -88,16 +100,17 @@ class Heap:
         """The identity for an allocation key; the same key gives the same object again."""
         if key not in self._idents:
             self._idents[key] = len(self._idents) + 1
-            self._objects[self._idents[key]] = Object(outer)
+            self._objects[self._idents[key]] = Object(outer, changes=self.changes)
         return self._idents[key]
 
     def __getitem__(self, value: Instance | ExternalInstance) -> Object:
         if value.ident not in self._objects:
-            self._objects[value.ident] = Object(True)
+            self._objects[value.ident] = Object(True, changes=self.changes)
         return self._objects[value.ident]
 
     def note(self, value: Instance | ExternalInstance, name: str | None) -> None:
         """An attribute is stored (None: a member is added) while things are built."""
+        self.changes.count += 1
         if value.ident in self._objects:
             self._keep(value.ident, name)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from types import TracebackType
 
+from tcready.static import torch_tables
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine.annotations import Annotations
 from tcready.static.engine.assignment import Assignment
@@ -64,7 +65,9 @@ class Interpreter:
         torch: Version | None = None,
     ) -> None:
         """`torch` is the version that runs the code; None for the newest that is known."""
-        self.operations = Operations(program.library.tables(torch))
+        self.operations = Operations(
+            program.library.tables(torch), program.library.tables, torch_tables.versions()
+        )
         self.program, self.training, self.low, self.plain_call = program, training, low, plain_call
         self.heap = Heap()
         self.facts: dict[F.Fact, None] = {}

@@ -23,7 +23,6 @@ from tcready.static.engine.values import (
     Value,
     holds_tensor,
     is_surely_tensor,
-    join,
     members_of,
     number_from_tensor,
     options,
@@ -33,46 +32,18 @@ from tcready.static.engine.values import (
 SHAPE_INT = Plain("int", "shape")
 SHAPE = Sequence("tuple", None, SHAPE_INT)
 
-BOOL_OPS = frozenset(
-    "eq ne lt le gt ge not_equal less less_equal greater greater_equal any all isnan isinf isfinite isposinf "
-    "isneginf isclose isin logical_and logical_or logical_not logical_xor bool signbit isreal".split()
-)
-INT_OPS = frozenset(
-    "argmax argmin argsort long int short count_nonzero bincount searchsorted bucketize randint randperm multinomial "
-    "nonzero argwhere".split()
-)
-FLOAT_OPS = frozenset(
-    "float half double bfloat16 mean softmax log_softmax sigmoid tanh exp log sqrt rsqrt sin cos norm std var rand "
-    "randn relu gelu silu dropout linear layer_norm normal matmul mm bmm erf".split()
-)
-PAIRS = frozenset("max min sort topk median mode kthvalue cummax cummin aminmax".split())
-"""Give (values, indices) if a dimension is given, or always."""
-ALWAYS_PAIRS = frozenset(
-    "sort topk kthvalue cummax cummin aminmax mode std_mean var_mean frexp slogdet".split()
-)
-TUPLES = frozenset(
-    "split chunk unbind tensor_split split_with_sizes hsplit vsplit dsplit meshgrid broadcast_tensors svd qr eigh eig "
-    "lu unsafe_chunk unsafe_split triangular_solve lstsq".split()
-)
 PLAIN_READS = frozenset(
-    "is_floating_point is_complex is_contiguous is_signed element_size get_device data_ptr is_tensor is_storage "
-    "is_pinned is_shared is_set_to is_conj is_neg is_same_size is_inference dtype device has_names itemsize "
-    "can_cast result_type promote_types get_default_dtype get_default_device get_device_module get_num_threads "
-    "is_grad_enabled is_inference_mode_enabled is_autocast_enabled get_autocast_dtype get_autocast_gpu_dtype "
-    "is_autocast_cpu_enabled is_autocast_cache_enabled get_autocast_cpu_dtype are_deterministic_algorithms_enabled "
-    "is_deterministic_algorithms_warn_only_enabled finfo iinfo Size memory_format typename layout "
-    "initial_seed seed get_float32_matmul_precision".split()
+    "dtype device layout memory_format Size finfo iinfo itemsize has_names can_cast promote_types get_autocast_dtype "
+    "get_device_module".split()
 )
+"""What gives no tensor, and is no operation that the tables have."""
 NONE_CALLS = frozenset(
-    "backward manual_seed set_default_dtype set_default_device set_num_threads retain_grad register_hook "
-    "use_deterministic_algorithms set_float32_matmul_precision set_printoptions save _assert "
-    "_check _check_is_size _check_value _assert_async set_rng_state".split()
+    "backward register_hook save set_default_dtype set_default_device set_num_threads set_float32_matmul_precision "
+    "set_printoptions set_rng_state manual_seed _assert _assert_async _check _check_is_size _check_value".split()
 )
-TENSOR_ATTRIBUTES = frozenset("T mT H mH data grad real imag values indices".split())
-PLAIN_ATTRIBUTES = frozenset(
-    "dtype device layout requires_grad is_leaf is_cuda is_sparse is_quantized is_meta is_mps is_cpu is_nested "
-    "is_mkldnn is_xpu grad_fn name itemsize names output_nr _version".split()
-)
+"""The same for what gives nothing of use."""
+NAMED_FIELDS = frozenset({"values", "indices"})
+"""Fields of what some operations give: named tuples that may be taken for tensors here."""
 TENSOR_ONLY_METHODS = frozenset(
     "size dim sum mean view reshape permute transpose unsqueeze squeeze expand expand_as contiguous masked_fill "
     "masked_fill_ softmax float half bool long to_dense detach clone matmul bmm flatten repeat_interleave chunk "
@@ -141,7 +112,7 @@ def dtype_of(value: Value | None) -> DType | None:
 OWN_WORDS = frozenset(
     "item is_nonzero equal allclose tolist size stride numel nelement storage_offset dim ndimension numpy storage "
     "untyped_storage to type new_zeros new_ones new_full new_empty new_tensor tensor as_tensor asarray from_numpy "
-    "backward is_tensor broadcast_shapes cond vmap compile load where".split()
+    "backward is_tensor broadcast_shapes cond vmap compile load where full".split()
 )
 """Operations whose result says where it comes from, or hangs on what torch's schemas do not tell: a number read from a
 tensor, one from its size, a data type given by position."""
@@ -161,7 +132,7 @@ def tensor_method(name: str, receiver: Tensor, args: tuple[Value, ...], keywords
 
 
 def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
-    """A tensor operation, as a method of its first argument."""
+    """A tensor operation, as a method of its first argument, in what the tables do not tell of it."""
     sure = subject.sure
     base = name.rstrip("_") if name not in ("__len__",) and not name.startswith("__") else name
     if base in ("item", "is_nonzero") or name in ("__bool__", "__int__", "__float__", "__index__"):
@@ -187,49 +158,19 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
         return ARRAY
     if base in ("storage", "untyped_storage"):
         return ExternalInstance("torch.UntypedStorage")
-    if base in PAIRS:
-        dim = first(args, keywords, "dim")
-        if base in ALWAYS_PAIRS or (dim is not None and not isinstance(dim, Tensor) and dim != NONE):
-            return Sequence("tuple", (Tensor(subject.dtype, sure), Tensor("int", sure)), UNKNOWN)
-        return Tensor(subject.dtype, sure)
-    if base in ("nonzero", "where") and keywords.get("as_tuple") == Const(True):
-        return Sequence("tuple", None, Tensor("int", sure))
-    if base in ("unique", "unique_consecutive"):
-        extra = [
-            k for k in ("return_inverse", "return_counts") if keywords.get(k, Const(False)) != Const(False)
-        ]
-        if extra:
-            return Sequence(
-                "tuple", (Tensor(subject.dtype, sure), *(Tensor("int", sure) for _ in extra)), UNKNOWN
-            )
-        return Tensor(subject.dtype, sure)
-    if base in ALWAYS_PAIRS:
-        return Sequence("tuple", (Tensor(None, sure), Tensor(None, sure)), UNKNOWN)
-    if base in TUPLES:
-        return Sequence("tuple", None, Tensor(subject.dtype, sure))
-    if base in BOOL_OPS:
-        return Tensor("bool", sure)
-    if base in INT_OPS:
-        return Tensor("int", sure)
-    if base in FLOAT_OPS:
-        return Tensor("float", sure)
     if base in ("to", "type"):
         wanted = [dtype_of(v) for v in (*args, *keywords.values())]
         known = [d for d in wanted if d]
         if known:
             return Tensor(known[0], sure)
-        return Tensor(subject.dtype if not any(isinstance(v, (Plain, Tensor)) for v in args) else None, sure)
+        like = tensor_of(args[0]) if args else None
+        if like is not None:
+            return Tensor(like.dtype, sure)
+        open_ones = (v for v in args if isinstance(v, Plain) and v.kind not in ("device", "str", "bool"))
+        return Tensor(None if any(open_ones) else subject.dtype, sure)
     if base in ("new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"):
         return Tensor(
             dtype_of(keywords.get("dtype")) or (None if "dtype" in keywords else subject.dtype), sure
-        )
-    if base.endswith("_like"):
-        return Tensor(
-            dtype_of(keywords.get("dtype")) or (None if "dtype" in keywords else subject.dtype), sure
-        )
-    if base in ("type_as", "view_as_complex", "view_as_real", "sum", "cumsum", "prod", "where", "abs"):
-        return Tensor(
-            None if subject.dtype == "bool" or base in ("type_as", "where") else subject.dtype, sure
         )
     dtype = dtype_of(keywords.get("dtype"))
     return Tensor(dtype or subject.dtype, sure)
@@ -245,8 +186,28 @@ FOLDING = frozenset(
 )
 
 
-CAPTURED_DRAWS = frozenset({"random.randint", "random.uniform", "random.randrange"})
-"""Dynamo draws these anew at each call of the compiled code: the number may be compared, and no branch can ask it."""
+UNIFORM = frozenset({"rand", "random", "random_sample", "ranf", "sample"})
+"""Functions of `numpy.random` that draw from 0 to 1."""
+BARE_DRAWS = UNIFORM | frozenset({"randn", "standard_normal", "standard_exponential", "standard_cauchy"})
+"""Those that take nothing but a size."""
+DRAWS_OF_ONE = frozenset(
+    "geometric poisson exponential chisquare choice dirichlet zipf rayleigh standard_gamma power pareto weibull "
+    "logseries standard_t bytes".split()
+)
+"""Those that take one argument, and then a size."""
+SELDOM = 0.3
+"""What a draw from 0 to 1 decides no more often than that is not what happens if nothing else is said."""
+
+
+def drawn_below(draw: Value, bound: Value) -> bool | None:
+    """Whether a draw from 0 to 1 is usually below a known number; None if it is now so, now so."""
+    if not isinstance(draw, Plain) or (draw.kind, draw.origin) != ("float", "random"):
+        return None
+    if not isinstance(bound, Const) or not isinstance(bound.value, (int, float)):
+        return None
+    if SELDOM < bound.value < 1 - SELDOM:
+        return None
+    return bound.value > 0.5
 
 
 def computed(origin: Origin) -> Origin:
@@ -290,7 +251,9 @@ def binary(op: str, left: Value, right: Value) -> Value:
     kinds_ = {v.kind for side in (left, right) for v in options(side) if isinstance(v, Plain)}
     for origin in DATA:
         if origin in origins:
-            return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None, computed(origin))
+            kind = kinds_.pop() if len(kinds_) == 1 and op != "Div" else None
+            # what is made of a draw from 0 to 1 may be anything
+            return Plain(None if (kind, origin) == ("float", "random") else kind, computed(origin))
     return Plain(kinds_.pop() if len(kinds_) == 1 and op != "Div" else None)
 
 
@@ -318,7 +281,7 @@ def external_attribute(name: str) -> Value:
         return Const(False)
     if name == "torch.__version__" or name.startswith("torch.version."):
         return Plain("str")
-    return External(name)
+    return External(public_name(name))
 
 
 def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:
@@ -334,8 +297,6 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
         return Plain(
             "int" if name in ("math.ceil", "math.floor", "math.trunc", "math.isqrt") else None, _origin(args)
         )
-    if root == "random":
-        return Plain(None, "drawn" if name in CAPTURED_DRAWS else "random")
     if name.startswith(("os.", "time.", "sys.", "platform.", "re.", "json.", "inspect.", "logging.")):
         if name == "logging.getLogger":
             return ExternalInstance("logging.Logger")
@@ -424,8 +385,11 @@ def numpy_built(name: str) -> Value:
 def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
     module, _, last = name.rpartition(".")
     if module == "numpy.random":
-        before_size = {"rand": 0, "randn": 0, "random": 0, "random_sample": 0}.get(last, 2)
-        return ARRAY if "size" in keywords or len(args) > before_size else Plain(None, "random")
+        before_size = 0 if last in BARE_DRAWS else 1 if last in DRAWS_OF_ONE else 2
+        sized = len(args) > before_size and args[before_size] != NONE
+        if sized or keywords.get("size", NONE) != NONE:
+            return ARRAY
+        return Plain("float" if last in UNIFORM else None, "random")
     if args and all(_is_number(v) for a in args for v in options(a)):
         return Plain(
             None, _origin(args)
@@ -487,8 +451,11 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             return Tensor(kind, given=constant)  # a number made a tensor is still known while tracing
         if short in ARITHMETIC and args and all(_is_number(v) for a in args[:2] for v in options(a)):
             return Plain("int", _origin(args))
-        if short in ("zeros", "ones", "empty", "full", "linspace", "eye", "rand", "randn", "normal"):
-            return Tensor(dtype or ("float" if "dtype" not in keywords and short != "full" else None))
+        if short == "full":
+            fill = first(args, keywords, "fill_value", 1)
+            return Tensor(
+                dtype or (_python_dtype(fill) if fill is not None and "dtype" not in keywords else None)
+            )
         if short == "arange":
             plain = "dtype" not in keywords
             whole = all(isinstance(v, (Const, Plain)) and _python_dtype(v) == "int" for v in args)
@@ -499,16 +466,6 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             both = [tensor_of(a) for a in args[1:]]
             kinds = {t.dtype if t else _python_dtype(a) for t, a in zip(both, args[1:], strict=True)}
             return Tensor(kinds.pop() if len(kinds) == 1 else None)
-        if short in ("cat", "stack", "concat", "hstack", "vstack", "concatenate") and args:
-            inner = [
-                t
-                for v in options(args[0])
-                if isinstance(v, Sequence)
-                for m in members_of(v)
-                if (t := tensor_of(m))
-            ]
-            merged = tensor_of(join(*inner)) if inner else None
-            return Tensor(merged.dtype if merged else None)
         return _operation(
             short, Tensor(subject.dtype) if subject else Tensor(), args[1:] if args else (), keywords
         )
@@ -548,12 +505,10 @@ def _python_dtype(value: Value) -> DType | None:
 
 
 TENSOR_CLASSES: dict[str, DType] = {"LongTensor": "int", "IntTensor": "int", "BoolTensor": "bool"}
-RNN_MODULES = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 CONTAINERS = frozenset(
     f"torch.nn.{name}"
     for name in ("ModuleList", "Sequential", "ModuleDict", "ParameterList", "ParameterDict")
 )
-CELLS = frozenset({"torch.nn.LSTMCell"})
 WITH_PARAMETERS = (
     "Linear",
     "Bilinear",
@@ -568,6 +523,12 @@ WITH_PARAMETERS = (
 """What is in the names of classes of torch.nn that have parameters."""
 
 
+EXPORTED = (
+    ("torch.nn", "torch.nn.modules"),
+    ("torch.nn", "torch.nn.parameter"),
+    ("torch.autograd", "torch.autograd.function"),
+)
+"""Packages of torch, and the modules inside whose classes they export under their own name."""
 DISTRIBUTION_METHODS = frozenset(
     "sample rsample log_prob prob entropy cdf icdf expand enumerate_support perplexity sample_n".split()
 )
@@ -586,8 +547,13 @@ def distribution_attribute(owner: ExternalInstance, name: str) -> Value:
 
 def public_name(name: str) -> str:
     """`torch.nn.modules.linear.Linear` as the public `torch.nn.Linear`, `torch._C.Generator` as `torch.Generator`."""
-    if name.startswith("torch.nn.modules."):
-        return "torch.nn." + name.rpartition(".")[2]
+    if not name.startswith("torch."):
+        return name
+    module, _, last = name.rpartition(".")
+    if last[:1].isupper() and not module.rpartition(".")[2].startswith("_"):
+        for package, inside in EXPORTED:
+            if module.startswith(inside):
+                return f"{package}.{last}"
     return "torch." + name.removeprefix("torch._C.") if name.startswith("torch._C.") else name
 
 
@@ -600,21 +566,6 @@ def is_module_class(name: str) -> bool:
 def has_parameters(name: str) -> bool:
     """Whether a module of the torch.nn class `name` has parameters of its own, as a rule."""
     return any(word in name.rpartition(".")[2] for word in WITH_PARAMETERS)
-
-
-def module_call(name: str, args: tuple[Value, ...]) -> Value:
-    """What calling an instance of the torch.nn class `name` gives."""
-    out = Tensor("float")
-    if name in RNN_MODULES:
-        state: Value = Sequence("tuple", (out, out), UNKNOWN) if name.endswith("LSTM") else out
-        return Sequence("tuple", (out, state), UNKNOWN)
-    if name in CELLS:
-        return Sequence("tuple", (out, out), UNKNOWN)
-    if name == "torch.nn.MultiheadAttention":
-        return Sequence("tuple", (out, join(out, NONE)), UNKNOWN)
-    if name in ("torch.nn.Identity", "torch.nn.Dropout", "torch.nn.Flatten", "torch.nn.Unflatten") and args:
-        return args[0]
-    return out
 
 
 MODULE_TENSORS = frozenset(

@@ -28,7 +28,7 @@ from tcready.static.engine.values import (
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
 
 BUILTINS = frozenset(vars(builtins))
-IMPORT_DEPTH = 9
+IMPORT_DEPTH = 8
 """Where the count of call levels starts for what runs at import, so that few are followed there."""
 
 
@@ -103,6 +103,7 @@ class Names(Room):
         """A top-level name is given another value while the module is imported."""
         if self.engine.quiet and (module, name) in self._globals:
             self._globals[module, name] = outliving(value)
+            self.engine.heap.changes.count += 1
 
     def _through_stars(self, module: ModuleInfo, name: str) -> ModuleInfo | None:
         """The module that binds a name which another has by `from ... import *`, however many stars away."""

@@ -16,10 +16,12 @@ from tcready.static.engine.values import (
     UNKNOWN,
     Class,
     Const,
+    External,
     ExternalInstance,
     Function,
     Instance,
     Mapping,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -103,7 +105,7 @@ class Objects(Room):
                 value = self.engine.eval(default, frame)
             if isinstance(value, Const):
                 return prefer(value, declared if value == NONE else Plain(type(value.value).__name__))
-            told = isinstance(value, (Instance, ExternalInstance, Function, Class))
+            told = isinstance(value, (Instance, ExternalInstance, External, Function, Class, Partial))
             return prefer(value, declared) if told else join(value, declared)
 
         args = tuple(unknown(arg, default) for arg, default in positional(node.args)[1:])

@@ -40,6 +40,12 @@ PLACES = re.compile("%s")
 """Where `%` puts a value as it is."""
 
 
+TYPES = frozenset(
+    {"bool", "int", "float", "complex", "str", "bytes", "list", "tuple", "dict", "set", "frozenset"}
+)
+"""Types of Python."""
+
+
 def binary(op: str, left: Value, right: Value) -> Value:
     """`left op right`; constants are folded if that is small and cannot fail oddly."""
     return _binary(op, whole(left), whole(right))
@@ -79,8 +85,8 @@ def _binary(op: str, left: Value, right: Value) -> Value:
 
 def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
     if isinstance(op, (ast.Is, ast.IsNot)):
-        same = _identity(left, right)
-        return Plain("bool", "call") if same is None else Const(same == isinstance(op, ast.Is))
+        found = same(left, right)
+        return Plain("bool", "call") if found is None else Const(found == isinstance(op, ast.Is))
     if any(v in (left, right) for v in (Plain("dtype"), Plain("layout"))):
         unusual = any(map(K.is_unusual, (left, right)))
         if unusual and isinstance(op, (ast.Eq, ast.Is, ast.In)):
@@ -93,9 +99,9 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         inside = _contains(left, right)
         if inside is None:
             return Plain("bool")
-        found = Const(inside == isinstance(op, ast.In))
+        answer = Const(inside == isinstance(op, ast.In))
         changeable = isinstance(right, (Sequence, Mapping)) and right.outer
-        return prefer(found, Plain("bool")) if changeable else found
+        return prefer(answer, Plain("bool")) if changeable else answer
     if isinstance(left, Const) and isinstance(right, Const):
         return _fold_compare(op, left.value, right.value)
     rows = [_constants(v) for v in (left, right)]
@@ -105,8 +111,11 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         return prefer(Const(isinstance(op, ast.Eq)), Plain("bool"))  # as the word says
     for one, other in ((left, right), (right, left)):
         if one == NONE and isinstance(op, (ast.Eq, ast.NotEq)):
-            same = _identity(other, NONE)
-            return Plain("bool", "call") if same is None else Const(same == isinstance(op, ast.Eq))
+            found = same(other, NONE)
+            return Plain("bool", "call") if found is None else Const(found == isinstance(op, ast.Eq))
+    if isinstance(op, (ast.Eq, ast.NotEq)) and all(isinstance(v, (Class, External)) for v in (left, right)):
+        found = same(left, right)
+        return Plain("bool") if found is None else Const(found == isinstance(op, ast.Eq))
     lt, rt = tensor_of(left), tensor_of(right)
     if lt or rt:
         sure = all(t.sure for t in (lt, rt) if t)
@@ -122,14 +131,22 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
         return K.ARRAY  # even of known numbers: a comparison gives an array of one
     if any(isinstance(v, Unknown) for v in values):
         return TAINTED if any(v == TAINTED for v in values) else UNKNOWN
+    for draw, bound, less in ((left, right, (ast.Lt, ast.LtE)), (right, left, (ast.Gt, ast.GtE))):
+        below = K.drawn_below(draw, bound)
+        if below is not None and isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+            return prefer(Const(below == isinstance(op, less)), Plain("bool", "random"))
     for origin in DATA:
         if any(isinstance(v, Plain) and v.origin == origin for v in values):
             return Plain("bool", origin)
     return Plain("bool")
 
 
-def _identity(left: Value, right: Value) -> bool | None:
+def same(left: Value, right: Value) -> bool | None:
     """`left is right` if the source decides it."""
+    if isinstance(left, (Class, External)) and isinstance(right, (Class, External)):
+        if left == right:
+            return True
+        return False if _is_type(left) and _is_type(right) else None
     if isinstance(left, Const) and isinstance(right, Const):
         return left.value is right.value or (
             left.value == right.value and type(left.value) is type(right.value)
@@ -158,7 +175,17 @@ def _identity(left: Value, right: Value) -> bool | None:
     return None
 
 
+def _is_type(value: Value) -> bool:
+    """A class that no other name stands for."""
+    return isinstance(value, Class) or (
+        isinstance(value, External) and (value.name in TYPES or value.name == "torch.Tensor")
+    )
+
+
 def _contains(item: Value, container: Value) -> bool | None:
+    if isinstance(item, (Class, External)) and isinstance(container, Sequence) and container.items:
+        answers = [same(item, member) for member in container.items]
+        return True if True in answers else None if None in answers else False
     if not isinstance(item, Const):
         return None
     if isinstance(container, Mapping) and container.element is None:

@@ -230,7 +230,7 @@ class Protocols(Room):
             return self.engine.enum_members(value.info) or value
         if not _has_object(value):
             return value
-        return join(*(self._iterated(option, frame) for option in options(value)))
+        return lift(lambda v: join(*(self._iterated(option, frame) for option in options(v))), value)
 
     def _iterated(self, value: Value, frame: Frame) -> Value:
         row = self.engine.row(value)
@@ -259,12 +259,14 @@ class Protocols(Room):
             return self.engine.class_member(base, str(index.value), frame)
         if not _has_object(base):
             return self.engine.item(base, index, node)
-        found: list[Value] = []
-        for option in options(base):
-            made = self.special(option, "__getitem__", (index,), frame)
-            row = self.engine.row(option) if made is None else None
-            found.append(made if made is not None else self.engine.item(row or option, index, node))
-        return join(*found)
+        return lift(
+            lambda v: join(*(self._picked(option, index, node, frame) for option in options(v))), base
+        )
+
+    def _picked(self, base: Value, index: Value, node: ast.expr, frame: Frame) -> Value:
+        made = self.special(base, "__getitem__", (index,), frame)
+        row = self.engine.row(base) if made is None else None
+        return made if made is not None else self.engine.item(row or base, index, node)
 
     def entered(self, manager: Value, frame: Frame) -> Value | None:
         """What `with manager as name` binds; None if no class in sight says so."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
@@ -238,8 +239,8 @@ class Questions(Room):
         wanted = self.engine.instance_value(node, frame)
         if wanted is None:
             known = (Tensor, Sequence, Mapping, Const)
-            if all(isinstance(v, known) for v in options(value)):  # of a class that is not in sight
-                return prefer(Const(False), Plain("bool", "call"))
+            if all(isinstance(v, known) for v in options(value)) or self._is_of_others(node, frame):
+                return prefer(Const(False), Plain("bool", "call"))  # of a class that is not in sight
             return Plain("bool")
         answers: set[bool | None] = set()
         for option in options(value):
@@ -273,6 +274,18 @@ class Questions(Room):
             return True
         own = all(isinstance(w, Instance) for w in options(wanted))
         return False if own and not self.engine.heap[made].assumed else None
+
+    def _is_of_others(self, node: ast.expr, frame: Frame) -> bool:
+        """Classes of packages that are not read, torch aside: a compiled call hands none of their objects around."""
+        if self.engine.quiet:
+            return False
+        if isinstance(node, ast.Tuple):
+            return all(self._is_of_others(item, frame) for item in node.elts)
+        with self.engine.quietly():
+            value = self.engine.eval(node, frame)
+        if not isinstance(value, External) or "." not in value.name:
+            return False
+        return value.name.partition(".")[0] not in (*sys.stdlib_module_names, "torch", "typing_extensions")
 
     def _is_no_text(self, value: Value, wanted: Value) -> bool:
         """Text is asked for, and what a compiled call hands around is rarely text."""

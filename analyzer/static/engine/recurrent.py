@@ -71,8 +71,8 @@ class Recurrent(Room):
         if isinstance(value, Super):
             return any(map(self._is_recurrent, options(value.instance)))
         if isinstance(value, Instance):
-            return any(name in K.RNN_MODULES for name in self.engine.mro(value.cls).external)
-        return isinstance(value, ExternalInstance) and value.name in K.RNN_MODULES
+            return any(map(self.engine.operations.is_recurrent, self.engine.mro(value.cls).external))
+        return isinstance(value, ExternalInstance) and self.engine.operations.is_recurrent(value.name)
 
     def _parts(self, module: Value) -> list[Value]:
         """What a module holds, in order."""

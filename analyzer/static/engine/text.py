@@ -36,6 +36,8 @@ METHODS = frozenset(
     "isdigit isalnum isidentifier isalpha isdecimal islower isupper encode casefold zfill rsplit partition".split()
 )
 """Methods that text alone has."""
+OF_TEXT = frozenset(name for name in vars(str) if not name.startswith("_")) - {"split"}
+"""Methods of text that no tensor has."""
 PLACES = re.compile(r"\{\d?\}")
 """Places of `str.format` that take a whole argument."""
 WORDS = re.compile(r"[\w|()^$-]*")

@@ -169,6 +169,15 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
+class Partial:
+    """`functools.partial` of what is no function with source: a class, an external name, an object."""
+
+    function: Value
+    given: tuple[tuple[str | int, Value], ...]
+    """As a Function's."""
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """A method of a value that is no source-known object: `x.sum`, `logger.info`, `items.append`."""
 
@@ -220,6 +229,7 @@ Value: TypeAlias = (
     | ExternalInstance
     | Class
     | Function
+    | Partial
     | Method
     | Module
     | Super
@@ -245,12 +255,24 @@ MAX_NESTING = 6
 every comparison walks all of it."""
 
 
+WHOLE = frozenset({Plain, Tensor, Mapping, Unknown})
+"""Classes whose values all join to one."""
+
+
 def _depth(value: Value) -> int:
     if isinstance(value, (Sequence, Mapping)):
         return value.depth
     if isinstance(value, Choice):
         return max(map(_depth, value.options))
+    if isinstance(value, Partial):
+        return 1 + max(map(_depth, (value.function, *(v for _, v in value.given))))
     return 0
+
+
+def partial_of(function: Value, given: tuple[tuple[str | int, Value], ...]) -> Value:
+    """A callable with arguments filled in; UNKNOWN if it holds others down to a depth that only a loop reaches."""
+    made = Partial(function, given)
+    return UNKNOWN if _depth(made) > MAX_NESTING else made
 
 
 def options(value: Value) -> tuple[Value, ...]:
@@ -260,15 +282,19 @@ def options(value: Value) -> tuple[Value, ...]:
 
 def join(*values: Value) -> Value:
     """What is known of a value that is one of `values`."""
-    preferred = False
-    same = True
+    if len(values) == 1:
+        return values[0]
+    preferred = same = bool(values)
     for value in values:
-        if isinstance(value, Choice):
-            preferred = preferred or value.likely > 0
+        if type(value) is Choice:
+            if value.likely:
+                break
             same = False
         elif same and value is not values[0] and value != values[0]:
             same = False
-    if same and values:
+    else:
+        preferred = False
+    if same and not preferred:
         return values[0]
     if preferred:
         return prefer(
@@ -281,10 +307,13 @@ def _union(values: Iterable[Value]) -> Value:
     """The join of values of which nothing is preferred: one alternative of each sort (`_sort`)."""
     found: dict[object, Value] = {}
     for value in values:
-        for option in options(value):
+        for option in value.options if type(value) is Choice else (value,):
             sort = _sort(option)
             known = found.get(sort)
-            found[sort] = option if known is None else _merged(known, option)
+            if known is None:
+                found[sort] = option
+            elif known is not option:
+                found[sort] = _merged(known, option)
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
@@ -299,8 +328,11 @@ def _union(values: Iterable[Value]) -> Value:
 
 def _sort(value: Value) -> object:
     """Values of one sort join to one value; those of different sorts stay apart."""
-    if isinstance(value, Plain) or (isinstance(value, Const) and value.value is not None):
-        return Plain
+    kind = type(value)
+    if kind in WHOLE:
+        return kind
+    if isinstance(value, Const):
+        return value if value.value is None else Plain
     if isinstance(value, Sequence):
         # what a function returns with and without an extra: tuples of different lengths keep their places
         return (
@@ -308,7 +340,7 @@ def _sort(value: Value) -> object:
             value.kind,
             len(value.items) if value.items is not None and value.kind == "tuple" else None,
         )
-    return type(value) if isinstance(value, (Tensor, Mapping, Unknown)) else value
+    return value
 
 
 def _shorten(found: dict[object, Value], kind: str) -> None:
@@ -341,18 +373,25 @@ def whole(value: Value) -> Value:
 
 def lift(apply: Callable[..., Value], *values: Value) -> Value:
     """`apply(*values)`, what it gives for the likely values first."""
+    for value in values:
+        if type(value) is Choice and value.likely:
+            break
+    else:
+        return apply(*values)
     result = apply(*map(whole, values))
-    if not any(isinstance(v, Choice) and v.likely for v in values):
-        return result
     guess = apply(*map(likely, values))
     return result if guess == result else prefer(guess, result)
 
 
 def keep(value: Value, wanted: Callable[[Value], bool]) -> Value:
     """The alternatives of `value` for which `wanted` holds; unknown if there is none."""
-    rest = [v for v in options(value) if wanted(v)]
+    if not isinstance(value, Choice):
+        return value if wanted(value) else UNKNOWN
+    rest = [v for v in value.options if wanted(v)]
     if not rest:
         return UNKNOWN
+    if len(rest) == len(value.options):
+        return value
     first = [v for v in options(likely(value)) if wanted(v)]
     return prefer(join(*first), join(*rest)) if first else join(*rest)
 
@@ -454,7 +493,7 @@ def number_from_tensor(value: Value) -> bool:
 
 def without_none(value: Value) -> Value:
     """The value once `is not None` has been established."""
-    return keep(value, lambda v: v != NONE)
+    return keep(value, lambda v: not (isinstance(v, Const) and v.value is None))
 
 
 class Answer(NamedTuple):
@@ -480,7 +519,7 @@ def _truth(value: Value) -> bool | None:
         return bool(value.items)
     if isinstance(value, Mapping) and value.element is None and not value.outer:
         return bool(value.entries)
-    if isinstance(value, (Class, Function, Method, Module, External)):
+    if isinstance(value, (Class, Function, Partial, Method, Module, External)):
         return True
     return None
 

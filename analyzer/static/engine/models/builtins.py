@@ -10,6 +10,7 @@ from typing import TypeAlias, cast
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import text
 from tcready.static.engine.contract import CallSite, Engine
+from tcready.static.engine.operators import TYPES, same
 from tcready.static.engine.values import (
     DATA,
     MAX_OPTIONS,
@@ -18,12 +19,14 @@ from tcready.static.engine.values import (
     UNROLL,
     Class,
     Const,
+    External,
     ExternalInstance,
     Function,
     Instance,
     Kind,
     Mapping,
     Method,
+    Partial,
     Plain,
     Sequence,
     Tensor,
@@ -221,6 +224,11 @@ def _zip(engine: Engine, site: CallSite) -> Value:
 def _map(engine: Engine, site: CallSite) -> Value | None:
     if len(site.args) < 2:
         return None
+    rows = [known_items(engine, a) for a in site.args[1:]]
+    known = [items for items in rows if items is not None and len(items) <= UNROLL]
+    if len(known) == len(rows):
+        each = zip(*known, strict=False)
+        return iterator(tuple(engine.call_each(site.args[0], site.giving(r)) or UNKNOWN for r in each))
     inner = site.giving(tuple(engine.element(a) for a in site.args[1:]))
     return iterator(None, engine.call_each(site.args[0], inner) or UNKNOWN)
 
@@ -379,8 +387,43 @@ def _as_text(value: Value) -> Value:
 
 
 def _type(_engine: Engine, site: CallSite) -> Value:
-    first = _first(site)
-    return Class(first.cls) if isinstance(first, Instance) else Plain("type")
+    return lift(lambda value: join(*map(_type_of, options(value))), _first(site))
+
+
+def _type_of(value: Value) -> Value:
+    """`type(value)`: a tensor may be of a class above, and so may a dict."""
+    if isinstance(value, Instance):
+        return Class(value.cls)
+    if isinstance(value, Tensor) and not value.leaf:
+        return prefer(External("torch.Tensor"), Plain("type"))
+    if isinstance(value, Mapping):
+        return prefer(External("dict"), Plain("type"))
+    if isinstance(value, Sequence) and value.kind != "iterator":
+        return External(value.kind)
+    kind = type(value.value).__name__ if isinstance(value, Const) else None
+    kind = value.kind if isinstance(value, Plain) else kind
+    return External(kind) if kind in TYPES else Plain("type")
+
+
+def _issubclass(engine: Engine, site: CallSite) -> Value:
+    if len(site.args) != 2:
+        return Plain("bool")
+    return lift(lambda cls, above: _whether_below(engine, cls, above), *site.args)
+
+
+def _whether_below(engine: Engine, cls: Value, above: Value) -> Value:
+    """`issubclass(cls, above)`; of an object of a class of the source, its class tells."""
+    wanted = members_of(above) if isinstance(above, Sequence) else options(above)
+    if isinstance(cls, Class):
+        mro = engine.mro(cls.info)
+        held = {*map(Class, mro.classes), *map(External, mro.external)}
+        if any(each in held for each in wanted):
+            return Const(True)
+        return Const(False) if all(isinstance(each, Class) for each in wanted) else Plain("bool")
+    answers = [same(cls, each) for each in wanted]
+    if True in answers:
+        return Const(True)
+    return Const(False) if answers and None not in answers else Plain("bool")
 
 
 def _callable(engine: Engine, site: CallSite) -> Value:
@@ -390,7 +433,7 @@ def _callable(engine: Engine, site: CallSite) -> Value:
 def _can_be_called(engine: Engine, value: Value) -> Value:
     answers: set[bool | None] = set()
     for option in options(value):
-        if isinstance(option, (Function, Class)) or (
+        if isinstance(option, (Function, Class, Partial)) or (
             isinstance(option, Method) and isinstance(option.receiver, (Tensor, Sequence, Mapping))
         ):
             answers.add(True)
@@ -432,7 +475,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **dict.fromkeys(("print", "delattr", "breakpoint", "exec"), _constant(NONE)),
         "str": _text,
         **dict.fromkeys(("repr", "format", "ascii", "chr", "bin", "hex", "input"), _constant(Plain("str"))),
-        **dict.fromkeys(("id", "hash", "ord", "issubclass"), _constant(Plain())),
+        **dict.fromkeys(("id", "hash", "ord"), _constant(Plain())),
+        "issubclass": _issubclass,
         "callable": _callable,
         "slice": _constant(Plain("slice")),
     }

@@ -19,11 +19,15 @@ from tcready.static.engine.values import (
     Function,
     Instance,
     Mapping,
+    Partial,
     Plain,
     Sequence,
+    Unknown,
     Value,
     join,
+    lift,
     options,
+    partial_of,
     tensor_of,
 )
 
@@ -151,17 +155,25 @@ def _reduce(engine: Engine, site: CallSite) -> Value | None:
 
 
 def _partial(_engine: Engine, site: CallSite) -> Value | None:
-    """The same function with arguments filled in; what is no function with source stays as it is."""
-    if not site.args:
-        return None
+    """The same callable with arguments filled in."""
+    return lift(lambda function: _filled(function, site), site.args[0]) if site.args else None
+
+
+def _filled(function: Value, site: CallSite) -> Value:
     found: list[Value] = []
-    for option in options(site.args[0]):
+    for option in options(function):
         if isinstance(option, Function):
             filled = sum(isinstance(k, int) for k, _ in option.given)
             given = (*option.given, *enumerate(site.args[1:], filled), *site.keywords.items())
             found.append(Function(option.info, option.bound, option.closure, given, option.breaks))
-        else:
+        elif isinstance(option, Partial):
+            filled = sum(isinstance(k, int) for k, _ in option.given)
+            given = (*option.given, *enumerate(site.args[1:], filled), *site.keywords.items())
+            found.append(partial_of(option.function, given))
+        elif isinstance(option, Unknown):
             found.append(option)
+        else:
+            found.append(partial_of(option, (*enumerate(site.args[1:]), *site.keywords.items())))
     return join(*found)
 
 

@@ -11,6 +11,7 @@ from tcready.static.engine.models import builtins, iteration
 from tcready.static.engine.models.builtins import Handler
 from tcready.static.engine.scope import positional
 from tcready.static.engine.values import (
+    NONE,
     UNKNOWN,
     Class,
     Const,
@@ -70,7 +71,10 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
         return _made(engine, name, site)
     if result is not None:
         return result
-    result = K.external_call(name, site.args, site.keywords)
+    if name.rpartition(".")[0] == "random":
+        result = _drawn(engine, name)
+    else:
+        result = K.external_call(name, site.args, site.keywords)
     if name.startswith("torch."):
         result = engine.operations.better(name, site.args, site.keywords, result)
     if engine.quiet:  # drawn before the compiled call: one number, the same in every call
@@ -80,6 +84,16 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
     if isinstance(result, ExternalInstance) and K.is_module_class(result.name) and not result.ident:
         return _made(engine, result.name, site)
     return result
+
+
+def _drawn(engine: Engine, name: str) -> Value:
+    """What a function of `random` gives."""
+    if name in ("random.seed", "random.setstate", "random.shuffle"):
+        return NONE
+    captured = (
+        engine.operations.captures_draw(name) and name != "random.sample"
+    )  # which gives what it is given
+    return Plain("float" if name == "random.random" else None, "drawn" if captured else "random")
 
 
 def _made(engine: Engine, name: str, site: CallSite) -> ExternalInstance:
@@ -188,7 +202,10 @@ def _record(engine: Engine, name: str, site: CallSite, **attributes: Value) -> V
 def _copy(engine: Engine, site: CallSite) -> Value | None:
     if not site.args:
         return None
-    return join(*(engine.copied(value, site.node, site.frame) for value in options(site.args[0])))
+    return lift(
+        lambda value: join(*(engine.copied(option, site.node, site.frame) for option in options(value))),
+        site.args[0],
+    )
 
 
 def _scripted(kind: str, *, loaded: bool = False) -> Handler:

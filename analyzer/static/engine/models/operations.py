@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.values import (
@@ -25,7 +27,7 @@ from tcready.static.engine.values import (
     options,
     tensor_of,
 )
-from tcready.static.torch_tables import Argument, Context, Member, Result, Tables
+from tcready.static.torch_tables import Argument, Context, Member, Result, Tables, Version
 
 LETTERS = {"bool": "b", "int": "i", "float": "f", "str": "s", "dtype": "d", "device": "v", "Size": "I"}
 """How the tables call the types of Python."""
@@ -41,16 +43,57 @@ ALSO_WHILE_TRACING = {
 }
 """Names that the tables do not have (measured on torch 2.13)."""
 OF_PYTHON = frozenset("bool complex dict float frozenset int list object set str tuple type".split())
+SKIPPED = "GB0007"
+"""What a call of a function gives that Dynamo skips."""
+OF_NUMPY = "GB0294"
+"""What a function of numpy gives that torch has none for."""
+SPLIT_BY_RECURRENT = "GB0014"
+OF_WHAT_IT_IS = frozenset({SKIPPED, "GB0008", "GB0046", "GB0208"})
+"""Breaks that a function of torch gives for what it is: skipped, or one that gives no tensor."""
+OF_DEVICES = (
+    "torch.cuda.",
+    "torch.backends.",
+    "torch.accelerator.",
+    "torch.mps.",
+    "torch.xpu.",
+    "torch.cpu.",
+)
+"""What a model asks of devices stands behind a test for one, which the source does not decide."""
+OF_ANY_ARGUMENTS = frozenset({("torch.Generator", "inline")})
+"""Traced by going into it, and tried with arguments that suit it."""
+OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124"})
+"""Breaks for values that a tensor holds: where the form that is called needs none, another was tried."""
+NOT_SKIPPED = ("numpy.", "torch.distributions.", "types.", "typing.")
+"""Where what Dynamo's rules skip, and no arguments were found for, was seen to be traced: functions of numpy become
+torch's, and what these modules hold besides functions has handlers."""
+GIVE_WHAT_THEY_TAKE = frozenset(
+    f"torch.nn.{name}" for name in ("Identity", "Dropout", "Flatten", "Unflatten")
+)
+"""Modules whose result has the data type of what they are given."""
+Reads: TypeAlias = Literal["", "size", "values", "number"]
 OF_ITS_ARGUMENT = frozenset({"torch.overrides.is_tensor_like"})
 """What the tables give one answer of that hangs on what it is asked of: it was tried with a tensor."""
+
+
+PRIVATE_OF_TENSORS = frozenset(
+    "_base _backward_hooks _cdata _coalesced_ _conj _grad _grad_fn _indices _is_view _nnz _typed_storage _values "
+    "_version _view_func".split()
+)
+"""Of the attributes of tensors that begin with an underscore, those that models ask for; the tables have the others."""
 
 
 class Operations:
     """The operations of one version of torch; what they were asked once is kept."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(
+        self, tables: Tables, load: Callable[[Version], Tables], versions: Iterable[Version]
+    ) -> None:
+        """`load` gives the tables of one of the `versions`: a later one may trace what breaks in this one."""
         self.tables = tables
+        self._load = load
+        self._later = tuple(version for version in versions if version > tables.version)
         self._known: dict[object, tuple[Result, ...]] = {}
+        self._of_tensors: dict[str, bool] = {}
 
     def results(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
@@ -70,6 +113,18 @@ class Operations:
             return Const(ALSO_WHILE_TRACING[name])
         return Const(known[name]) if name in known and name not in OF_ITS_ARGUMENT else None
 
+    def is_of_tensors(self, name: str) -> bool:
+        """Whether a tensor has an attribute or a method of that name."""
+        if name not in self._of_tensors:
+            named = (text.get("torch.Tensor", "").split() for text in self.tables.data["attributes"].values())
+            self._of_tensors[name] = (
+                name.startswith("__")
+                or name in PRIVATE_OF_TENSORS
+                or self.tables.call_of(f"torch.Tensor.{name}") is not None
+                or any(name in names for names in named)
+            )
+        return self._of_tensors[name]
+
     def read_as_numbers(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> tuple[Value, ...]:
@@ -81,24 +136,91 @@ class Operations:
         places = self.tables.read_as_numbers(operation, positional, named)
         return tuple(args[place] if isinstance(place, int) else keywords[place] for place in places)
 
-    def break_of(self, name: str) -> str:
-        """The id of the break that a call of a dotted name gives whatever it is given; empty if none is known.
+    def reads(
+        self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
+    ) -> tuple[Reads, tuple[str, ...]]:
+        """What a call needs the values of its tensors for, and the arguments by which it could be told instead."""
+        results = self.results(operation, args, keywords)
+        if not results or not all((r.needs_data or r.dynamic_shape) and r.gb_id for r in results):
+            return "", ()
+        told_by = tuple(dict.fromkeys(name for result in results for name in result.unless))
+        if any(result.dynamic_shape for result in results):
+            return "size", told_by
+        numbers = all(member.kind == "number" for result in results for member in result.members)
+        return "number" if numbers else "values", told_by
 
-        Functions of torch that go into the graph, those of numpy, those that Dynamo has a handler for and methods of
-        Python's types were tried with arguments that may not have suited them: of these only what it skips counts.
-        """
+    def break_of(self, name: str, args: tuple[Value, ...], keywords: Mapping[str, Value]) -> str:
+        """The id of the break that a call of a dotted name gives; empty if none is known, or if values decide."""
         if name.endswith("()"):
             known = self.tables.decorator_of(K.public_name(name.removesuffix("()")))
             return known.gb_id if known is not None else ""
+        module, _, last = name.rpartition(".")
+        if last in ("__call__", "forward") and self.is_recurrent(module):
+            return SPLIT_BY_RECURRENT
+        results = self.results(name, args, keywords) if name.startswith("torch.") else ()
+        if not results:
+            return self._break_of_any(name)
+        if last.endswith("_"):
+            return ""  # tried on an argument of the compiled call, which may not be written to as another tensor may
+        ids = {"" if r.needs_data or r.dynamic_shape else r.gb_id for r in results}
+        return "" if ids & {"", *OF_VALUES} else min(ids)
+
+    def traced_since(self, name: str) -> Version | None:
+        """The first later torch that traces a call of what breaks in this one."""
+        call = self.tables.call_of(K.public_name(name))
+        if call is None or not call.breaks:
+            return None
+        for version in self._later:
+            later = self._load(version).call_of(K.public_name(name))
+            if later is not None and later.breaks is False:
+                return version
+        return None
+
+    def is_recurrent(self, name: str) -> bool:
+        """Whether Dynamo traces no module of a class of torch.nn, whatever is asked of it."""
+        module = self.tables.module_of(K.public_name(name))
+        return module is not None and module.evaluation == SPLIT_BY_RECURRENT
+
+    def module_call(self, name: str, args: tuple[Value, ...]) -> Value:
+        """What calling a module of a class of torch.nn gives."""
+        if name in GIVE_WHAT_THEY_TAKE and args:
+            return args[0]
+        if name == "torch.nn.MultiheadAttention":  # weights that nobody asks for are None
+            return Sequence("tuple", (Tensor("float"), join(Tensor("float"), NONE)), UNKNOWN)
+        module = self.tables.module_of(K.public_name(name))
+        words = iter(re.findall(r"\[tuple|\]|\w+", module.result)) if module is not None else iter(())
+        return next(_structured(words), Tensor("float"))
+
+    def captures_draw(self, name: str) -> bool:
+        """Whether a number that a function of `random` draws stands for any, as Dynamo draws it anew in each call."""
         call = self.tables.call_of(name)
-        if call is None or not call.breaks or call.rule in ("special", "polyfill"):
+        return call is not None and call.breaks is False
+
+    def _break_of_any(self, name: str) -> str:
+        """The break that a call gives whatever it is given.
+
+        Functions of torch, those of numpy, those that Dynamo has a handler for and methods of Python's types were tried
+        with arguments that may not have suited them: of these only what does not hang on arguments counts.
+        """
+        call = self.tables.call_of(K.public_name(name))
+        root, _, _ = name.partition(".")
+        function = name.rpartition(".")[2].islower()
+        if call is None or root in OF_PYTHON or call.breaks is False:
             return ""
-        if name.partition(".")[0] in OF_PYTHON:
+        if call.breaks is None:
+            if name.startswith("numpy.random."):
+                return OF_NUMPY
+            skipped = call.rule == "skip" and function and not name.startswith(NOT_SKIPPED)
+            return SKIPPED if skipped and self.context_of(name) is None else ""
+        if root == "torch":
+            asked = function and not name.startswith(OF_DEVICES)
+            anyway = call.gb_id in OF_WHAT_IT_IS and (call.rule == "skip" or asked)
+            return call.gb_id if anyway or (name, call.rule) in OF_ANY_ARGUMENTS else ""
+        if call.rule in ("special", "polyfill"):
             return ""
-        if name.startswith("numpy."):
-            return call.gb_id if call.gb_id == "GB0294" else ""
-        if name.startswith("torch."):
-            return call.gb_id if (call.rule, call.gb_id) == ("skip", "GB0007") else ""
+        if root == "numpy":
+            drawn = name.startswith("numpy.random.") and call.gb_id in (SKIPPED, "GB0156")
+            return call.gb_id if call.gb_id == OF_NUMPY or drawn else ""
         return call.gb_id
 
     def is_method_of_tensor(self, name: str) -> bool:
@@ -143,6 +265,8 @@ class Operations:
         if K.has_own_words(operation):
             return known
         told = self.value(operation, args, keywords)
+        if told is None and (known is None or isinstance(known, Tensor)):
+            told = self._in_any_form(operation, args, keywords)
         if told is None or (isinstance(told, Tensor) and told.dtype is None and isinstance(known, Tensor)):
             return known
         return told
@@ -152,11 +276,35 @@ class Operations:
         results = self.results(operation, args, keywords)
         if not results:
             return None
+        return self._joined(operation, results, args, keywords)
+
+    def _in_any_form(
+        self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
+    ) -> Value | None:
+        """What a call gives whose arguments fit no form: what all of them give."""
+        results = dict.fromkeys(form.result for form in self.tables.forms_of(operation))
+        return self._joined(operation, tuple(results), args, keywords)
+
+    def _joined(
+        self,
+        operation: str,
+        results: tuple[Result, ...],
+        args: tuple[Value, ...],
+        keywords: Mapping[str, Value],
+    ) -> Value | None:
         # a function of torch takes tensors alone; who has such a method may be something else
         sure = not operation.startswith("torch.Tensor.") or all(t.sure for v in args[:1] for t in _tensors(v))
         values = [_value(result, args, keywords, sure) for result in results]
         known = [value for value in values if value is not None]
-        return join(*known) if len(known) == len(values) else None
+        return join(*known) if known and len(known) == len(values) else None
+
+
+def _structured(words: Iterator[str]) -> Iterator[Value]:
+    """The values that `T` and `[tuple T T]` stand for."""
+    for word in words:
+        if word == "]":
+            return
+        yield Sequence("tuple", tuple(_structured(words)), UNKNOWN) if word == "[tuple" else Tensor("float")
 
 
 def argument_of(value: Value) -> Argument:
