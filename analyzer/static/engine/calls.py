@@ -282,7 +282,9 @@ class Calls(Room):
         result: Value | None = None
         if name == "__getitem__" and len(site.args) == 1 and not isinstance(receiver, Instance):
             return self.engine.index_called(site.giving((receiver, site.args[0])))
-        if isinstance(receiver, Tensor):
+        if isinstance(receiver, Tensor) and not self.engine.operations.is_method_of_tensor(name):
+            pass  # it is something else, taken for a tensor
+        elif isinstance(receiver, Tensor):
             known = K.tensor_method(name, receiver, site.args, site.keywords)
             sure = Tensor(receiver.dtype) if name in K.TENSOR_ONLY_METHODS else receiver  # its use says so
             result = self.engine.operations.better(

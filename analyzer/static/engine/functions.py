@@ -55,7 +55,8 @@ class Functions(Room):
         super().__init__(engine)
         self._decorated: dict[FunctionInfo, Value] = {}
         self._closures: dict[int, Frame] = {}
-        self._counts: dict[FunctionInfo, int] = {}
+        self._counts: dict[tuple[FunctionInfo, bool], int] = {}
+        """Situations of each function, what runs before the compiled call apart."""
         self._memo: dict[tuple[object, ...], tuple[int, Value | None, frozenset[Switch]]] = {}
         """A situation's context, what it gave, and the class attributes as it left them."""
         self._given: dict[tuple[object, ...], Value] = {}
@@ -63,7 +64,8 @@ class Functions(Room):
         self._idle: dict[tuple[object, ...], int] = {}
         """The contexts of calls that gave nothing and changed nothing while things were built: as idle later on."""
         self._followed: int = 0
-        self._generic: dict[FunctionInfo, Env] = {}
+        self._generic: dict[tuple[FunctionInfo, bool, Value | None], Env] = {}
+        """What further situations of a function are taken for, those of each object apart."""
         self._functions: dict[int, FunctionInfo] = {}
         self._classes: dict[int, ClassInfo] = {}
 
@@ -117,31 +119,35 @@ class Functions(Room):
         if function.bound is not None:
             args = (function.bound, *args)
         env = self._parameters(info, args, keywords, rest, function.closure)
-        if self._counts.get(info, 0) >= MAX_CONTEXTS:
-            env = self._generalised(info, env)
+        counted = info, bool(self.engine.quiet)
         loud: object = bool(self.engine.quiet)
         if self.engine.quiet and len(args) == 1 and isinstance(args[0], Instance):
             loud = self.engine.heap[args[0]].version  # while things are built, what a property gives changes
         before = self.engine.switched
-        situation = (info, function.closure, tuple(env.items()), before)
-        if self.engine.quiet and situation in self._given and self._is_compiled(frame):
-            return self._given[situation]
-        key = (*situation, confidence, loud, frame.conditional)
+        around = before, confidence, loud, frame.conditional
+        situation = info, function.closure, tuple(env.items())
+        if self._counts.get(counted, 0) >= MAX_CONTEXTS and (*situation, *around) not in self._memo:
+            env = self._generalised((*counted, function.bound), env)
+            situation = info, function.closure, tuple(env.items())
+        looked_at = *situation, before
+        if self.engine.quiet and looked_at in self._given and self._is_compiled(frame):
+            return self._given[looked_at]
+        key = (*situation, *around)
         if key in self._memo:
             context, known, self.engine.switched = self._memo[key]
             self._link(frame, context)
             return known if known is not None else UNKNOWN
-        idle = (info, function.closure, confidence, frame.conditional, key[-2], before)
+        idle = *looked_at, confidence, frame.conditional
         if loud and idle in self._idle:
             self._link(frame, self._idle[idle])
             return NONE
         limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
-        often = self._counts.get(info, 0) >= 4 * MAX_CONTEXTS
+        often = self._counts.get(counted, 0) >= 4 * MAX_CONTEXTS
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
             self.engine.cut += not self.engine.quiet
             return TAINTED if any(holds_tensor(v) for v in env.values()) else UNKNOWN
         self._followed += 1
-        self._counts[info] = self._counts.get(info, 0) + 1
+        self._counts[counted] = self._counts.get(counted, 0) + 1
         owner = function.bound
         module = owner.ident if isinstance(owner, Instance) and self.engine.is_module(owner) else None
         context = len(self.engine.contexts)
@@ -177,7 +183,7 @@ class Functions(Room):
             result = UNKNOWN
         self._memo[key] = (context, result, self.engine.switched)
         if not self.engine.quiet:
-            self._given[situation] = result
+            self._given[looked_at] = result
         if loud and changes == self.engine.heap.changes.count and info.gives_nothing:
             self._idle[idle] = context
         return result
@@ -211,15 +217,15 @@ class Functions(Room):
             return _completed(returned, self.engine.annotation(node.returns, info.module, sure=True))
         return returned
 
-    def _generalised(self, info: FunctionInfo, env: Env) -> Env:
+    def _generalised(self, key: tuple[FunctionInfo, bool, Value | None], env: Env) -> Env:
         # a constant that every call gives stays one: the second that differs makes it any
         wide = {n: v if isinstance(v, Const) else widen(v) for n, v in env.items()}
-        known = self._generic.get(info)
+        known = self._generic.get(key)
         if known is not None:
             wide = {
                 name: join(known[name], value) if name in known else value for name, value in wide.items()
             }
-        self._generic[info] = wide
+        self._generic[key] = wide
         return wide
 
     def _parameters(

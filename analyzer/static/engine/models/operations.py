@@ -223,6 +223,16 @@ class Operations:
             return call.gb_id if call.gb_id == OF_NUMPY or drawn else ""
         return call.gb_id
 
+    def is_method_of_tensor(self, name: str) -> bool:
+        """Whether a tensor has such a method; of private ones nobody keeps a list."""
+        dotted = f"torch.Tensor.{name}"
+        return (
+            name.startswith("_")
+            or self.tables.call_of(dotted) is not None
+            or self.tables.tensor_attribute(name) is not None
+            or bool(self.tables.forms_of(dotted))
+        )
+
     def context_of(self, name: str, *, made_before: bool = False) -> Context | None:
         """What Dynamo makes of a `with` over what a dotted name gives; `made_before`: ahead of the compiled call."""
         known = self.tables.context_of(K.public_name(name))
