@@ -1,5 +1,5 @@
 """What names of torch, the standard library and numpy give back: the part of the world whose source is not
-read. Facts of the public documentation of torch 2.8 to 2.13; names not listed follow the rules stated here.
+read, in what the tables that were derived from torch do not tell of it.
 """
 
 from __future__ import annotations
