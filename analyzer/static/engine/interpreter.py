@@ -75,7 +75,8 @@ class Interpreter:
         self.under: dict[tuple[int, int], tuple[F.Condition, ...]] = {}
         self.lines: dict[tuple[int, int], int] = {}
         self.edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]] = {}
-        self.calls: dict[tuple[str, int, int], bool] = {}
+        self.calls: dict[tuple[str, int, int], str] = {}
+        self.gaps: dict[tuple[str, int, int], str] = {}
         self.spread: set[ast.Call] = set()
         self.firsts: set[ast.Call] = set()
         self.unknown_callees: dict[int, dict[ast.expr, None]] = {}

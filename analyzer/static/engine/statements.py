@@ -434,7 +434,7 @@ class Statements(Room):
     def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> None:
         for local, binding in imports_of(frame.module, node):
             if local != "*":
-                frame.env[local] = self.engine.imported(binding)
+                frame.env[local] = self.engine.imported(binding, frame.module)
 
     do_importfrom = do_import
 
