@@ -20,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Dynamo asks for the GPU's state, which no forked process can
+
 import torch
 from deriving import calls, names, operators, others, samples, trying
 
