@@ -39,6 +39,7 @@ from tcready.static.engine.values import (
     tensor_of,
 )
 
+CALLED = (Function, Class, Instance, External, ExternalInstance)
 HOOKS = "_forward_hooks"
 """Where a module keeps what is called with its output."""
 OF_REGISTERED = MappingProxyType(
