@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -203,9 +203,10 @@ class Tables:
 
         More than one if an unknown argument decides, none if nothing is known of such a call.
         """
+        forms = self.forms_of(operation)
+        keywords = _switched_on(forms, keywords)
         fitting = [
-            (_fits(form, positional, keywords), _as_asked(form, positional, keywords))
-            for form in self.forms_of(operation)
+            (_fits(form, positional, keywords), _as_asked(form, positional, keywords)) for form in forms
         ]
         exact = next((result for fit, result in fitting if fit == "exact"), None)
         if exact is not None:
@@ -221,7 +222,9 @@ class Tables:
 
         None if some form takes the call as it is, or an unknown argument decides.
         """
-        fitting = [(_fits(form, positional, keywords), form) for form in self.forms_of(operation)]
+        forms = self.forms_of(operation)
+        keywords = _switched_on(forms, keywords)
+        fitting = [(_fits(form, positional, keywords), form) for form in forms]
         if any(fit in ("exact", "unknown") for fit, _ in fitting):
             return ()
         form = next((form for fit, form in fitting if fit == "converted"), None)
@@ -473,6 +476,12 @@ def _result(text: str) -> Result:
         unless=unless,
         gb_id=gb_id,
     )
+
+
+def _switched_on(forms: Iterable[Form], keywords: Mapping[str, Argument]) -> dict[str, Argument]:
+    """Keywords without the flags that are given as False: such a call has the form without the flag."""
+    flags = {flag for form in forms for flag in form.flags}
+    return {name: told for name, told in keywords.items() if not (name in flags and told.value is False)}
 
 
 def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Fit | None:

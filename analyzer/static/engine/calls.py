@@ -39,6 +39,7 @@ from tcready.static.engine.values import (
     tensor_of,
 )
 
+CALLED = (Function, Class, Instance, External, ExternalInstance)
 HOOKS = "_forward_hooks"
 """Where a module keeps what is called with its output."""
 OF_REGISTERED = MappingProxyType(
@@ -103,6 +104,9 @@ class Calls(Room):
         if isinstance(function, Function):
             if function.breaks:
                 self._tell_call(site, function, f"{function.breaks}()", None, None, None)
+            if "try" in site.frame.enclosing and not self.engine.takes(function, site):
+                self.engine.tell(F.Misfit(self.engine.where(site.frame), site.node, function))
+                return None
             given_back = self.engine.invoke(
                 function, site.args, site.keywords, site.frame, site.confidence, site.rest
             )
@@ -282,7 +286,9 @@ class Calls(Room):
         result: Value | None = None
         if name == "__getitem__" and len(site.args) == 1 and not isinstance(receiver, Instance):
             return self.engine.index_called(site.giving((receiver, site.args[0])))
-        if isinstance(receiver, Tensor):
+        if isinstance(receiver, Tensor) and not self.engine.operations.is_method_of_tensor(name):
+            pass  # it is something else, taken for a tensor
+        elif isinstance(receiver, Tensor):
             known = K.tensor_method(name, receiver, site.args, site.keywords)
             sure = Tensor(receiver.dtype) if name in K.TENSOR_ONLY_METHODS else receiver  # its use says so
             result = self.engine.operations.better(

@@ -411,6 +411,9 @@ class Engine(Protocol):
         """Interprets a call of a function with source; a situation already seen is looked up. `rest` stands for any
         number of further positional arguments."""
 
+    def takes(self, function: Function, site: CallSite) -> bool:
+        """Whether a function has parameters for all that it is given; what it lacks is not looked at."""
+
     def function_info(
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame
     ) -> FunctionInfo:

@@ -46,7 +46,7 @@ class Entries(Room):
         if not isinstance(root, Instance):
             return None
         mro = self.engine.mro(root.cls)
-        defined = mro.functions("forward")
+        defined = mro.functions("forward") or (mro.functions("__call__") if mro.is_module else [])
         if not defined:
             return self._run_inherited(root, mro)
         name = "__call__" if mro.functions("__call__") else "forward"
@@ -95,7 +95,9 @@ class Entries(Room):
         pairs = positional(node.args)[skip:]
         names = [arg.arg for arg in (*(pair[0] for pair in pairs), *node.args.kwonlyargs)]
         trains = bool(TARGETS.intersection(names)) and not self.engine.plain_call
-        inputs = self._inputs(info, root) | (frozenset() if trains else frozenset({"decoder_input_ids"}))
+        inputs = self._inputs(info, root) | {name for name in names if name.endswith("attention_mask")}
+        if not trains:
+            inputs |= {"decoder_input_ids"}
         usual = None if trains else self._usually_given(info, pairs, names, inputs)
         only_position = len(node.args.posonlyargs) - skip
         args = tuple(
@@ -129,7 +131,7 @@ class Entries(Room):
     ) -> frozenset[str]:
         """The optional parameters that a plain call gives: the inputs, masks, and as often as not the first tensor
         that may be left out."""
-        given = {name for name in names if name.endswith("attention_mask")} | inputs
+        given = set(inputs)
         optional = (a.arg for a, d in pairs if d is not None and self._may_be_tensor(a, d, info))
         given.update(islice(optional, 1))
         return frozenset(given)

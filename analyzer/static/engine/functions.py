@@ -7,7 +7,7 @@ import dataclasses
 
 from tcready.schema import Confidence
 from tcready.static.engine import reach
-from tcready.static.engine.contract import Context, Engine, Room, Switch
+from tcready.static.engine.contract import CallSite, Context, Engine, Room, Switch
 from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.values import (
@@ -58,7 +58,8 @@ class Functions(Room):
         super().__init__(engine)
         self._decorated: dict[FunctionInfo, Value] = {}
         self._closures: dict[int, Frame] = {}
-        self._counts: dict[FunctionInfo, int] = {}
+        self._counts: dict[tuple[FunctionInfo, bool], int] = {}
+        """Situations of each function, what runs before the compiled call apart."""
         self._situations: dict[tuple[object, ...], int] = {}
         """A function, what it is given and what stands around it, by number: these values are long to hash."""
         self._memo: dict[tuple[object, ...], tuple[int, Value | None, frozenset[Switch]]] = {}
@@ -68,7 +69,8 @@ class Functions(Room):
         self._idle: dict[tuple[object, ...], int] = {}
         """The contexts of checks that changed nothing while things were built: as idle whatever their object becomes."""
         self._followed: int = 0
-        self._generic: dict[FunctionInfo, Env] = {}
+        self._generic: dict[tuple[FunctionInfo, bool, Value | None], Env] = {}
+        """What further situations of a function are taken for, those of each object apart."""
         self._functions: dict[int, FunctionInfo] = {}
         self._classes: dict[int, ClassInfo] = {}
 
@@ -124,17 +126,19 @@ class Functions(Room):
         if function.bound is not None:
             args = (function.bound, *args)
         env = self._parameters(info, args, keywords, rest, function.closure)
-        if self._counts.get(info, 0) >= MAX_CONTEXTS:
-            env = self._generalised(info, env)
+        counted = info, bool(self.engine.quiet)
         loud: object = bool(self.engine.quiet)
         if self.engine.quiet and len(args) == 1 and isinstance(args[0], Instance):
             loud = self.engine.heap[args[0]].version  # while things are built, what a property gives changes
         before = self.engine.switched
-        asked = (info, function.closure, tuple(env.items()), before)
-        situation = self._situations.setdefault(asked, len(self._situations))
+        situation = self._situation(function, env)
+        around = (confidence, loud, frame.conditional)
+        if self._counts.get(counted, 0) >= MAX_CONTEXTS and (situation, *around) not in self._memo:
+            env = self._generalised((*counted, function.bound), env)
+            situation = self._situation(function, env)
         if self.engine.quiet and situation in self._given and self._is_compiled(frame):
             return self._given[situation]
-        key = (situation, confidence, loud, frame.conditional)
+        key = (situation, *around)
         if key in self._memo:
             context, known, self.engine.switched = self._memo[key]
             self._link(frame, context)
@@ -145,13 +149,13 @@ class Functions(Room):
             return NONE
         limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
         most = 4 * MAX_CONTEXTS if self._followed < MANY_CALLS else MAX_CONTEXTS
-        often = self._counts.get(info, 0) >= most
+        often = self._counts.get(counted, 0) >= most
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
             self.engine.cut += not self.engine.quiet
             return TAINTED if any(holds_tensor(v) for v in env.values()) else UNKNOWN
         self.engine.program.library.go_on()
         self._followed += 1
-        self._counts[info] = self._counts.get(info, 0) + 1
+        self._counts[counted] = self._counts.get(counted, 0) + 1
         owner = function.bound
         module = owner.ident if isinstance(owner, Instance) and self.engine.is_module(owner) else None
         context = len(self.engine.contexts)
@@ -192,6 +196,10 @@ class Functions(Room):
             self._idle[idle] = context
         return result
 
+    def _situation(self, function: Function, env: Env) -> int:
+        asked = (function.info, function.closure, tuple(env.items()), self.engine.switched)
+        return self._situations.setdefault(asked, len(self._situations))
+
     def _is_compiled(self, frame: Frame) -> bool:
         return frame.context >= 0 and self.engine.contexts[frame.context].compiled
 
@@ -221,15 +229,15 @@ class Functions(Room):
             return _completed(returned, self.engine.annotation(node.returns, info.module, sure=True))
         return returned
 
-    def _generalised(self, info: FunctionInfo, env: Env) -> Env:
+    def _generalised(self, key: tuple[FunctionInfo, bool, Value | None], env: Env) -> Env:
         # a constant that every call gives stays one: the second that differs makes it any
         wide = {n: v if isinstance(v, Const) else widen(v) for n, v in env.items()}
-        known = self._generic.get(info)
+        known = self._generic.get(key)
         if known is not None:
             wide = {
                 name: join(known[name], value) if name in known else value for name, value in wide.items()
             }
-        self._generic[info] = wide
+        self._generic[key] = wide
         return wide
 
     def _parameters(
@@ -311,6 +319,16 @@ class Functions(Room):
             return self.engine.annotation(arg.annotation, info.module, sure=True)
         with self.engine.quietly():
             return self.engine.eval(default, home)
+
+    def takes(self, function: Function, site: CallSite) -> bool:
+        spec = function.info.node.args
+        named = positional(spec)
+        filled = [key for key, _ in function.given if isinstance(key, int)]
+        count = len(site.args) + len(filled) + (function.bound is not None)
+        if spec.vararg is None and count > len(named):
+            return False
+        names = {arg.arg for arg, _ in named[len(spec.posonlyargs) :]} | {arg.arg for arg in spec.kwonlyargs}
+        return spec.kwarg is not None or names.issuperset(site.keywords)
 
     def function_info(
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame

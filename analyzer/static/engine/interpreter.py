@@ -178,7 +178,7 @@ class Interpreter:
         self.decorated = functions.decorated
         self.close = functions.close
         self.invoke = functions.invoke
-        self.function_info = functions.function_info
+        self.function_info, self.takes = functions.function_info, functions.takes
         self.local_class = functions.local_class
         self.build, self.run_forward, self.run_function = (
             objects.build,

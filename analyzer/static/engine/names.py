@@ -17,6 +17,7 @@ from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
     Class,
+    Const,
     External,
     Instance,
     Mapping,
@@ -57,6 +58,8 @@ class Names(Room):
         found = frame.lookup(name)
         if found is None:
             found = self.global_value(frame.module, name)
+        if found is None and name == "__name__":
+            found = Const(frame.module.name)
         if found is None:
             found = External(name) if name in BUILTINS else UNKNOWN
         return found

@@ -120,7 +120,7 @@ class Statements(Room):
         guess = answer.likely
         if undecided and guess is None and not node.orelse and _asks_for_one(node.test):
             guess = False
-        if answer.decided is None and guess is None and _outgrown(node):
+        if answer.decided is None and guess is None and not self.engine.quiet and _outgrown(node):
             guess = False
         if guess is not None and _gives_up(node.body if guess else node.orelse):
             guess = None  # a default that raises is none
@@ -489,14 +489,16 @@ def _asks_for_one(test: ast.expr) -> bool:
 def _outgrown(node: ast.If) -> bool:
     """`if length > self.size: self.grow(length)`: what was made in time for the usual case is made anew."""
     test = node.test
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or node.orelse:
+    asked = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return not node.orelse and any(map(_compares_with_self, asked)) and all(map(_writes_self, node.body))
+
+
+def _compares_with_self(test: ast.expr) -> bool:
+    """`length > self.size` or the like: one side is the object's."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return False
     ordered = isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE))
-    return (
-        ordered
-        and (_of_self(test.left) != _of_self(test.comparators[0]))
-        and all(map(_writes_self, node.body))
-    )
+    return ordered and _of_self(test.left) != _of_self(test.comparators[0])
 
 
 def _of_self(node: ast.expr) -> bool:
