@@ -46,8 +46,9 @@ MAX_QUIET_DEPTH = 12
 DECORATOR_DEPTH = 2
 """Levels of calls that are followed in a decorator: what it gives back is made near its surface, and the rest of it
 writes documentation or checks what it is given."""
-MANY_CALLS = 3_000
-"""Situations in which functions are interpreted, all together, before each function is allowed fewer of them."""
+FEWER = ((5_000, MAX_CONTEXTS // 4), (3_000, MAX_CONTEXTS), (0, 4 * MAX_CONTEXTS))
+"""From so many interpretations on, all together, each function is given so many: what would take minutes takes seconds,
+and all of it is still met."""
 MAX_CALLS = 60_000
 
 
@@ -148,7 +149,7 @@ class Functions(Room):
             self._link(frame, self._idle[idle])
             return NONE
         limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
-        most = 4 * MAX_CONTEXTS if self._followed < MANY_CALLS else MAX_CONTEXTS
+        most = next(most for calls, most in FEWER if self._followed >= calls)
         often = self._counts.get(counted, 0) >= most
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
             self.engine.cut += not self.engine.quiet
