@@ -283,8 +283,8 @@ class _Question:
 class _Reach:
     """How sure it is that a usual call comes by a place: the less, the more must hold that nothing in sight decides.
 
-    Measured on models of packages that nobody had looked at: behind two such tests 2 of 20 claims were borne out by a
-    run, behind three or more 1 of 90. A project's own options are there to be used, those of an installed package
+    Measured on models of packages that nobody had looked at: behind three or more such tests 1 of 90 claims was borne
+    out by a run; behind two nothing was to be gained by doubt. A project's own options are there to be used, those of an installed package
     mostly are not."""
 
     def __init__(self, interpretation: Interpretation) -> None:
@@ -300,9 +300,9 @@ class _Reach:
         return self._known[key]
 
     def _of(self, tests: int, path: str) -> Confidence:
-        if tests < 2:
+        if tests < 3:
             return "high"
-        return "low" if tests > 2 and is_installed(path) else "medium"
+        return "low" if is_installed(path) else "medium"
 
 
 def _claimed(rule: Rule, fact: Fact, settings: Settings) -> Iterable[Claim]:
