@@ -283,9 +283,9 @@ class _Question:
 class _Reach:
     """How sure it is that a usual call comes by a place: the less, the more must hold that nothing in sight decides.
 
-    Measured on models of packages that nobody had looked at: behind two such tests 2 of 20 claims were borne out by a
-    run, behind three or more 1 of 90. A project's own options are there to be used, those of an installed package
-    mostly are not."""
+    Measured on 275 models of packages (fixtures/accuracy/unseen-*): behind two such tests a run bore out 2 of 20 claims,
+    behind three or more 1 of 98; claims that the run did not come by are among these. A project's own options are
+    there to be used, those of an installed package mostly are not."""
 
     def __init__(self, interpretation: Interpretation) -> None:
         self._ways = interpretation.ways
