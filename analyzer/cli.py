@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """Exit after Ctrl-C: 128 and the signal's number, as shells have it."""
 BROKEN_PIPE = 141
+SHOWN = 40
+"""Constructs that were not resolved, in a table of them."""
 LONG = 10.0
 """Seconds of reading after which a log that is no terminal says so."""
 _Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
@@ -251,7 +253,11 @@ class CommandOptions:
     )
     statistics: bool = field(
         default=False,
-        metadata=ask("flag", "Count the findings by rule instead of showing them.", paired=False),
+        metadata=ask(
+            "flag",
+            "Count findings by rule, and what was not resolved, instead of showing findings.",
+            paired=False,
+        ),
     )
     quiet: bool = field(
         default=False, metadata=ask("flag", "Nothing on stderr but errors.", short="-q", paired=False)
@@ -590,10 +596,27 @@ def _statistics(report: Report) -> str:
     seen = report.statistics
     if "calls" not in seen:
         return table
-    return table + (
+    table += (
         f"{seen['functions']} functions reached; {seen['calls_resolved']} of {seen['calls']} calls in them resolved, "
         f"{seen['calls_cut']} cut by a limit\n"
     )
+    kinds = {"source": "source that is read", "library": "known names", "value": "known values"}
+    counts = [
+        f"{seen[f'calls_to_{kind}']} to {words}"
+        for kind, words in kinds.items()
+        if f"calls_to_{kind}" in seen
+    ]
+    if counts:
+        table += f"of these {', '.join(counts)}\n"
+    unresolved = seen.get("unresolved", ())
+    if unresolved:
+        table += "not resolved, most frequent first, and where it stands first:\n"
+    table += "".join(
+        f"{row['count']:>5}  {row['construct']}  {row['path']}:{row['line']}\n" for row in unresolved[:SHOWN]
+    )
+    if len(unresolved) > SHOWN:
+        table += f"and {len(unresolved) - SHOWN} kinds more: `statistics` in the JSON has all\n"
+    return table
 
 
 @contextlib.contextmanager

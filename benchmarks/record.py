@@ -20,8 +20,9 @@ other code made: on 15 models, 10 of which broke, all 30 sites and all 6,016 exe
 A record has the fields that accuracy.py and agreement.py read: `id`, `package`, `target`, `spec`, `versions`, `mode`,
 `break_sites` (path below site-packages, line, func, gb_types, gb_ids, actions, hits, cascade), `skipped_frames`
 (path, firstline, name, reason), `executed` (path to line ranges of the eager call), `coverage`, `eager_ops`, `graphs`,
-`fullgraph_ok`. If the compiled call raises, the breaks until then are kept, `compile_error` says what it raised, and
-coverage is null. Line numbers are of the versions in `versions` and of the environment's requirements file.
+`fullgraph_ok`, `outside_first` (Dynamo broke first outside the package's code: no site here was the first break). If the
+compiled call raises, the breaks until then are kept, `compile_error` says what it raised, and coverage is null. Line
+numbers are of the versions in `versions` and of the environment's requirements file.
 
 A site is a `cascade` if the first of its types is never the first break of any model, among all that are recorded (and
 those of --also): it shows only after another break sent an outer frame to eager. `split` and `whole` decide that over
@@ -165,12 +166,16 @@ def _compiled(build: Any, names: Any) -> dict[str, Any]:
         _call(compiled, args, kwargs, backend.adopting())
         _call(compiled, args, kwargs, backend.adopting(), backend.count())
     except Exception as error:
-        found["compile_error"] = f"{type(error).__name__}: {str(error).strip()[:300]}"
+        first = str(error).strip().partition("\n")[0]  # the lines below name files of this machine
+        found["compile_error"] = f"{type(error).__name__}: {first[:300]}"
     else:
         total, inside = backend.counts.total.ops.total(), backend.counts.captured.ops.total()
         found |= {"coverage": round(inside / total, 4) if total else None, "eager_ops": total}
     found["graphs"] = sum(bool(frame.ops) for frame in record.compiled)
-    found["break_sites"] = _sites(record, names)
+    sites = _sites(record, names)
+    # The frame that calls the model is no code of the package; what breaks after it is no first break all the same.
+    found["break_sites"] = [site for site in sites if site["path"] != names.path(__file__)]
+    found["outside_first"] = found["break_sites"][:1] != sites[:1]
     found["skipped_frames"] = _skipped(record, names)
     return found
 
@@ -186,8 +191,6 @@ def _sites(record: Any, names: Any) -> list[dict[str, Any]]:
     ]
     for event in events:
         for seen in narrate.break_sites(event, names, None):
-            if seen.path == names.path(__file__):
-                continue  # the frame that calls the model is no code of the package
             new = {"path": seen.path, "line": seen.line, "func": seen.symbol.rpartition(".")[2]}
             new |= {"gb_types": [], "gb_ids": [], "actions": [], "hits": 0, "cascade": False}
             site = sites.setdefault((seen.path, seen.line), new)
@@ -368,7 +371,7 @@ def firsts(records: list[dict[str, Any]]) -> set[str]:
     return {
         r["break_sites"][0]["gb_types"][0]
         for r in records
-        if r["break_sites"] and r["break_sites"][0]["gb_types"]
+        if r["break_sites"] and r["break_sites"][0]["gb_types"] and not r.get("outside_first")
     }
 
 

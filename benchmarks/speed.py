@@ -4,11 +4,12 @@
           in which nothing is suspicious
     c     every modeling_*.py of transformers, cold and with the cache, and the memory of all processes together
     d     `pkg.mod::Class` with all it reaches, for fifty models: cold and with the cache, more than the bare script
+    e     a file again after an edit, in a process that read it before (a `Session`), against libcst's parse of it there
 
 All of one row run in turn, so that a busy moment hits all. TorchFix, Fixit and ruff read the same files, where they
 are found in --peers or on PATH. Exits 1 where a bar is missed.
 
-    python benchmarks/speed.py [a] [c] [d] [--site SITE_PACKAGES] [--records RECORDS.jsonl] [--peers BIN] [--runs 5]
+    python benchmarks/speed.py [a] [c] [d] [e] [--site SITE_PACKAGES] [--records RECORDS.jsonl] [--peers BIN] [--runs 5]
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "models"
 LINES = 1500
 MODELS = 50
+FILES = 20
 BARE = "import sys, libcst, click\nfor path in sys.argv[1:]: libcst.parse_module(open(path, 'rb').read())"
 PEERS = {
     "torchfix": ("torchfix", "--select", "ALL"),
@@ -54,6 +56,7 @@ BARS = {
     "c memory": "below 600 MB",
     "d cold": "at most 1.0 s more than the bare script",
     "d warm": "at most 0.4 s more than the bare script",
+    "e": "at most 1.5 times libcst's parse",
 }
 
 
@@ -276,6 +279,52 @@ def classes(bench: Bench, verdicts: Verdicts, records: Sequence[Path]) -> None:
         verdicts.tell(bar, said, statistics.median(more) <= most)
 
 
+def again(bench: Bench, verdicts: Verdicts) -> None:
+    """Row e. CPU time of this process, so that a busy machine does not show."""
+    import libcst
+    from tcready import installed
+    from tcready.options import ReadOptions
+    from tcready.static.session import Session
+
+    models = [path for path in sorted(FIXTURES.glob("*.py")) if "from parts" not in path.read_text("utf-8")]
+    files = {"full of hazards": generated(models)}
+    some = sorted((bench.site / "transformers").rglob("modeling_*.py"))
+    for path in some[:: max(1, len(some) // FILES)]:
+        files[path.name] = path.read_text("utf-8")
+    root = bench.folder / "again"
+    root.mkdir()
+    session = Session(ReadOptions(root=root, search_path=(root,)), installed.rule_set())
+    print("a file again after an edit, in one process: CPU seconds, the least of three\n")
+    ratios = {}
+    for name, text in files.items():
+        path = root / "model.py"
+        path.write_text(text, encoding="utf-8")
+        session.check([path.name])
+
+        def edit(number: int, text: str = text, path: Path = path) -> None:
+            session.check([path.name], {path: f"{text}\n_EDITED = {number}\n"})
+
+        def parse(_number: int, text: str = text) -> None:
+            libcst.parse_module(text.encode())
+
+        bare, relint = min(map(_timed(parse), range(3))), min(map(_timed(edit), range(3)))
+        ratios[name] = relint / bare
+        print(f"  {name:48}{text.count(chr(10)):7} lines{bare:8.2f} s{relint:8.2f} s{relint / bare:8.2f}")
+    worst = max(ratios, key=lambda name: ratios[name])
+    median = statistics.median(ratios.values())
+    said = f"median {median:.2f} times, worst {ratios[worst]:.2f} ({worst})"
+    verdicts.tell("e", said, median <= 1.5)
+
+
+def _timed(work: Callable[[int], None]) -> Callable[[int], float]:
+    def timed(number: int) -> float:
+        started = time.process_time()
+        work(number)
+        return time.process_time() - started
+
+    return timed
+
+
 def _source(site: Path, target: str) -> Path:
     """The file of `pkg.mod::Class`."""
     path = site.joinpath(*target.partition("::")[0].split("."))
@@ -286,7 +335,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="a (with b), c, d; all by default")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="a (with b), c, d, e; all by default")
     parser.add_argument("--site", type=Path, default=Path(sysconfig.get_path("purelib")))
     parser.add_argument(
         "--records", type=Path, nargs="*", default=[], help="JSON lines, each with a `target`"
@@ -294,9 +343,9 @@ def main() -> int:
     parser.add_argument("--peers", help="the bin folder in which other linters are looked for")
     parser.add_argument("--runs", type=int, default=5, help="of each process of a and b (default 5)")
     options = parser.parse_args()
-    if not set(options.rows) <= {"a", "b", "c", "d"}:
-        parser.error("the rows are a, b, c and d")
-    rows = set(options.rows) or {"a", "c", "d"}
+    if not set(options.rows) <= {"a", "b", "c", "d", "e"}:
+        parser.error("the rows are a, b, c, d and e")
+    rows = set(options.rows) or {"a", "c", "d", "e"}
     verdicts = Verdicts()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), options.site.resolve(), options.peers, options.runs)
@@ -306,6 +355,8 @@ def main() -> int:
             tree(bench, verdicts)
         if "d" in rows:
             classes(bench, verdicts, options.records)
+        if "e" in rows:
+            again(bench, verdicts)
     return 1 if verdicts.missed else 0
 
 

@@ -286,7 +286,7 @@ def page(report: Report) -> Page:
         actions=_actions(loud),
         foreign_actions=_actions(item for item in foreign if item.finding.level != "note"),
         sources=sources,
-        statistics=_pairs(report.statistics),
+        statistics=_pairs(_counted(report.statistics)),
         anchors={
             (source.path, line.number): line.anchor
             for source in sources
@@ -646,6 +646,12 @@ def _line_numbers(line_sets: Iterable[LineSet]) -> dict[str, set[int]]:
         for first, last in line_set.ranges:
             numbers.setdefault(line_set.path, set()).update(range(first, last + 1))
     return numbers
+
+
+def _counted(statistics: Mapping[str, Any]) -> dict[str, Any]:
+    """How much was read, each construct that was not understood in a few words."""
+    unresolved = {row["construct"]: row["count"] for row in statistics.get("unresolved", ())}
+    return {**statistics, **({"unresolved": unresolved} if unresolved else {})}
 
 
 def _pairs(mapping: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -86,6 +86,17 @@ class Model(nn.Module):
 """,
             inputs="(torch.randn(5, 2, 8), torch.randint(1, 8, (2, 4)))",
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        spread = torch.cov(y)  # BAD
+        related = y.corrcoef()  # BAD
+        found = torch.linalg.lstsq(y, y)  # BAD
+        return y + spread.sum() + related.sum() + found.solution.sum()
+"""
+        ),
     ),
     good=(
         Sample(
@@ -109,7 +120,8 @@ class Model(nn.Module):
         d = torch.zeros(8).scatter_add_(0, labels, torch.ones(4))
         e = torch.histc(y, bins=4)
         f = F.cross_entropy(x, labels)
-        return a + b.sum() + c.sum() + d.sum() + e.sum() + f
+        g = y.narrow(1, 0, 2).sum() + torch.tensor_split(y, [1, 3])[0].sum()
+        return g + a + b.sum() + c.sum() + d.sum() + e.sum() + f
 """,
             inputs="(torch.randn(4, 8), torch.tensor([0, 2, 1, 2]))",
         ),

@@ -13,6 +13,12 @@ import pytest
 
 HERE = Path(__file__).resolve().parent.parent
 RECORDS = HERE / "fixtures" / "accuracy" / "records.jsonl"
+spec = importlib.util.spec_from_file_location("benchmarks_accuracy", HERE / "benchmarks" / "accuracy.py")
+assert spec is not None
+assert spec.loader is not None
+accuracy = importlib.util.module_from_spec(spec)
+sys.modules[spec.name] = accuracy  # where dataclasses look
+spec.loader.exec_module(accuracy)
 RECORDED_WITH = "5.23.0"
 """The transformers whose lines the records speak of."""
 
@@ -81,3 +87,19 @@ def test_a_floor_can_be_missed(site: Path) -> None:
     )
     assert done.returncode == 1
     assert "below the floor" in done.stderr
+
+
+def test_the_interval_is_by_package() -> None:
+    """A package with many sites weighs in the sum, not in the mean; what is left out moves the sum."""
+    big, small = accuracy.Tally(((90, 100), (9, 10), (5, 5))), accuracy.Tally(((0, 2), (0, 0), (0, 1)))
+    tallies = {"big": big, "small": small}
+    assert accuracy.pooled([big, small], 0) == 90 / 102
+    assert accuracy.mean([big, small], 0) == (0.9 + 0.0) / 2
+    assert accuracy.mean([big, small], 1) == 0.9, "a package without anything to judge says nothing"
+    assert accuracy.interval([big, small], accuracy.mean, 0) == (0.0, 0.9)
+    assert accuracy.interval([big, big], accuracy.mean, 0) == (0.9, 0.9)
+    assert accuracy.left_out(tallies, 0) == ((0.0, "big"), (0.9, "small"))
+    assert accuracy.left_out({"big": big}, 0) is None
+    assert [line.count("|") for line in accuracy.markdown(tallies)] == [6] * 7
+    assert accuracy.interval([], accuracy.pooled, 0) is None
+    assert len(list(accuracy.summary({}))) == 2

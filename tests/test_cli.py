@@ -200,9 +200,20 @@ def test_a_stdout_that_takes_nothing_is_one_line(project: Path) -> None:
 
 def test_statistics_count_by_rule(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "--no-run", "--statistics", "breaks.py") == 1
-    table, reach = capsys.readouterr().out.splitlines()
+    table, reach, kinds = capsys.readouterr().out.splitlines()
     assert table.split() == ["1", "TCR101", "data-dependent-if"]
     assert reach == "1 functions reached; 1 of 1 calls in them resolved, 0 cut by a limit"
+    assert kinds == "of these 0 to source that is read, 1 to known names, 0 to known values"
+
+
+def test_statistics_tell_what_was_not_resolved(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unknown = "absent.a()\n        absent.b()\n        return absent(x)"
+    (project / "breaks.py").write_text(BREAKS.replace("return x\n", unknown + "\n"))
+    run("check", "--no-run", "--statistics", "breaks.py")
+    *_, title, first, second = capsys.readouterr().out.splitlines()
+    assert title == "not resolved, most frequent first, and where it stands first:"
+    assert first.split(maxsplit=1) == ["2", "method of an object that is not known  breaks.py:8"]
+    assert second.split(maxsplit=1) == ["1", "call of a name whose value is not known  breaks.py:10"]
 
 
 def test_the_page_of_a_rule_by_code_or_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,12 +1,20 @@
-"""The recorder of unseen models: what is a cascade, and how packages are parted."""
+"""The recorder of unseen models: what is a cascade, how packages are parted, and what the committed files hold."""
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
+import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).resolve().parent.parent / "benchmarks" / "record.py"
+import tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORDS = ROOT / "fixtures" / "accuracy"
+FILE = ROOT / "benchmarks" / "record.py"
 spec = importlib.util.spec_from_file_location("benchmarks_record", FILE)
 assert spec is not None
 assert spec.loader is not None
@@ -51,3 +59,48 @@ def test_packages_that_break_in_one_file_stay_together() -> None:
         model("d"),
     ]
     assert sorted(sorted(group) for group in record.groups(records)) == [["a", "b", "c"], ["d"]]
+
+
+def test_one_file_holds_all_records_with_cascades_told_by_other_files_too(tmp_path: Path) -> None:
+    first = model("b", ("b.py", "first"), ("b.py", "later"), ("b.py", "known"))
+    last = model("a", ("a.py", "later")) | {"outside_first": True}
+    for name, records in (("new", [first, last]), ("known", [model("z", ("z.py", "known"))])):
+        made = [r | {"id": r["package"], "executed": {"x.py": "1", "shim.py": "2"}} for r in records]
+        record.write(tmp_path / name, made)
+    output = tmp_path / "out"
+    record.whole(
+        argparse.Namespace(
+            records=tmp_path / "new", output=output, also=[tmp_path / "known"], drop=["shim.py"]
+        )
+    )
+    written = record.read(output)
+    assert [r["id"] for r in written] == ["a", "b"]
+    assert [s["cascade"] for s in written[0]["break_sites"]] == [True]
+    assert [s["cascade"] for s in written[1]["break_sites"]] == [False, True, False]
+    assert all(r["executed"] == {"x.py": "1"} for r in written)
+
+
+def committed(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (RECORDS / name).read_text("utf-8").splitlines()]
+
+
+def test_the_fresh_file_has_every_model_of_its_table_and_no_package_of_another_file() -> None:
+    fresh = committed("unseen-fresh.jsonl")
+    table = tomllib.loads((ROOT / "benchmarks" / "unseen2.toml").read_text("utf-8"))["model"]
+    assert sorted(r["id"] for r in fresh) == sorted(row["id"] for row in table)
+    packages = Counter(r["package"] for r in fresh)
+    assert max(packages.values()) <= 6
+    others = [r for f in ("unseen-look", "unseen-kept", "records") for r in committed(f"{f}.jsonl")]
+    assert not packages.keys() & {r["package"] for r in others}
+
+
+def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() -> None:
+    def plain(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    lines = (RECORDS / "unseen-requirements.txt").read_text("utf-8").split()
+    pinned = {plain(name): version for name, _, version in (line.partition("==") for line in lines)}
+    for file in ("unseen-look", "unseen-kept", "unseen-fresh"):
+        for r in committed(f"{file}.jsonl"):
+            package = r["package"]
+            assert pinned[plain(package)] == r["versions"].get(package, pinned[plain(package)]), package

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tcready.merge.findings import claimed
@@ -119,8 +119,20 @@ def _statistics(reports: Sequence[Report]) -> dict[str, Any]:
     summed: dict[str, Any] = {}
     for name in sorted({name for statistics in given for name in statistics}):
         values = [statistics[name] for statistics in given if name in statistics]
-        if all(isinstance(value, list | tuple) for value in values):
+        if name == "unresolved":
+            summed[name] = _constructs(row for value in values for row in value)
+        elif all(isinstance(value, list | tuple) for value in values):
             summed[name] = sorted({str(item) for value in values for item in value})
         elif all(isinstance(value, int | float) for value in values):
             summed[name] = sum(values)
     return summed
+
+
+def _constructs(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What was not understood, counted together; most frequent first, each where it stood first."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        known = found.setdefault(row["construct"], {**row, "count": 0})
+        first = min((known["path"], known["line"]), (row["path"], row["line"]))
+        known |= {"count": known["count"] + row["count"], "path": first[0], "line": first[1]}
+    return sorted(found.values(), key=lambda row: (-row["count"], row["construct"]))

@@ -197,7 +197,8 @@ class Report:
     """Files that could not be read or parsed."""
     warnings: tuple[str, ...]
     statistics: Mapping[str, Any]
-    """How much was read: `files`, `functions`, `calls`, how many of these were resolved."""
+    """How much was read: `files`, `functions`, `calls`, how many of these were resolved and to what; `unresolved` are
+    the constructs that were not understood, most frequent first, each with a place."""
     checkout: Checkout | None = None
     """None outside of a git checkout."""
     narrowed: Narrowed | None = None

@@ -23,6 +23,9 @@ Confidence = Literal["high", "medium", "low"]
 Origin = Literal["own", "third_party"]
 Status = Literal["confirmed", "not_observed", "not_traced", "not_reached", "runtime_only", "predicted"]
 Verdict = Literal["ready", "ready_by_region", "not_ready", "unknown"]
+Resolved = Literal["source", "library", "value"]
+"""What a call was resolved to: a function or class whose source is read, a name that is known without it, a method of a
+value that is known."""
 StageName = Literal[
     "parse",
     "import",
@@ -92,6 +95,7 @@ ShapeCure = Literal["none", "keep", "mark_dynamic", "dynamic=True", "dynamic=Fal
 calls first; `unknown`: no setting is sound."""
 LEVELS: tuple[Level, ...] = ("note", "warning", "error")
 """In rising order of weight."""
+RESOLVED: tuple[Resolved, ...] = get_args(Resolved)
 FATES: tuple[Fate, ...] = ("not_compiled", "split", "whole_frame")
 """In rising order of what is lost: of several fates of one function the last of these is told."""
 STAGES: tuple[StageName, ...] = get_args(StageName)

@@ -39,8 +39,6 @@ DAY = 86_400.0
 KEPT_DAYS = 30
 KEPT = 20_000
 """Entries; the least lately used go first."""
-SETTLED = 2_000_000_000
-"""Nanoseconds: a file changed later than so long ago may change again without another time; its contents tell."""
 TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by tcready; it may be deleted at any time.\n"
 
 
@@ -52,6 +50,33 @@ class Reading:
     lookups: Mapping[str, Path | None]
     """Modules looked for on the search path, and where they stand."""
     search_path: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What the result of a unit rests on: it holds as long as all of that is as it was."""
+
+    home: Sequence[str]
+    files: tuple[tuple[Path, Stamp], ...]
+    lookups: Mapping[str, Path | None]
+    search_path: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, unit: Unit, reading: Reading, disk: Disk) -> Ground | None:
+        """None if a file that was asked for could not be opened: it may be the next time."""
+        stamps = [(path, disk.stamp(path)) for path in reading.files]
+        known = tuple((path, stamp) for path, stamp in stamps if stamp is not None)
+        if len(known) < len(stamps):
+            return None
+        return cls(_home(unit), known, reading.lookups, reading.search_path)
+
+    def holds(self, unit: Unit, disk: Disk) -> bool:
+        """Whether all of it is still so on `disk`."""
+        if list(self.home) != _home(unit):
+            return False
+        if not all(disk.is_still(path, stamp) for path, stamp in self.files):
+            return False
+        return all(disk.find(name, self.search_path) == then for name, then in self.lookups.items())
 
 
 def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
@@ -111,31 +136,26 @@ class Cache:
 
     def keep(self, unit: Unit, part: Part, reading: Reading, disk: Disk) -> None:
         """Keeps what was found on `disk`; not if a file that was asked for could not be opened."""
-        stamps = [(path, disk.stamp(path)) for path in reading.files]
-        if any(stamp is None for _, stamp in stamps):
+        ground = Ground.of(unit, reading, disk)
+        if ground is None:
             return
-        trusted = time.time_ns() - SETTLED
         entry = {
-            "home": _home(unit),
-            "files": [
-                [str(path), s.modified if (s.modified or 0) < trusted else None, s.size, s.sha256]
-                for path, s in stamps
-                if s is not None
-            ],
-            "lookups": {name: str(path) if path else None for name, path in reading.lookups.items()},
-            "search_path": [str(folder) for folder in reading.search_path],
+            "home": ground.home,
+            "files": [[str(path), s.modified, s.size, s.sha256] for path, s in ground.files],
+            "lookups": {name: str(path) if path else None for name, path in ground.lookups.items()},
+            "search_path": [str(folder) for folder in ground.search_path],
             "part": as_json(part),
         }
         self._write(_question(unit), entry)
 
     def _is_valid(self, unit: Unit, entry: Mapping[str, Any]) -> bool:
-        if entry["home"] != _home(unit):
-            return False
-        if not all(self._disk.is_still(Path(path), Stamp(*stamp)) for path, *stamp in entry["files"]):
-            return False
-        search_path = tuple(map(Path, entry["search_path"]))
-        found = ((self._disk.find(name, search_path), path) for name, path in entry["lookups"].items())
-        return all(now == (Path(then) if then else None) for now, then in found)
+        ground = Ground(
+            entry["home"],
+            tuple((Path(path), Stamp(*stamp)) for path, *stamp in entry["files"]),
+            {name: Path(then) if then else None for name, then in entry["lookups"].items()},
+            tuple(map(Path, entry["search_path"])),
+        )
+        return ground.holds(unit, self._disk)
 
     def _place(self, question: str) -> Path:
         return self._top / f"{hashlib.sha256(f'{self._key} {question}'.encode()).hexdigest()}.json"

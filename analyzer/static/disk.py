@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tcready.static import locate
 from tcready.static.source import contents
+
+SETTLED = 2_000_000_000
+"""Nanoseconds: a file changed later than so long ago may change again without another time; its contents tell."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,10 @@ class Stamp:
 class Disk:
     """Answers stay as they were first given: a run sees one state of each file."""
 
+    unsaved: Mapping[Path, bytes] = field(default_factory=dict)
+    """What stands in the place of files, by their real paths: an editor's text. These files are not looked at."""
+    before: Disk | None = None
+    """An earlier state: what it read is not read again where neither time nor size of the file are others."""
     _texts: dict[Path, bytes] = field(default_factory=dict)
     _stamps: dict[Path, Stamp | None] = field(default_factory=dict)
     _places: dict[tuple[str, Path], Path | None] = field(default_factory=dict)
@@ -34,14 +44,48 @@ class Disk:
     def text(self, path: Path) -> bytes:
         """The bytes of a file; empty if it cannot be opened."""
         if path not in self._texts:
-            try:
-                data, stat = contents(path)
-            except OSError:
-                self._stamps[path], self._texts[path] = None, b""
-            else:
-                self._stamps[path] = Stamp(stat.st_mtime_ns, stat.st_size, hashlib.sha256(data).hexdigest())
-                self._texts[path] = data
+            self._stamps[path], self._texts[path] = self._look(path)
         return self._texts[path]
+
+    def _look(self, path: Path) -> tuple[Stamp | None, bytes]:
+        if path in self.unsaved:
+            data = self.unsaved[path]
+            return Stamp(None, len(data), hashlib.sha256(data).hexdigest()), data
+        known = self._unmoved(path)
+        if known is not None:
+            return known
+        now = time.time_ns()
+        try:
+            data, stat = contents(path)
+        except OSError:
+            return None, b""
+        # who changed it a moment ago may change it again, and leave time and size as they are
+        modified = stat.st_mtime_ns if stat.st_mtime_ns < now - SETTLED else None
+        return Stamp(modified, stat.st_size, hashlib.sha256(data).hexdigest()), data
+
+    def _unmoved(self, path: Path) -> tuple[Stamp, bytes] | None:
+        """What an earlier state read of a file that has not been touched since."""
+        stamp = self.before._stamps.get(path) if self.before is not None else None
+        if self.before is None or stamp is None or stamp.modified is None:
+            return None
+        try:
+            stat = path.stat()
+        except OSError:
+            return None
+        same = stat.st_mtime_ns == stamp.modified and stat.st_size == stamp.size
+        return (stamp, self.before._texts[path]) if same else None
+
+    def is_file(self, path: Path) -> bool:
+        """Whether a module may be read there."""
+        return path.is_file() or (bool(self.unsaved) and Path(os.path.realpath(path)) in self.unsaved)
+
+    def renewed(self, unsaved: Mapping[Path, bytes]) -> Disk:
+        """The disk as it is now, with other texts unsaved; of what is as it was, nothing is read again."""
+        known = dataclasses.replace(self, before=None)
+        if self.before is not None:  # what this state did not ask for is still known from the one before
+            for path in self.before._stamps.keys() - self._stamps.keys():
+                known._stamps[path], known._texts[path] = self.before._stamps[path], self.before._texts[path]
+        return Disk(unsaved, known)
 
     def stamp(self, path: Path) -> Stamp | None:
         """The stamp of a file; None if it cannot be opened."""
@@ -52,22 +96,26 @@ class Disk:
         """Whether a file holds what it held: by its time and size, or if those differ by its contents."""
         key = path, stamp
         if key not in self._same:
+            self._same[key] = self._compared(path, stamp)
+        return self._same[key]
+
+    def _compared(self, path: Path, stamp: Stamp) -> bool:
+        if path not in self.unsaved:
             try:
                 stat = path.stat()
             except OSError:
-                self._same[key] = False
-            else:
-                unmoved = stat.st_size == stamp.size and stat.st_mtime_ns == stamp.modified
-                now = None if unmoved or stat.st_size != stamp.size else self.stamp(path)
-                self._same[key] = unmoved or (now is not None and now.sha256 == stamp.sha256)
-        return self._same[key]
+                return False
+            if stat.st_size != stamp.size or stat.st_mtime_ns == stamp.modified:
+                return stat.st_size == stamp.size
+        now = self.stamp(path)
+        return now is not None and now.sha256 == stamp.sha256
 
     def find(self, name: str, search_path: tuple[Path, ...]) -> Path | None:
         """As `locate.find_module`, links resolved."""
         for folder in search_path:
             key = name, folder
             if key not in self._places:
-                found = locate.find_module(name, (folder,), self._additions)
+                found = locate.find_module(name, (folder,), self._additions, self.is_file)
                 self._places[key] = Path(os.path.realpath(found)) if found is not None else None
             place = self._places[key]
             if place is not None:

@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcready.options import ReadOptions, ReportOptions
@@ -18,6 +19,7 @@ from tcready.schema import RuleText, StaticResult, Tool
 from tcready.static.cache import Cache, cache_key
 from tcready.static.disk import Disk
 from tcready.static.parts import Part, codes, combine, ignoring
+from tcready.static.process import SHARED
 from tcready.static.units import Unit, units
 
 if TYPE_CHECKING:
@@ -79,16 +81,28 @@ def read(
         known = tuple(rule.text() for rule in rules.load()), rules.tool()
         if kept is not None:
             kept.keep_about(*known)
-    texts, tool = known
-    there = [rule.code for rule in texts]
-    select, ignore = codes(report.select, there), codes(report.ignore, there)
-    ignored = ignoring(report, there, options.root)
+    asked = Question(*known, report, options.root)
     wanted = units(targets, options.root, options.exclude)
     found = {unit: kept.part(unit) if kept is not None else None for unit in wanted}
     missing = [unit for unit, part in found.items() if part is None]
     parts: dict[Unit, Part | None] = {**found, **dict(_examined(missing, options, rules, key, jobs))}
     read = [part for part in parts.values() if part is not None]
-    return ReadResult(combine(read, select, ignore, there, ignored), texts, tool)
+    return asked.result(read)
+
+
+class Question:
+    """What is asked of the parts, worked out before anything is read: Raises TcreadyError for a code of no rule."""
+
+    def __init__(self, texts: tuple[RuleText, ...], tool: Tool, report: ReportOptions, root: Path) -> None:
+        self._texts, self._tool = texts, tool
+        self._there = [rule.code for rule in texts]
+        self._select, self._ignore = codes(report.select, self._there), codes(report.ignore, self._there)
+        self._ignored = ignoring(report, self._there, root)
+
+    def result(self, parts: Sequence[Part]) -> ReadResult:
+        """The parts as one result."""
+        found = combine(parts, self._select, self._ignore, self._there, self._ignored)
+        return ReadResult(found, self._texts, self._tool)
 
 
 def _open_cache(options: ReadOptions, key: str | None) -> Cache | None:
@@ -172,15 +186,12 @@ def _examine(
     Garbage is collected once, and not if these units are the last: all that is read is held to the end, and
     walking it again and again took a third of the time.
     """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return _examined_here(units, options, rules, key)
-    finally:
-        if not last:
-            gc.collect()
-        if collecting:
-            gc.enable()
+    with SHARED.reading():
+        try:
+            return _examined_here(units, options, rules, key)
+        finally:
+            if not last:
+                gc.collect()
 
 
 def _examined_here(

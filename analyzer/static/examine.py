@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gc
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +18,10 @@ from tcready.static.engine.interpreter import Interpreter
 from tcready.static.index import Library, Program
 from tcready.static.judge import Place, Suggest
 from tcready.static.parts import Part, in_both_modes
+from tcready.static.process import SHARED
 from tcready.static.rule import Rule
 from tcready.static.tree import static_targets
 from tcready.static.units import Unit
-
-STACK = 6000
-"""Python frames that may be nested behind reading: long chains of `elif` and of operators recurse."""
 
 
 def examine(
@@ -33,16 +29,11 @@ def examine(
 ) -> tuple[Part, Reading]:
     """What is found in one unit, and what that depends on.
 
-    A file that cannot be read is in the part's `skipped`. Raises TcreadyError for a module or a name that is not there.
+    A file that cannot be read is in the part's `skipped`. Raises TcreadyError for a module or a name that is not there,
+    StoppedError if the library's `stop` says so.
     """
-    collecting, limit = gc.isenabled(), sys.getrecursionlimit()
-    gc.disable()  # what is built is kept to the end; walking it again and again took a third of the time
-    try:
+    with SHARED.reading():
         return _Examination(unit, rules, options, suggest, library).whole()
-    finally:
-        sys.setrecursionlimit(limit)
-        if collecting:
-            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -65,7 +56,6 @@ class _Examination:
         )
         skipped: dict[Path, str] = {}
         found = list(entries(unit, program, skipped))
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), STACK))  # `examine` puts it back
         wanted = options.third_party if options.third_party is not None else unit.name is not None
         programs = [program]
         if wanted and unit.path is None:
@@ -126,6 +116,7 @@ class _Examination:
             if each.interpreter.program.third_party:
                 origins.append("third_party")
             for origin in origins:
+                self.library.go_on()
                 claims = judge.claims(each, self.rules, origin)
                 for place, comment in noqa.hidden(each, claims, options.root):
                     silenced.add(place)
@@ -193,9 +184,12 @@ def _reach(own: Interpreter, wide: Interpreter, root: Path) -> dict[str, Any]:
             shown[path] = display_path(path, str(root))
         return shown[path]
 
-    calls: dict[str, dict[str, bool]] = {}
-    for (path, line, column), resolved in wide.calls.items():
-        calls.setdefault(show(path), {})[f"{line}:{column}"] = resolved
+    def by_file(places: Mapping[tuple[str, int, int], str]) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        for (path, line, column), became in places.items():
+            found.setdefault(show(path), {})[f"{line}:{column}"] = became
+        return found
+
     return {
         "files": tuple(sorted(show(str(module.path)) for module in wide.program.modules())),
         "reached": tuple(
@@ -207,6 +201,7 @@ def _reach(own: Interpreter, wide: Interpreter, root: Path) -> dict[str, Any]:
                 }
             )
         ),
-        "calls": calls,
+        "calls": by_file(wide.calls),
+        "gaps": by_file(wide.gaps),
         "cut": wide.cut + own.cut if own is not wide else wide.cut,
     }

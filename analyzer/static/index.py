@@ -6,6 +6,7 @@ A Program reads a module the first time something asks for it and never twice.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import os
 import re
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from tcready.schema import origin_of
 from tcready.static import locate, torch_tables
 from tcready.static.disk import Disk
 from tcready.static.source import Source, UnreadableError, parse, read
+from tcready.static.stop import Stop, StoppedError, never
 from tcready.static.units import holds
 
 AnyFunction: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
@@ -38,9 +40,9 @@ class FunctionInfo:
         return [] if isinstance(self.node, ast.Lambda) else self.node.decorator_list
 
     @cached_property
-    def gives_nothing(self) -> bool:
-        """It has no `return` with a value and no `yield`: all that matters of a call is what it changes."""
-        return not isinstance(self.node, ast.Lambda) and not any(
+    def only_looks(self) -> bool:
+        """It has no `return` with a value, no `yield`, and assigns no attribute: a check, as its own body tells."""
+        return not (isinstance(self.node, ast.Lambda) or self.attributes[0]) and not any(
             isinstance(node, (ast.Yield, ast.YieldFrom)) or (isinstance(node, ast.Return) and node.value)
             for node in nodes_in(self.node)
         )
@@ -289,11 +291,13 @@ def _fill_class(info: ClassInfo, body: list[ast.stmt]) -> None:
 
 @dataclass(eq=False)
 class Library:
-    """The modules that one process has read; the Programs over it read no file twice."""
+    """The modules that one reading of the disk has met; the Programs over it read no file twice."""
 
     disk: Disk = field(default_factory=Disk)
-    _modules: dict[tuple[Path, str], ModuleInfo | str] = field(default_factory=dict)
-    """By file and the name it is imported as; the reason if it cannot be read."""
+    stop: Stop = never
+    _modules: dict[tuple[Path, str], tuple[str, ModuleInfo | str]] = field(default_factory=dict)
+    """By file and the name it is imported as, with the digest of what the file held; the reason if that cannot be
+    read."""
     _tables: dict[torch_tables.Version | None, torch_tables.Tables] = field(default_factory=dict)
 
     def tables(self, torch: torch_tables.Version | None) -> torch_tables.Tables:
@@ -302,19 +306,32 @@ class Library:
             self._tables[torch] = torch_tables.load(torch)
         return self._tables[torch]
 
+    def over(self, disk: Disk, stop: Stop) -> Library:
+        """The library for another state of the disk: of the files that are as they were, nothing is read again."""
+        return dataclasses.replace(self, disk=disk, stop=stop)
+
+    def go_on(self) -> None:
+        """Raises StoppedError if nobody waits for this reading any more."""
+        if self.stop():
+            raise StoppedError
+
     def module(self, path: Path, name: str) -> ModuleInfo:
         """The index of a file that is imported as `name`. Raises UnreadableError."""
+        self.go_on()
         key = path, name
-        if key not in self._modules:
-            stamp = self.disk.stamp(path)
+        stamp = self.disk.stamp(path)
+        digest = stamp.sha256 if stamp is not None else ""
+        if key not in self._modules or self._modules[key][0] != digest or not digest:
+            found: ModuleInfo | str
             try:
-                source = parse(path, self.disk.text(path), stamp.sha256) if stamp else read(path)
-                self._modules[key] = build_module(source, name)
+                source = parse(path, self.disk.text(path), digest) if digest else read(path)
+                found = build_module(source, name)
             except UnreadableError as error:
-                self._modules[key] = str(error)
+                found = str(error)
             except RecursionError:
-                self._modules[key] = "cannot be analysed: nested too deeply"
-        found = self._modules[key]
+                found = "cannot be analysed: nested too deeply"
+            self._modules[key] = digest, found
+        _, found = self._modules[key]
         if isinstance(found, str):
             raise UnreadableError(found)
         return found

@@ -66,48 +66,54 @@ def additions(folder: Path) -> Additions:
 
 
 def find_module(
-    name: str, search_path: Iterable[Path], additions: Callable[[Path], Additions] = additions
+    name: str,
+    search_path: Iterable[Path],
+    additions: Callable[[Path], Additions] = additions,
+    is_file: Callable[[Path], bool] = Path.is_file,
 ) -> Path | None:
     """The file of module `name` (`__init__.py` for a package), or None.
 
-    A namespace package has no file: None, though its members are found. `additions` may remember its answers.
+    A namespace package has no file: None, though its members are found. `additions` may remember its answers, and
+    `is_file` may know of files that are yet to be saved.
     """
     parts = name.split(".")
     for folder in search_path:
-        found = _below(folder, parts)
+        found = _below(folder, parts, is_file)
         if found is not None:
             return found
         if not folder.name.endswith("-packages"):
             continue
         folders, mapping = additions(folder)
         for extra in folders:
-            found = _below(extra, parts)
+            found = _below(extra, parts, is_file)
             if found is not None:
                 return found
         for prefix, target in mapping:
             below = prefix.split(".")
             if parts[: len(below)] == below:
-                found = _file(target) if len(below) == len(parts) else _below(target, parts[len(below) :])
+                left = parts[len(below) :]
+                found = _below(target, left, is_file) if left else _file(target, is_file)
                 if found is not None:
                     return found
     return None
 
 
-def _below(folder: Path, parts: list[str]) -> Path | None:
+def _below(folder: Path, parts: list[str], is_file: Callable[[Path], bool]) -> Path | None:
     try:
-        return _file(folder.joinpath(*parts)) if (folder / parts[0]).exists() or len(parts) == 1 else None
+        there = len(parts) == 1 or (folder / parts[0]).exists()
+        return _file(folder.joinpath(*parts), is_file) if there else None
     except (OSError, ValueError):  # a name too long for any file, or with a character that none may hold
         return None
 
 
-def _file(base: Path) -> Path | None:
+def _file(base: Path, is_file: Callable[[Path], bool]) -> Path | None:
     package = base / "__init__.py"
-    if package.is_file():
+    if is_file(package):
         return package
     module = base.with_name(base.name + ".py")
-    if module.is_file():
+    if is_file(module):
         return module
-    return base if base.suffix == ".py" and base.is_file() else None
+    return base if base.suffix == ".py" and is_file(base) else None
 
 
 def is_native(folder: Path, parts: list[str]) -> bool:

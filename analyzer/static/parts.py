@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tcready.options import ReportOptions
 from tcready.schema import (
     FATES,
+    RESOLVED,
     BreakEffect,
     Confidence,
     Evidence,
@@ -56,9 +58,11 @@ class Part:
     reached: tuple[str, ...]
     """`path::symbol` of every function that is compiled."""
     calls: Mapping[str, Any]
-    """For each file its call sites, `line:column`, and whether every callee was found."""
+    """For each file its call sites, `line:column`, and what became of them: one of RESOLVED, or why not, in words."""
     cut: int
     """Calls not followed because a limit was reached."""
+    gaps: Mapping[str, Any] = field(default_factory=dict)
+    """For each file the places, `line:column`, of what else was not understood, in words."""
     idle: tuple[Noqa, ...] = ()
     """Of the unit's own file, if all of it was judged: what hides nothing that this unit finds."""
     hiding: tuple[Noqa, ...] = ()
@@ -197,11 +201,6 @@ def in_both_modes(infer: Part, train: Part) -> Part:
         known_target = targets.get(target.target, target)
         modules = _joined((*known_target.modules, *target.modules))
         targets[target.target] = dataclasses.replace(target, modules=modules, modes=BOTH)
-    calls: dict[str, dict[str, bool]] = {}
-    for part in (infer, train):
-        for path, sites in part.calls.items():
-            into = calls.setdefault(path, {})
-            into.update({site: resolved and into.get(site, True) for site, resolved in sites.items()})
     return dataclasses.replace(
         infer,
         findings=tuple(numbered[key] for key in order),
@@ -211,7 +210,8 @@ def in_both_modes(infer: Part, train: Part) -> Part:
         warnings=tuple(dict.fromkeys((*infer.warnings, *train.warnings))),
         files=tuple(sorted({*infer.files, *train.files})),
         reached=tuple(sorted({*infer.reached, *train.reached})),
-        calls=calls,
+        calls=_places(part.calls for part in (infer, train)),
+        gaps=_places(part.gaps for part in (infer, train)),
         cut=infer.cut + train.cut,
         hiding=tuple(dict.fromkeys((*infer.hiding, *train.hiding))),
     )
@@ -270,20 +270,46 @@ def _renumbered(part: Part, numbered: Mapping[Key, Finding]) -> tuple[StaticTarg
 def _statistics(parts: Sequence[Part]) -> dict[str, Any]:
     """A function or a call that several units reach counts once; it is resolved if each of them says so."""
     reached = sorted({name for part in parts for name in part.reached})
-    calls: dict[str, dict[str, bool]] = {}
-    for part in parts:
-        for path, sites in part.calls.items():
-            known = calls.setdefault(path, {})
-            for site, resolved in sites.items():
-                known[site] = resolved and known.get(site, True)
-    counted = sum(map(len, calls.values()))
-    resolved = sum(sum(sites.values()) for sites in calls.values())
+    calls = _places(part.calls for part in parts)
+    gaps = _places(part.gaps for part in parts)
+    became = Counter(word for sites in calls.values() for word in sites.values())
+    resolved = {word: became[word] for word in RESOLVED}
     return {
         "files": len({path for part in parts for path in part.files}),
         "functions": len(reached),
-        "calls": counted,
-        "calls_resolved": resolved,
-        "calls_unresolved": counted - resolved,
+        "calls": sum(became.values()),
+        "calls_resolved": sum(resolved.values()),
+        **{f"calls_to_{word}": count for word, count in resolved.items()},
+        "calls_unresolved": sum(became.values()) - sum(resolved.values()),
         "calls_cut": sum(part.cut for part in parts),
+        "unresolved": _constructs(calls, gaps),
         "reached": reached,
     }
+
+
+def _places(each: Iterable[Mapping[str, Mapping[str, str]]]) -> dict[str, dict[str, str]]:
+    """By file and place what became of it; resolved if all say so."""
+    found: dict[str, dict[str, str]] = {}
+    for places in each:
+        for path, sites in places.items():
+            known = found.setdefault(path, {})
+            for site, became in sites.items():
+                if known.get(site) in (None, *RESOLVED):
+                    known[site] = became
+    return found
+
+
+def _constructs(*places: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
+    """What was not understood, most frequent first, and where it stands first."""
+    found: dict[str, list[tuple[str, int, int]]] = {}
+    for files in places:
+        for path, sites in files.items():
+            for site, became in sites.items():
+                if became not in RESOLVED:
+                    line, _, column = site.partition(":")
+                    found.setdefault(became, []).append((path, int(line), int(column)))
+    rows = sorted(found.items(), key=lambda row: (-len(row[1]), row[0]))
+    return [
+        {"construct": construct, "count": len(at), "path": min(at)[0], "line": min(at)[1]}
+        for construct, at in rows
+    ]

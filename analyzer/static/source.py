@@ -10,10 +10,11 @@ import os
 import re
 import stat
 import tokenize
-import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+
+from tcready.static.process import SHARED
 
 
 class UnreadableError(Exception):
@@ -70,6 +71,16 @@ def contents(path: Path) -> tuple[bytes, os.stat_result]:
         return file.read(), opened
 
 
+def encoded(text: str) -> bytes:
+    """What an editor writes that saves `text`: in the encoding that it declares, else in UTF-8."""
+    data = text.encode("utf-8", "surrogatepass")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data if encoding == "utf-8-sig" else text.encode(encoding)
+    except (SyntaxError, LookupError, UnicodeError):
+        return data
+
+
 def read(path: Path) -> Source:
     """Reads and parses one file.
 
@@ -96,8 +107,7 @@ def parse(path: Path, data: bytes, sha256: str) -> Source:
     except UnicodeError as error:  # what codecs such as punycode raise
         raise UnreadableError(f"cannot be decoded: {error}") from None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes in somebody's source are not ours to tell
+        with SHARED.without_warnings():
             tree = ast.parse(text)
     except SyntaxError as error:
         raise UnreadableError(f"syntax error in line {error.lineno or 1}: {error.msg}") from None

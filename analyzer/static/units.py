@@ -7,7 +7,7 @@ kept in the cache.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,14 +36,17 @@ class Unit:
     """The dotted module of `pkg.mod::Name`."""
 
 
-def units(targets: Sequence[str], root: Path, exclude: Sequence[str] = ()) -> list[Unit]:
-    """What `targets` name, in their order; a folder's files by name, without those that `exclude` matches.
+def units(
+    targets: Sequence[str], root: Path, exclude: Sequence[str] = (), unsaved: Collection[Path] = ()
+) -> list[Unit]:
+    """What `targets` name, in their order; a folder's files by name, without those that `exclude` matches. Files that
+    are `unsaved` need not exist.
 
     Raises TcreadyError for a target that does not exist, and a glob that cannot be read.
     """
     for pattern in exclude:
         matches(pattern, root, root)
-    return list(dict.fromkeys(unit for target in targets for unit in _units(target, root, exclude)))
+    return list(dict.fromkeys(unit for target in targets for unit in _units(target, root, exclude, unsaved)))
 
 
 def is_wanted(target: str, root: Path, exclude: Sequence[str]) -> bool:
@@ -64,7 +67,7 @@ def _is_ignored(name: str) -> bool:
     return name in IGNORED_FOLDERS or name.startswith(".") or name.endswith(".egg-info")
 
 
-def _units(text: str, root: Path, exclude: Sequence[str]) -> Iterator[Unit]:
+def _units(text: str, root: Path, exclude: Sequence[str], unsaved: Collection[Path]) -> Iterator[Unit]:
     target = Target.parse(text)
     if target.kind == "module":
         yield Unit(text, None, target.name, module=target.place)
@@ -76,7 +79,7 @@ def _units(text: str, root: Path, exclude: Sequence[str]) -> Iterator[Unit]:
             raise TcreadyError(f"{text}: {target.place} is a folder; name the file that holds {target.name}")
         for file in _python_files(path, root, exclude):
             yield Unit(display_path(str(file), str(root)), file, None, path)
-    elif not path.exists():
+    elif not path.exists() and Path(os.path.realpath(path)) not in unsaved:
         raise TcreadyError(f"{target.place}: no such file or folder")
     else:
         yield Unit(text, path, target.name)

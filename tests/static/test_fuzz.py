@@ -203,9 +203,24 @@ def test_deep_suspects_are_told(name: str, tmp_path: Path) -> None:
     assert not result.skipped
 
 
+MANY_ELIFS = {
+    "in a module": HEAD + "if a: pass\n" + "elif a: pass\n" * 1400 + forward("return x.item()"),
+    "in a class": HEAD
+    + "class A:\n    if a: pass\n"
+    + "    elif a: pass\n" * 1400
+    + forward("return x.item()"),
+}
+
+
+@pytest.mark.parametrize("name", MANY_ELIFS)
+def test_a_long_chain_of_elif_is_read_like_any_other(name: str, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MANY_ELIFS[name], encoding="utf-8")
+    result = _lint(tmp_path, ".")
+    assert not result.skipped
+    assert [finding.rule for finding in result.findings] == ["TCR201"]
+
+
 TOO_DEEP = {
-    "elifs in a module": HEAD + "if a: pass\n" + "elif a: pass\n" * 1400 + forward("return x.item()"),
-    "elifs in a class": HEAD + "class A:\n    if a: pass\n" + "    elif a: pass\n" * 1400,
     "a decorator": HEAD + f"@f{'.a' * 2800}\ndef f(x): return x.item()\n" + forward("return f(x)"),
 }
 

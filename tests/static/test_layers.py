@@ -8,9 +8,10 @@ from pathlib import Path
 FOLDER = Path(__file__).parents[2] / "analyzer" / "static"
 LAYERS = {
     "what is named and kept": ("patterns", "units", "parts"),
-    "program": ("source", "locate", "disk", "torch_tables", "index", "versions"),
+    "program": ("process", "stop", "source", "locate", "disk", "torch_tables", "index", "versions"),
     "engine": (
         "engine.values",
+        "engine.reach",
         "engine.facts",
         "engine.text",
         "engine.knowledge",
@@ -44,7 +45,7 @@ LAYERS = {
     ),
     "places": ("concrete", "graph", "rule", "settings", "break_effect", "unmet"),
     "judge": ("analyse", "judge", "noqa", "tree"),
-    "driver": ("cache", "examine", "driver"),
+    "driver": ("cache", "examine", "driver", "session"),
 }
 """From the lowest to the highest, and so inside each layer."""
 

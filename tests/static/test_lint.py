@@ -595,11 +595,19 @@ def test_statistics_count_what_was_resolved(tmp_path: Path) -> None:
     )
     _write(tmp_path, "helper.py", "def known(x):\n    return x\n\n\ndef unused(x):\n    return x\n")
     statistics = _lint(tmp_path, "net.py").statistics
+    unresolved = statistics.pop("unresolved")
+    assert [(row["construct"], row["line"]) for row in unresolved] == [
+        ("call of elsewhere.mystery, whose source is not read", 11),
+        ("import of elsewhere, which is not found", 5),
+    ]
     assert statistics == {
         "files": 2,
         "functions": 2,
         "calls": 3,
         "calls_resolved": 2,
+        "calls_to_source": 1,
+        "calls_to_library": 1,
+        "calls_to_value": 0,
         "calls_unresolved": 1,
         "calls_cut": 0,
         "reached": ["helper.py::known", "net.py::Net.forward"],

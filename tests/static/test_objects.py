@@ -242,3 +242,18 @@ def test_what_train_puts_in_evaluation_stays_there(tmp_path: Path) -> None:
 """
     source = part + forward("see(self.training, 'a')\nself.part(x)", "self.part = Part()") + methods
     assert known(tmp_path, source, mode="train", name="Model") == {"a": "True", "part": "False"}
+
+
+def test_a_method_that_changed_nothing_once_is_followed_again(tmp_path: Path) -> None:
+    methods = """
+    def fill(self, number):
+        if number == 2:
+            self.extra = "two"
+"""
+    source = forward("see(self.extra, 'a')", "self.fill(1)\nself.fill(2)") + methods
+    assert known(tmp_path, source, name="Model") == {"a": "'two'"}
+    source = source.replace(
+        "def fill(self, number):\n        if number == 2", "def fill(self):\n        if self.ready"
+    )
+    source = source.replace("self.fill(1)", "self.ready = False; self.fill(); self.ready = True")
+    assert known(tmp_path, source.replace("self.fill(2)", "self.fill()"), name="Model") == {"a": "'two'"}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from types import MappingProxyType
 
+from tcready.schema import RESOLVED
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine import text
+from tcready.static.engine import reach, text
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.models import iteration, library
 from tcready.static.engine.values import (
@@ -79,10 +80,11 @@ class Calls(Room):
         if confidence != site.confidence:
             site = dataclasses.replace(site, confidence=confidence)
         results = []
-        resolved = True
+        became: str | None = None
         for candidate in candidates:
             result = self.call_one(candidate, site)
-            resolved = resolved and result is not None
+            if result is None and became in (None, *RESOLVED):
+                became = reach.unresolved(candidate, site.node.func)
             if result is None:
                 result = (
                     TAINTED
@@ -94,13 +96,17 @@ class Calls(Room):
             results.append(result)
         if not self.engine.quiet:
             key = (str(site.frame.module.path), site.node.lineno, site.node.col_offset)
-            self.engine.calls[key] = self.engine.calls.get(key, True) and resolved
+            if self.engine.calls.get(key) in (None, *RESOLVED):
+                self.engine.calls[key] = became or reach.resolved(candidates[0])
         return join(*results)
 
     def call_one(self, function: Value, site: CallSite) -> Value | None:
         if isinstance(function, Function):
             if function.breaks:
                 self._tell_call(site, function, f"{function.breaks}()", None, None, None)
+            if "try" in site.frame.enclosing and not self.engine.takes(function, site):
+                self.engine.tell(F.Misfit(self.engine.where(site.frame), site.node, function))
+                return None
             given_back = self.engine.invoke(
                 function, site.args, site.keywords, site.frame, site.confidence, site.rest
             )

@@ -371,6 +371,11 @@ def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value
         joined = Sequence("tuple", (join(*keys), join(*values)), UNKNOWN) if pairs else UNKNOWN
         return Sequence("iterator", pairs if complete else None, joined)
     if name in ("get", "pop", "setdefault", "__getitem__"):
+        if args and isinstance(args[0], Choice):
+            return lift(
+                lambda key: join(*(_mapping_view(mapping, name, (k, *args[1:])) for k in options(key))),
+                args[0],
+            )
         default = args[1] if len(args) > 1 else NONE
         if args and isinstance(args[0], Const):
             found = dict(mapping.entries).get(args[0].value)

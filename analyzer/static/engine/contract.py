@@ -94,8 +94,10 @@ class Engine(Protocol):
     """(caller, callee), and what must hold at the place of the call where least must."""
     lines: dict[tuple[int, int], int]
     """(caller, callee), and the first line of the caller on which a statement calls it."""
-    calls: dict[tuple[str, int, int], bool]
-    """Call sites reached, and whether every callee was found, by file and position."""
+    calls: dict[tuple[str, int, int], str]
+    """Call sites reached, by file and position, and what became of them, in the words of `reach`."""
+    gaps: dict[tuple[str, int, int], str]
+    """What else was met that is not understood, by file and position, in the words of `reach`."""
     spread: set[ast.Call]
     """Calls that are given a sequence of unknown length, member by member."""
     firsts: set[ast.Call]
@@ -129,8 +131,8 @@ class Engine(Protocol):
     def global_value(self, module: ModuleInfo, name: str) -> Value | None:
         """What a top-level name of a module is; None if the module has no such name."""
 
-    def imported(self, item: Import) -> Value:
-        """What an import binds; an external name if its source is not read."""
+    def imported(self, item: Import, module: ModuleInfo) -> Value:
+        """What an import of `module` binds; an external name if its source is not read."""
 
     def module_member(self, module: ModuleInfo, name: str) -> Value | None:
         """`module.name`: what the module binds, else its submodule, else what its star imports bring."""
@@ -408,6 +410,9 @@ class Engine(Protocol):
     ) -> Value:
         """Interprets a call of a function with source; a situation already seen is looked up. `rest` stands for any
         number of further positional arguments."""
+
+    def takes(self, function: Function, site: CallSite) -> bool:
+        """Whether a function has parameters for all that it is given; what it lacks is not looked at."""
 
     def function_info(
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame

@@ -46,7 +46,7 @@ class Entries(Room):
         if not isinstance(root, Instance):
             return None
         mro = self.engine.mro(root.cls)
-        defined = mro.functions("forward")
+        defined = mro.functions("forward") or (mro.functions("__call__") if mro.is_module else [])
         if not defined:
             return self._run_inherited(root, mro)
         name = "__call__" if mro.functions("__call__") else "forward"

@@ -8,6 +8,7 @@ from typing import Any
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine import reach
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.scope import Frame, narrowing_key, with_walrus
 from tcready.static.engine.text import MAX_LENGTH
@@ -442,6 +443,9 @@ class Expressions(Room):
             if usual != value or not isinstance(usual, Sequence) or usual.items is None:
                 rest.append(self.engine.element(value))
                 self.engine.spread.add(node)
+                if not self.engine.quiet:
+                    place = str(frame.module.path), arg.lineno, arg.col_offset
+                    self.engine.gaps[place] = reach.STAR
         return tuple(args), join(*rest) if rest else None
 
     def _keywords(self, node: ast.Call, frame: Frame) -> dict[str, Value]:

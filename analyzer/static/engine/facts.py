@@ -259,8 +259,29 @@ class Recurrent:
     """How sure it is that the value is one; None if it can be nothing else."""
 
 
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A function of the source is given arguments that it does not take, inside a `try`: the call raises."""
+
+    where: Where
+    node: ast.Call
+    function: Value
+
+
 Fact: TypeAlias = (
-    Test | Call | Loop | Index | Store | Format | With | Attribute | Contains | Define | Handler | Recurrent
+    Test
+    | Call
+    | Loop
+    | Index
+    | Store
+    | Format
+    | With
+    | Attribute
+    | Contains
+    | Define
+    | Handler
+    | Recurrent
+    | Misfit
 )
 
 

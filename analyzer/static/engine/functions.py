@@ -6,7 +6,8 @@ import ast
 import dataclasses
 
 from tcready.schema import Confidence
-from tcready.static.engine.contract import Context, Engine, Room, Switch
+from tcready.static.engine import reach
+from tcready.static.engine.contract import CallSite, Context, Engine, Room, Switch
 from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.values import (
@@ -57,12 +58,14 @@ class Functions(Room):
         self._closures: dict[int, Frame] = {}
         self._counts: dict[tuple[FunctionInfo, bool], int] = {}
         """Situations of each function, what runs before the compiled call apart."""
+        self._situations: dict[tuple[object, ...], int] = {}
+        """A function, what it is given and what stands around it, by number: these values are long to hash."""
         self._memo: dict[tuple[object, ...], tuple[int, Value | None, frozenset[Switch]]] = {}
         """A situation's context, what it gave, and the class attributes as it left them."""
-        self._given: dict[tuple[object, ...], Value] = {}
+        self._given: dict[int, Value] = {}
         """What compiled calls gave, however sure it is that they run: who looks again gets the same."""
         self._idle: dict[tuple[object, ...], int] = {}
-        """The contexts of calls that gave nothing and changed nothing while things were built: as idle later on."""
+        """The contexts of checks that changed nothing while things were built: as idle whatever their object becomes."""
         self._followed: int = 0
         self._generic: dict[tuple[FunctionInfo, bool, Value | None], Env] = {}
         """What further situations of a function are taken for, those of each object apart."""
@@ -93,6 +96,8 @@ class Functions(Room):
             result = self.invoke(decorator, (value,), {}, near, "high")
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance))]
             return join(*wrapped) if wrapped else value
+        if isinstance(decorator, Unknown):
+            self.engine.gaps[str(info.module.path), info.node.lineno, info.node.col_offset] = reach.DECORATOR
         return value
 
     def close(self, frame: Frame) -> int:
@@ -124,20 +129,19 @@ class Functions(Room):
         if self.engine.quiet and len(args) == 1 and isinstance(args[0], Instance):
             loud = self.engine.heap[args[0]].version  # while things are built, what a property gives changes
         before = self.engine.switched
-        around = before, confidence, loud, frame.conditional
-        situation = info, function.closure, tuple(env.items())
-        if self._counts.get(counted, 0) >= MAX_CONTEXTS and (*situation, *around) not in self._memo:
+        situation = self._situation(function, env)
+        around = (confidence, loud, frame.conditional)
+        if self._counts.get(counted, 0) >= MAX_CONTEXTS and (situation, *around) not in self._memo:
             env = self._generalised((*counted, function.bound), env)
-            situation = info, function.closure, tuple(env.items())
-        looked_at = *situation, before
-        if self.engine.quiet and looked_at in self._given and self._is_compiled(frame):
-            return self._given[looked_at]
-        key = (*situation, *around)
+            situation = self._situation(function, env)
+        if self.engine.quiet and situation in self._given and self._is_compiled(frame):
+            return self._given[situation]
+        key = (situation, *around)
         if key in self._memo:
             context, known, self.engine.switched = self._memo[key]
             self._link(frame, context)
             return known if known is not None else UNKNOWN
-        idle = *looked_at, confidence, frame.conditional
+        idle = (situation, confidence, frame.conditional)
         if loud and idle in self._idle:
             self._link(frame, self._idle[idle])
             return NONE
@@ -146,6 +150,7 @@ class Functions(Room):
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
             self.engine.cut += not self.engine.quiet
             return TAINTED if any(holds_tensor(v) for v in env.values()) else UNKNOWN
+        self.engine.program.library.go_on()
         self._followed += 1
         self._counts[counted] = self._counts.get(counted, 0) + 1
         owner = function.bound
@@ -183,10 +188,14 @@ class Functions(Room):
             result = UNKNOWN
         self._memo[key] = (context, result, self.engine.switched)
         if not self.engine.quiet:
-            self._given[looked_at] = result
-        if loud and changes == self.engine.heap.changes.count and info.gives_nothing:
+            self._given[situation] = result
+        if loud and changes == self.engine.heap.changes.count and info.only_looks:
             self._idle[idle] = context
         return result
+
+    def _situation(self, function: Function, env: Env) -> int:
+        asked = (function.info, function.closure, tuple(env.items()), self.engine.switched)
+        return self._situations.setdefault(asked, len(self._situations))
 
     def _is_compiled(self, frame: Frame) -> bool:
         return frame.context >= 0 and self.engine.contexts[frame.context].compiled
@@ -307,6 +316,16 @@ class Functions(Room):
             return self.engine.annotation(arg.annotation, info.module, sure=True)
         with self.engine.quietly():
             return self.engine.eval(default, home)
+
+    def takes(self, function: Function, site: CallSite) -> bool:
+        spec = function.info.node.args
+        named = positional(spec)
+        filled = [key for key, _ in function.given if isinstance(key, int)]
+        count = len(site.args) + len(filled) + (function.bound is not None)
+        if spec.vararg is None and count > len(named):
+            return False
+        names = {arg.arg for arg, _ in named[len(spec.posonlyargs) :]} | {arg.arg for arg in spec.kwonlyargs}
+        return spec.kwarg is not None or names.issuperset(site.keywords)
 
     def function_info(
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame

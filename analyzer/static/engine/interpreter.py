@@ -75,7 +75,8 @@ class Interpreter:
         self.under: dict[tuple[int, int], tuple[F.Condition, ...]] = {}
         self.lines: dict[tuple[int, int], int] = {}
         self.edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]] = {}
-        self.calls: dict[tuple[str, int, int], bool] = {}
+        self.calls: dict[tuple[str, int, int], str] = {}
+        self.gaps: dict[tuple[str, int, int], str] = {}
         self.spread: set[ast.Call] = set()
         self.firsts: set[ast.Call] = set()
         self.unknown_callees: dict[int, dict[ast.expr, None]] = {}
@@ -177,7 +178,7 @@ class Interpreter:
         self.decorated = functions.decorated
         self.close = functions.close
         self.invoke = functions.invoke
-        self.function_info = functions.function_info
+        self.function_info, self.takes = functions.function_info, functions.takes
         self.local_class = functions.local_class
         self.build, self.run_forward, self.run_function = (
             objects.build,

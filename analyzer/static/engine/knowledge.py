@@ -1,5 +1,5 @@
 """What names of torch, the standard library and numpy give back: the part of the world whose source is not
-read. Facts of the public documentation of torch 2.8 to 2.13; names not listed follow the rules stated here.
+read, in what the tables that were derived from torch do not tell of it.
 """
 
 from __future__ import annotations
@@ -377,6 +377,12 @@ def _origin(args: tuple[Value, ...]) -> Origin:
     return "config"
 
 
+OF_ROWS = frozenset(
+    "prod sum max min amax amin mean median std var cumsum cumprod any all argmax argmin".split()
+)
+"""Functions of numpy that nobody calls with a single number: what is not known more closely is a row."""
+
+
 def numpy_built(name: str) -> Value:
     """What a numpy call gives that ran before the compiled one: an object from outside."""
     return NUMBER if name.rpartition(".")[2] in FOLDING else ARRAY
@@ -390,11 +396,12 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         if sized or keywords.get("size", NONE) != NONE:
             return ARRAY
         return Plain("float" if last in UNIFORM else None, "random")
-    if args and all(_is_number(v) for a in args for v in options(a)):
+    of_a_row = last in OF_ROWS and isinstance(args[0], Plain) and args[0].kind is None if args else False
+    if args and not of_a_row and all(_is_number(v) for a in args for v in options(a)):
         return Plain(
             None, _origin(args)
         )  # one known number stays known while tracing; a row of them does not
-    return ExternalInstance("numpy.ndarray")
+    return ARRAY
 
 
 def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:

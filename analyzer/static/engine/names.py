@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import sys
 from typing import cast
 
 from tcready.schema import Confidence, is_installed
 from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine import reach
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
     Class,
+    Const,
     External,
     Instance,
     Mapping,
@@ -26,6 +29,7 @@ from tcready.static.engine.values import (
     outliving,
 )
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
+from tcready.static.locate import is_opaque
 
 BUILTINS = frozenset(vars(builtins))
 IMPORT_DEPTH = 8
@@ -54,6 +58,8 @@ class Names(Room):
         found = frame.lookup(name)
         if found is None:
             found = self.global_value(frame.module, name)
+        if found is None and name == "__name__":
+            found = Const(frame.module.name)
         if found is None:
             found = External(name) if name in BUILTINS else UNKNOWN
         return found
@@ -135,15 +141,27 @@ class Names(Room):
             self.engine.decorate_class(binding)
             return Class(binding)
         if isinstance(binding, Import):
-            return self.imported(binding)
+            return self.imported(binding, module)
         return outliving(self.engine.eval(cast(ast.expr, binding), frame))
 
-    def imported(self, item: Import) -> Value:
-        """What an import binds; an external name if its source is not read."""
+    def imported(self, item: Import, module: ModuleInfo) -> Value:
+        """What an import of `module` binds; an external name if its source is not read."""
+        found = self.engine.program.module(item.module)
+        if found is None:
+            self._note_missing(item.module, module)
+        return self._bound(item, found)
+
+    def _note_missing(self, name: str, importer: ModuleInfo) -> None:
+        root = name.partition(".")[0]
+        if not root or is_opaque(root) or self.engine.program.find(root) is not None:
+            return
+        words = re.compile(rf"\s*(?:from|import)\s+{re.escape(root)}\b")
+        line = next((n for n, text in enumerate(importer.source.lines, 1) if words.match(text)), 1)
+        self.engine.gaps[str(importer.path), line, 0] = reach.missing(root)
+
+    def _bound(self, item: Import, module: ModuleInfo | None) -> Value:
         if item.name is None:
-            module = self.engine.program.module(item.module)
             return Module(module) if module else External(item.module)
-        module = self.engine.program.module(item.module)
         value = self.module_member(module, item.name) if module is not None else None
         if value is not None:
             return value

@@ -20,6 +20,7 @@ from tcready.static.engine.values import (
     External,
     Function,
     Instance,
+    Module,
     Plain,
     Sequence,
     Tensor,
@@ -257,6 +258,9 @@ class Protocols(Room):
         """`base[index]`."""
         if isinstance(base, Class) and isinstance(index, Const) and self.engine.enum_members(base.info):
             return self.engine.class_member(base, str(index.value), frame)
+        if base == External("sys.modules") and isinstance(index, Const):
+            module = self.engine.program.module(str(index.value))
+            return UNKNOWN if module is None else Module(module)
         if not _has_object(base):
             return self.engine.item(base, index, node)
         return lift(

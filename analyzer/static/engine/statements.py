@@ -120,7 +120,7 @@ class Statements(Room):
         guess = answer.likely
         if undecided and guess is None and not node.orelse and _asks_for_one(node.test):
             guess = False
-        if answer.decided is None and guess is None and _outgrown(node):
+        if answer.decided is None and guess is None and not self.engine.quiet and _outgrown(node):
             guess = False
         if guess is not None and _gives_up(node.body if guess else node.orelse):
             guess = None  # a default that raises is none
@@ -434,7 +434,7 @@ class Statements(Room):
     def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> None:
         for local, binding in imports_of(frame.module, node):
             if local != "*":
-                frame.env[local] = self.engine.imported(binding)
+                frame.env[local] = self.engine.imported(binding, frame.module)
 
     do_importfrom = do_import
 

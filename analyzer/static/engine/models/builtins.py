@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from types import MappingProxyType
@@ -39,6 +40,7 @@ from tcready.static.engine.values import (
     prefer,
     tensor_of,
 )
+from tcready.static.index import ClassInfo, FunctionInfo, Import
 
 Handler: TypeAlias = "Callable[[Engine, CallSite], Value | None]"
 """What a call gives; None if nothing is known of it."""
@@ -446,6 +448,15 @@ def _can_be_called(engine: Engine, value: Value) -> Value:
     return Plain("bool", "call") if answer is None else Const(answer)
 
 
+def _globals(engine: Engine, site: CallSite) -> Value:
+    """Classes, functions and other names for them, by name; what else a module binds stays unknown."""
+    module = site.frame.module
+    named = (FunctionInfo, ClassInfo, Import, ast.Name, ast.Attribute)
+    wanted = [name for name, found in module.bindings.items() if all(isinstance(b, named) for b in found)]
+    entries = tuple((name, engine.global_value(module, name) or UNKNOWN) for name in wanted)
+    return Mapping(entries, UNKNOWN, True)
+
+
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
     {
         **{name: _number(name) for name in ("int", "float", "bool", "complex", "round")},
@@ -471,6 +482,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "hasattr": _hasattr,
         **dict.fromkeys(("any", "all"), _any),
         "vars": _vars,
+        "globals": _globals,
         "type": _type,
         **dict.fromkeys(("print", "delattr", "breakpoint", "exec"), _constant(NONE)),
         "str": _text,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -50,6 +51,9 @@ OF_NUMPY = "GB0294"
 SPLIT_BY_RECURRENT = "GB0014"
 OF_WHAT_IT_IS = frozenset({SKIPPED, "GB0008", "GB0046", "GB0208"})
 """Breaks that a function of torch gives for what it is: skipped, or one that gives no tensor."""
+DONE_BY = MappingProxyType({"textwrap": "re.sub"})
+"""Modules whose functions do what they do by another's, but for the arguments they were tried with: torch 2.11 breaks in
+`textwrap.dedent("  a")`, not in `dedent("a")`."""
 OF_DEVICES = (
     "torch.cuda.",
     "torch.backends.",
@@ -167,9 +171,10 @@ class Operations:
 
     def traced_since(self, name: str) -> Version | None:
         """The first later torch that traces a call of what breaks in this one."""
+        name = DONE_BY.get(name.partition(".")[0], name)
         call = self.tables.call_of(K.public_name(name))
-        if call is None or not call.breaks:
-            return None
+        if call is None or not call.breaks or name.partition(".")[0] in OF_PYTHON:
+            return None  # what methods of Python's types were tried with may not have suited them
         for version in self._later:
             later = self._load(version).call_of(K.public_name(name))
             if later is not None and later.breaks is False:

@@ -1,0 +1,86 @@
+"""Sources read again and again in one process, as an editor changes them.
+
+`driver.read` reads once. A Session gives the same result, but keeps what it read: the trees and indexes of files, and
+the part of each unit for as long as everything that the unit opened or looked for is as it was. So an edit costs the
+one file and the units that opened it. An editor hands in the text that it has not saved yet, and stops a reading that
+the next edit has made pointless.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcready.options import ReadOptions, ReportOptions
+from tcready.static.cache import Ground
+from tcready.static.driver import Question, ReadResult, RuleSet
+from tcready.static.examine import examine
+from tcready.static.index import Library
+from tcready.static.parts import Part
+from tcready.static.source import encoded
+from tcready.static.stop import Stop, never
+from tcready.static.units import Unit, units
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What was found in a unit, and what that rests on."""
+
+    part: Part
+    ground: Ground
+
+
+class Session:
+    """One way of asking, and what has been read for it so far. Several sessions share nothing; one that is asked from
+    several threads answers them in turn."""
+
+    def __init__(self, options: ReadOptions, rules: RuleSet) -> None:
+        """The options decide where modules are looked for; if `search_path` is empty, that is looked up each time."""
+        self._options = options
+        self._suggest = rules.suggest
+        self._rules = rules.load()
+        self._texts = tuple(rule.text() for rule in self._rules)
+        self._tool = rules.tool()
+        self._library = Library()
+        self._known: dict[Unit, _Known] = {}
+        self._asking = threading.Lock()
+
+    def check(
+        self,
+        targets: Sequence[str],
+        texts: Mapping[Path, str] | None = None,
+        stop: Stop = never,
+        report: ReportOptions | None = None,
+    ) -> ReadResult:
+        """What `driver.read` would give if `texts` were saved: the files that they are of need not exist yet.
+
+        Raises TcreadyError as `driver.read` does, and StoppedError soon after `stop` says so: the session can be
+        asked again, and what had been read whole by then is kept.
+        """
+        options = self._options
+        asked = Question(self._texts, self._tool, report or ReportOptions(), options.root)
+        unsaved = {Path(os.path.realpath(path)): encoded(text) for path, text in (texts or {}).items()}
+        with self._asking:
+            library = self._library.over(self._library.disk.renewed(unsaved), stop)
+            self._library = library
+            wanted = units(targets, options.root, options.exclude, unsaved)
+            return asked.result([self._part(unit, library) for unit in wanted])
+
+    def _part(self, unit: Unit, library: Library) -> Part:
+        library.go_on()
+        known = self._known.get(unit)
+        if known is not None and known.ground.holds(unit, library.disk):
+            return known.part
+        part, reading = examine(unit, self._rules, self._options, self._suggest, library)
+        ground = Ground.of(unit, reading, library.disk)
+        if ground is not None:
+            self._known[unit] = _Known(part, ground)
+        return part
+
+    def forget(self) -> None:
+        """Drops everything that was kept: the next check reads as the first did."""
+        with self._asking:
+            self._library, self._known = Library(), {}
