@@ -283,9 +283,10 @@ class _Question:
 class _Reach:
     """How sure it is that a usual call comes by a place: the less, the more must hold that nothing in sight decides.
 
-    Measured on models of packages that nobody had looked at: behind three or more such tests 1 of 90 claims was borne
-    out by a run; behind two nothing was to be gained by doubt. A project's own options are there to be used, those of an installed package
-    mostly are not."""
+    Measured on 275 models of packages (fixtures/accuracy/unseen-*): behind three or more such tests a run bore out 1 of
+    98 claims, behind two 2 of 20; claims that the run did not come by are among these, and of those that it came by
+    behind two nearly all were right. A project's own options are there to be used, those of an installed package mostly
+    are not."""
 
     def __init__(self, interpretation: Interpretation) -> None:
         self._ways = interpretation.ways

@@ -668,3 +668,33 @@ def test_an_import_that_no_file_can_be_named_after(tmp_path: Path) -> None:
         f"        return {long}.x.f(x)\n"
     )
     assert not read(["m.py::M"], ReadOptions(root=tmp_path)).findings
+
+
+@pytest.mark.parametrize(
+    ("open_tests", "own", "installed"),
+    [(0, "high", "high"), (1, "high", "high"), (2, "medium", "medium"), (3, "medium", None)],
+)
+def test_the_more_must_hold_the_less_sure_a_claim_is(
+    open_tests: int, own: str, installed: str | None, tmp_path: Path
+) -> None:
+    """Tests count along the calls; of an installed package what three decide is told to nobody."""
+    flags = [f"flag_{number}" for number in range(3)]
+    nested = "".join(f"{'    ' * (2 + n)}if self.{flag}:\n" for n, flag in enumerate(flags[1:open_tests]))
+    first = "        if self.flag_0:\n            return self.inner(x)\n        return x\n"
+    source = (
+        "from torch import nn\nclass Model(nn.Module):\n"
+        f"    def __init__(self, {', '.join(flags)}):\n        super().__init__()\n"
+        + "".join(f"        self.{flag} = {flag}\n" for flag in flags)
+        + "    def forward(self, x):\n"
+        + (first if open_tests else "        return self.inner(x)\n")
+        + "    def inner(self, x):\n"
+        + nested
+        + f"{'    ' * (1 + max(open_tests, 1))}x = x * x.sum().item()\n        return x\n"
+    )
+    for folder, expected in (("work", own), ("site-packages", installed)):
+        path = tmp_path / folder / "model.py"
+        path.parent.mkdir()
+        path.write_text(source, encoding="utf-8")
+        found = read([f"{path}::Model"], ReadOptions(root=tmp_path)).findings
+        told = {f.confidence for f in found if f.rule == "TCR201"}
+        assert told == ({expected} if expected else set()), source
