@@ -172,7 +172,10 @@ class Attributes(Room):
             return typed
         if after is None and name in thing.attributes:
             value = thing.attributes[name]
-            if thing.outer and not thing.assumed and name in self.engine.rewritten(mro):
+            changed = self.engine.rewritten(mro).get(name) if thing.outer and not thing.assumed else None
+            if changed is False and isinstance(value, Const):
+                return prefer(value, _vague(value))
+            if changed is not None:
                 value = whole(value)
                 if isinstance(value, Const):
                     value = join(value, _vague(value))

@@ -55,7 +55,7 @@ class Classes(Room):
         """Class attributes that were changed at import."""
         self._mros: dict[ClassInfo, Mro] = {}
         self._stores: dict[Mro, frozenset[str]] = {}
-        self._changing: dict[Mro, frozenset[str]] = {}
+        self._changing: dict[Mro, dict[str, bool]] = {}
 
     def decorate_class(self, cls: ClassInfo) -> None:
         """Runs the decorators of a class that put other functions in the place of its methods."""
@@ -151,8 +151,9 @@ class Classes(Room):
             )
         return self._stores[mro]
 
-    def rewritten(self, mro: Mro) -> frozenset[str]:
-        """Attributes that methods assign which run after `__init__`: what that gave them decides nothing.
+    def rewritten(self, mro: Mro) -> dict[str, bool]:
+        """Attributes that methods assign which run after `__init__`: what that gave them decides nothing. For each,
+        whether a call comes by such a method; else it is there for whoever wants to change the default.
 
         A method that `__init__` alone speaks of is part of it.
         """
@@ -170,9 +171,12 @@ class Classes(Room):
                 *BUILDING,
                 *(named.get("__init__", set()) - later),
             }
-            self._changing[mro] = frozenset(
-                attr for name, attrs in stored.items() if name not in building for attr in attrs
-            )
+            called = _named_from({"forward", "__call__"}, named)
+            changed: dict[str, bool] = {}
+            for name, attrs in stored.items():
+                for attr in attrs if name not in building else ():
+                    changed[attr] = changed.get(attr, False) or name in called or "forward" not in named
+            self._changing[mro] = changed
         return self._changing[mro]
 
     def register_into(self, module: ModuleInfo, name: str) -> None:
@@ -260,6 +264,18 @@ class Classes(Room):
         if isinstance(value, Function) and owner is not None:
             return value.bound_to(owner)
         return outliving(value)
+
+
+def _named_from(first: set[str], named: dict[str, set[str]]) -> set[str]:
+    """These methods, and those that they name, and so on."""
+    found: set[str] = set()
+    pending = list(first)
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending.extend(named.get(name, set()) & named.keys())
+    return found
 
 
 def _speaks_of(node: ast.AST, name: str) -> bool:

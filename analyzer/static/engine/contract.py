@@ -174,7 +174,7 @@ class Engine(Protocol):
     def assigned(self, mro: Mro) -> frozenset[str]:
         """Attributes that some method assigns, `__init__` and `__post_init__` too."""
 
-    def rewritten(self, mro: Mro) -> frozenset[str]:
+    def rewritten(self, mro: Mro) -> dict[str, bool]:
         """Attributes that methods assign which run after `__init__`: what that gave them decides nothing.
 
         A method that `__init__` alone speaks of is part of it."""

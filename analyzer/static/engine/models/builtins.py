@@ -31,6 +31,7 @@ from tcready.static.engine.values import (
     Plain,
     Sequence,
     Tensor,
+    Unknown,
     Value,
     join,
     lift,
@@ -444,6 +445,34 @@ def _can_be_called(engine: Engine, value: Value) -> Value:
             answers.add(True if mro.is_module or mro.functions("__call__") else None)
         else:
             answers.add(False if isinstance(option, (Const, Sequence, Mapping, Tensor)) else None)
+    answer = answers.pop() if len(answers) == 1 else None
+    return Plain("bool", "call") if answer is None else Const(answer)
+
+
+def is_function(_engine: Engine, site: CallSite) -> Value:
+    """`inspect.isfunction`."""
+    return lift(
+        lambda value: _of_kind(value, lambda v: isinstance(v, Function) and v.bound is None), _first(site)
+    )
+
+
+def is_class(_engine: Engine, site: CallSite) -> Value:
+    """`inspect.isclass`."""
+    return lift(lambda value: _of_kind(value, lambda v: isinstance(v, (Class, External))), _first(site))
+
+
+def _of_kind(value: Value, fits: Callable[[Value], bool]) -> Value:
+    """The answer of a question of what sort of object a value is; what stands for an external name may be of any."""
+
+    def open_one(v: Value) -> bool:
+        vague = isinstance(v, Plain) and v.kind is None
+        return (
+            vague
+            or isinstance(v, (Method, Unknown))
+            or (isinstance(v, External) and not K.is_module_class(v.name))
+        )
+
+    answers = {None if open_one(v) else fits(v) for v in options(value)}
     answer = answers.pop() if len(answers) == 1 else None
     return Plain("bool", "call") if answer is None else Const(answer)
 

@@ -221,6 +221,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **iteration.HANDLERS,
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
         "inspect.signature": _signature,
+        "inspect.isfunction": builtins.is_function,
+        "inspect.isclass": builtins.is_class,
         "inspect.getfullargspec": _full_arg_spec,
         "torch.is_grad_enabled": _grad_enabled,
         "torch.is_tensor": _is_tensor,
