@@ -137,8 +137,8 @@ class BreakEffects:
             self._names[info] = _names_of(info)
         names = self._names[info]
         around = context.around
-        held = (around.lookup(name) if around is not None else UNKNOWN for name in names.free)
-        if any(self._is_of_torch(UNKNOWN if v is None else v, NESTING, vague) for v in held):
+        values = (around.lookup(name) if around is not None else UNKNOWN for name in names.free)
+        if any(self._is_of_torch(UNKNOWN if v is None else v, NESTING, vague) for v in values):
             return True  # it holds what the function around it holds
         return names.torch
 

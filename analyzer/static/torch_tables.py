@@ -481,7 +481,11 @@ def _result(text: str) -> Result:
 def _switched_on(forms: Iterable[Form], keywords: Mapping[str, Argument]) -> dict[str, Argument]:
     """Keywords without the flags that are given as False: such a call has the form without the flag."""
     flags = {flag for form in forms for flag in form.flags}
-    return {name: told for name, told in keywords.items() if not (name in flags and told.value is False)}
+    return {
+        name: argument
+        for name, argument in keywords.items()
+        if not (name in flags and argument.value is False)
+    }
 
 
 def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Argument]) -> Fit | None:
@@ -512,10 +516,10 @@ def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Arg
     if set(keywords) - known:
         return None
     for flag in form.flags:
-        told = given.get(flag)
-        if told is None or told.value is False or told.kind == "N":
+        set_to = given.get(flag)
+        if set_to is None or set_to.value is False or set_to.kind == "N":
             return None
-        if told.value is not True:
+        if set_to.value is not True:
             fit = "unknown"
     return fit
 
@@ -525,8 +529,8 @@ def _as_asked(form: Form, positional: Sequence[Argument], keywords: Mapping[str,
     if not form.result.unless:
         return form.result
     given = {name: argument for (_, name, _), argument in zip(form.parameters, positional, strict=False)}
-    told = [(given | dict(keywords)).get(name) for name in form.result.unless]
-    if any(argument is not None and argument.kind != "N" and argument.value != -1 for argument in told):
+    deciding = [(given | dict(keywords)).get(name) for name in form.result.unless]
+    if any(argument is not None and argument.kind != "N" and argument.value != -1 for argument in deciding):
         return replace(form.result, needs_data=False, dynamic_shape=False, gb_id="")
     return form.result
 

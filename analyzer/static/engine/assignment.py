@@ -205,8 +205,8 @@ class Assignment(Room):
         holder = self.engine.mro(owner.cls).holder(name)
         if holder is None or not isinstance(holder.assigned.get(name), ast.Call):
             return False
-        held = self.engine.class_attribute(holder, name, owner)
-        return self.engine.set_through(held, owner, name, value, frame)
+        descriptor = self.engine.class_attribute(holder, name, owner)
+        return self.engine.set_through(descriptor, owner, name, value, frame)
 
     def _before(self, owner: Instance, name: str, frame: Frame) -> Value | None:
         if name in self.engine.heap[owner].attributes:

@@ -187,8 +187,8 @@ class Attributes(Room):
         if name == "__class__":
             return Class(owner.cls)
         if name == "__dict__":
-            held = (*thing.attributes.items(),)
-            return Mapping(held, UNKNOWN if mro.is_module or thing.assumed else None, thing.outer)
+            attributes = (*thing.attributes.items(),)
+            return Mapping(attributes, UNKNOWN if mro.is_module or thing.assumed else None, thing.outer)
         if name in PATCHED:
             replaced = self.engine.replacement(mro, name, after)
             if replaced is not None:
@@ -344,8 +344,10 @@ class Attributes(Room):
         for option in options(owner):
             if isinstance(option, Instance):
                 thing = self.engine.heap[option]
-                held = thing.loose if ANY_NAME in thing.loose else thing.attributes
-                modules.extend(v for v in held.values() if any(self.engine.is_module(o) for o in options(v)))
+                attributes = thing.loose if ANY_NAME in thing.loose else thing.attributes
+                modules.extend(
+                    v for v in attributes.values() if any(self.engine.is_module(o) for o in options(v))
+                )
         return join(*modules) if modules else UNKNOWN
 
 

@@ -274,8 +274,8 @@ class Calls(Room):
                 hooks = Sequence("list", (*before, site.args[0]), UNKNOWN)
                 self.engine.heap[made].put(HOOKS, hooks, replace=True)
         if name in ("children", "named_children"):
-            held = self.engine.children(made)
-            return self.engine.mapping_method(held, "values" if name == "children" else "items", site)
+            children = self.engine.children(made)
+            return self.engine.mapping_method(children, "values" if name == "children" else "items", site)
         return K.module_method(name, made)
 
     def _call_method(self, method: Method, site: CallSite) -> Value | None:
@@ -380,11 +380,11 @@ class Calls(Room):
         done.add(made)
         thing = self.engine.heap[made]
         thing.put("training", Const(False), replace=True)
-        held = [
+        values = [
             *thing.attributes.values(),
             *(members_of(thing.members) if isinstance(thing.members, Sequence) else ()),
         ]
-        for option in (option for value in held for option in options(value)):
+        for option in (option for value in values for option in options(value)):
             if isinstance(option, Instance) and option not in done and self.engine.is_module(option):
                 self._freeze(option, done)
 

@@ -90,8 +90,8 @@ class Containers(Room):
             if members.items is None:
                 return Mapping((), members.element, True)
             return Mapping(tuple((str(i), v) for i, v in enumerate(members.items)), None, True)
-        held = self.engine.heap[made].attributes.items() if isinstance(made, Instance) else ()
-        modules = tuple((n, v) for n, v in held if any(map(self.engine.is_module, options(v))))
+        attributes = self.engine.heap[made].attributes.items() if isinstance(made, Instance) else ()
+        modules = tuple((n, v) for n, v in attributes if any(map(self.engine.is_module, options(v))))
         return Mapping(modules, None if modules else UNKNOWN, True)
 
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:

@@ -105,8 +105,8 @@ class Objects(Room):
                 value = self.engine.eval(default, frame)
             if isinstance(value, Const):
                 return prefer(value, declared if value == NONE else Plain(type(value.value).__name__))
-            told = isinstance(value, (Instance, ExternalInstance, External, Function, Class, Partial))
-            return prefer(value, declared) if told else join(value, declared)
+            usual = isinstance(value, (Instance, ExternalInstance, External, Function, Class, Partial))
+            return prefer(value, declared) if usual else join(value, declared)
 
         args = tuple(unknown(arg, default) for arg, default in positional(node.args)[1:])
         keywords = {
@@ -175,9 +175,9 @@ class Objects(Room):
                         site.confidence,
                         site.rest,
                     )
-            held = self.engine.heap[made].attributes.items()
+            attributes = self.engine.heap[made].attributes.items()
             self.engine.heap.made(
-                made, stored, {name for name, v in held if all(map(self.engine.is_module, options(v)))}
+                made, stored, {name for name, v in attributes if all(map(self.engine.is_module, options(v)))}
             )
             return made
         if mro.container:

@@ -148,9 +148,9 @@ class Records(Room):
         return self._in_order(value)
 
     def _in_order(self, value: Instance) -> Sequence:
-        held = self.engine.heap[value].attributes
+        attributes = self.engine.heap[value].attributes
         names = [field.name for field in self.record_fields(value.cls) if field.kept]
-        return Sequence("tuple", tuple(held.get(name, UNKNOWN) for name in names), UNKNOWN)
+        return Sequence("tuple", tuple(attributes.get(name, UNKNOWN) for name in names), UNKNOWN)
 
     def compared_fields(self, value: Value) -> Sequence | None:
         """What `==` of a record compares: its fields in order; None if it has no such method of its own."""
@@ -189,9 +189,9 @@ class Records(Room):
         """`asdict(made)`."""
         if not isinstance(made, Instance):
             return None
-        held = self.engine.heap[made].attributes
+        attributes = self.engine.heap[made].attributes
         names = [field.name for field in self.record_fields(made.cls) if field.kept]
-        return Mapping(tuple((name, held.get(name, UNKNOWN)) for name in names), None)
+        return Mapping(tuple((name, attributes.get(name, UNKNOWN)) for name in names), None)
 
     def record_class(self, site: CallSite) -> Value | None:
         """The class that `namedtuple("N", "a b")` or `NamedTuple("N", [("a", int)])` makes."""

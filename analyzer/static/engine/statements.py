@@ -133,7 +133,7 @@ class Statements(Room):
         confidence, before, parted = frame.confidence, frame.conditional, frame.parted
         followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
         rare = undecided and guess is None and _arms_by_literal(node) > 2
-        held = frame.conditions
+        conditions = frame.conditions
         under = {taken: self.engine.condition(node.test, taken, answer, frame) for taken, _ in arms}
         ends: dict[bool, Env | None] = {}
         assumed: dict[bool, Env] = {}
@@ -157,13 +157,13 @@ class Statements(Room):
                 frame.confidence = "medium"  # who knows what sizes it is given
             frame.env = dict(self.engine.narrow(node.test, taken, frame))
             assumed[taken] = dict(frame.env)
-            frame.conditions = (*held, *under[taken])
+            frame.conditions = (*conditions, *under[taken])
             with self.engine.heap.way() as stored:
                 ends[taken] = frame.env if self.block(body, frame) else None
             if ends[taken] is not None or not _gives_up(body):
                 ways.append(stored)
             frame.confidence = confidence
-        frame.conditional, frame.parted, frame.conditions = before, parted, held
+        frame.conditional, frame.parted, frame.conditions = before, parted, conditions
         if answer.decided is not None and ways:
             self.engine.heap.follow(ways[0])
         elif ways:
@@ -178,7 +178,7 @@ class Statements(Room):
             frame.confidence = lower  # by default the function has ended
         left = [taken for taken, end in ends.items() if end is not None]
         if len(left) == 1 < len(ends) and not _gives_up(dict(arms)[not left[0]]):
-            frame.conditions = (*held, *under[left[0]])  # on the other way the function has ended
+            frame.conditions = (*conditions, *under[left[0]])  # on the other way the function has ended
         frame.env = merged
         return True
 

@@ -336,8 +336,8 @@ def _named_like(engine: Engine, site: CallSite, pattern: re.Pattern[str]) -> lis
     found: dict[str, None] = {}
     for option in options(site.args[0]):
         if isinstance(option, Instance):
-            held = (cls.functions.keys() | cls.assigned.keys() for cls in engine.mro(option.cls).classes)
-            names = [*sorted(set().union(*held)), *engine.heap[option].attributes]
+            members = (cls.functions.keys() | cls.assigned.keys() for cls in engine.mro(option.cls).classes)
+            names = [*sorted(set().union(*members)), *engine.heap[option].attributes]
             found.update(dict.fromkeys(name for name in names if pattern.fullmatch(name)))
     return list(found) if len(found) <= MAX_OPTIONS else []
 
@@ -368,8 +368,8 @@ def _hasattr(engine: Engine, site: CallSite) -> Value | None:
 
 def _vars(engine: Engine, site: CallSite) -> Value | None:
     """`vars(made)`: what an object of the source holds."""
-    held = [v for v in options(_first(site)) if isinstance(v, Instance)]
-    return join(*(engine.attribute(v, "__dict__", site.frame) for v in held)) if held else None
+    objects = [v for v in options(_first(site)) if isinstance(v, Instance)]
+    return join(*(engine.attribute(v, "__dict__", site.frame) for v in objects)) if objects else None
 
 
 def _any(_engine: Engine, site: CallSite) -> Value:
@@ -419,8 +419,8 @@ def _whether_below(engine: Engine, cls: Value, above: Value) -> Value:
     wanted = members_of(above) if isinstance(above, Sequence) else options(above)
     if isinstance(cls, Class):
         mro = engine.mro(cls.info)
-        held = {*map(Class, mro.classes), *map(External, mro.external)}
-        if any(each in held for each in wanted):
+        inherited = {*map(Class, mro.classes), *map(External, mro.external)}
+        if any(each in inherited for each in wanted):
             return Const(True)
         return Const(False) if all(isinstance(each, Class) for each in wanted) else Plain("bool")
     answers = [same(cls, each) for each in wanted]

@@ -216,18 +216,18 @@ def _getter(name: str) -> Handler:
 
 def call_getter(engine: Engine, made: ExternalInstance, site: CallSite) -> Value | None:
     """`itemgetter(0, 2)(rows)`, `attrgetter("a.b")(x)`, `methodcaller("sum", 0)(x)`."""
-    held = engine.heap[made].members
-    if not isinstance(held, Sequence) or held.items is None or not site.args:
+    picks = engine.heap[made].members
+    if not isinstance(picks, Sequence) or picks.items is None or not site.args:
         return None
     subject = site.args[0]
     if made.name == "operator.methodcaller":
-        name = held.items[0] if held.items else UNKNOWN
+        name = picks.items[0] if picks.items else UNKNOWN
         if not isinstance(name, Const):
             return None
-        inner = site.giving(held.items[1:], dict(engine.heap[made].attributes))
+        inner = site.giving(picks.items[1:], dict(engine.heap[made].attributes))
         return engine.call_each(engine.attribute(subject, str(name.value), site.frame), inner)
     found: list[Value] = []
-    for wanted in held.items:
+    for wanted in picks.items:
         if made.name == "operator.itemgetter":
             found.append(engine.index_called(site.giving((subject, wanted))))
             continue

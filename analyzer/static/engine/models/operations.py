@@ -274,12 +274,14 @@ class Operations:
         """What a call gives: as the tables tell it, else what is `known` of it otherwise."""
         if K.has_own_words(operation):
             return known
-        told = self.value(operation, args, keywords)
-        if told is None and (known is None or isinstance(known, Tensor)):
-            told = self._in_any_form(operation, args, keywords)
-        if told is None or (isinstance(told, Tensor) and told.dtype is None and isinstance(known, Tensor)):
+        result = self.value(operation, args, keywords)
+        if result is None and (known is None or isinstance(known, Tensor)):
+            result = self._in_any_form(operation, args, keywords)
+        if result is None or (
+            isinstance(result, Tensor) and result.dtype is None and isinstance(known, Tensor)
+        ):
             return known
-        return told
+        return result
 
     def value(self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]) -> Value | None:
         """The value of a call; None if the tables do not tell it."""
