@@ -250,9 +250,9 @@ def test_real_pre_commit_runs_the_hook_at_the_top_of_the_repository(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("tcready rule TCR12", "plain,TCR121"),
-        ("tcready check --select TCR3,TCR12", "plain,TCR3,TCR121"),
-        ("tcready check --ignore tcr12", "plain,TCR121"),
+        ("tcready rule TCR121", "plain,TCR121"),
+        ("tcready check --select TCR3,TCR121", "plain,TCR3,TCR121"),
+        ("tcready check --ignore tcr121", "plain,TCR121"),
         ("tcready check mod", "file,mod"),
         ("tcready comp", "plain,completion"),
         ("tcready check --mode b", "plain,both"),
@@ -277,7 +277,7 @@ def test_the_script_completes_in_a_real_bash(project: Path, monkeypatch: pytest.
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     script = """
 eval "$(tcready completion bash)"
-COMP_WORDS=(tcready rule TCR12) COMP_CWORD=2
+COMP_WORDS=(tcready rule TCR121) COMP_CWORD=2
 _tcready_completion tcready
 echo "${COMPREPLY[@]}"
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from types import NoneType
 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Room
@@ -173,8 +174,8 @@ class Attributes(Room):
         if after is None and name in thing.attributes:
             value = thing.attributes[name]
             changed = self.engine.rewritten(mro).get(name) if thing.outer and not thing.assumed else None
-            if changed is False and isinstance(value, Const):
-                return prefer(value, _vague(value))
+            if changed is False and isinstance(value, Const) and isinstance(value.value, (bool, NoneType)):
+                return prefer(value, _vague(value))  # a switch; a number may count something
             if changed is not None:
                 value = whole(value)
                 if isinstance(value, Const):
