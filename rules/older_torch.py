@@ -2,8 +2,8 @@
 
 ## What it does
 Finds, for the torch that `--torch-version` names or that is installed, calls which only a later torch was seen to
-trace: before 2.13 `copy.deepcopy` of anything, `re.match`, `search`, `fullmatch`, `findall` and `sub`, `eval`, `locals`
-and `state_dict()`; before 2.14 `random.random`, `sample` and `shuffle`, and reading a `contextvars.ContextVar`.
+trace: before 2.13 `copy.deepcopy` of anything, `re.match`, `search`, `fullmatch`, `findall` and `sub` and what calls them,
+`eval`, `locals` and `state_dict()`; before 2.14 `random.random`, `sample` and `shuffle`, and reading a `contextvars.ContextVar`.
 
 ## Why it hurts torch.compile
 An older Dynamo ends the graph at the call.
@@ -12,7 +12,6 @@ An older Dynamo ends the graph at the call.
 A newer torch; or the result computed before the model is compiled, in `__init__`.
 
 ## Limits
-Functions that call those of `re` are not named: only some of their arguments get there, `textwrap.dedent` is one.
 What was measured is torch 2.11, 2.13 and 2.14; for a version between them the older is taken. `copy.deepcopy` of
 a tensor or a module breaks with any version and has a rule of its own.
 """
@@ -75,7 +74,7 @@ class Model(nn.Module):
         if re.match("a+", "aab"):  # BAD
             y = y + 1
         y = y + eval("1 + 1")  # BAD
-        return y * len(textwrap.dedent("  a"))
+        return y * len(textwrap.dedent("  a"))  # BAD
 """,
             setup="""
 import re
