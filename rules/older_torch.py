@@ -2,8 +2,9 @@
 
 ## What it does
 Finds, for the torch that `--torch-version` names or that is installed, calls which only a later torch was seen to
-trace: before 2.13 `copy.deepcopy` of anything, `re.match`, `search`, `fullmatch`, `findall` and `sub` and what calls them,
-`eval`, `locals` and `state_dict()`; before 2.14 `random.random`, `sample` and `shuffle`, and reading a `contextvars.ContextVar`.
+trace: before 2.13 `copy.deepcopy` of anything, `re.match`, `search`, `fullmatch`, `findall` and `sub` and what calls
+them, `eval`, `locals` and `state_dict()`; before 2.14 `random.random`, `sample` and `shuffle`, and reading a
+`contextvars.ContextVar`.
 
 ## Why it hurts torch.compile
 An older Dynamo ends the graph at the call.
