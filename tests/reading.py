@@ -23,6 +23,22 @@ PINNED = version_of(
 )
 """The torch that samples are run with, and so the one whose Dynamo is predicted for them."""
 
+# A model in two files: a tensor `if`, and a helper that breaks once it is edited.
+NET = """\
+import torch
+from torch import nn
+from helper import scaled
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            x = x + 1
+        return scaled(x)
+"""
+HELPER = "def scaled(x):\n    return x * 2\n"
+BREAKING = "def scaled(x):\n    return x * x.item()\n"
+
 
 def read(
     targets: Sequence[str],

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reading import BREAKING, HELPER, NET
 from tcready import api, installed, schema
 from tcready.options import ReadOptions
 from tcready.refactor import suggest
@@ -23,21 +24,6 @@ from tcready.schema import Report, as_json
 from tcready.static import cache, examine
 from tcready.static.disk import Disk, Stamp
 from tcready.static.engine import interpreter
-
-NET = """\
-import torch
-from torch import nn
-from helper import scaled
-
-
-class Net(nn.Module):
-    def forward(self, x):
-        if x.sum() > 0:
-            x = x + 1
-        return scaled(x)
-"""
-HELPER = "def scaled(x):\n    return x * 2\n"
-BREAKING = "def scaled(x):\n    return x * x.item()\n"
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from programs import damaged
-from reading import RULES, read
+from reading import BREAKING, HELPER, NET, RULES, read
 from tcready import installed
 from tcready.options import ReadOptions, ReportOptions
 from tcready.schema import StaticResult, TcreadyError, as_json
@@ -24,21 +24,7 @@ from tcready.static.session import Session
 from tcready.static.stop import StoppedError
 
 MODELS = Path(__file__).parents[2] / "fixtures" / "models"
-NET = """\
-import torch
-from torch import nn
-from helper import scaled
-
-
-class Net(nn.Module):
-    def forward(self, x):
-        if x.sum() > 0:
-            x = x + 1
-        return scaled(x)
-"""
 OTHER = "from torch import nn\n\n\nclass Other(nn.Module):\n    def forward(self, x):\n        return x.tolist()\n"
-HELPER = "def scaled(x):\n    return x * 2\n"
-BREAKING = "def scaled(x):\n    return x * x.item()\n"
 
 
 @pytest.fixture

@@ -56,13 +56,12 @@ class Attributes(Room):
         """`owner.name`."""
         if not isinstance(owner, Choice):
             return self._attribute_of(owner, name, frame)
-        if len(options(owner)) > 1:  # None has no attributes worth knowing: who reads one has ruled it out
-            owner = without_none(owner)
-            if name in OF_TEXT:
-                owner = keep(owner, lambda v: not isinstance(v, Tensor) and v != K.ARRAY)
-            if tensor_of(owner):
-                odd = Unknown if self.engine.operations.is_of_tensors(name) else Tensor
-                owner = keep(owner, lambda v: not isinstance(v, odd))
+        owner = without_none(owner)  # it has no attributes worth knowing: who reads one has ruled it out
+        if name in OF_TEXT:
+            owner = keep(owner, lambda v: not isinstance(v, Tensor) and v != K.ARRAY)
+        if tensor_of(owner):
+            odd = Unknown if self.engine.operations.is_of_tensors(name) else Tensor
+            owner = keep(owner, lambda v: not isinstance(v, odd))
         return lift(
             lambda o: join(*(self._attribute_of(option, name, frame) for option in options(o))), owner
         )

@@ -45,7 +45,7 @@ class Containers(Room):
 
     def element(self, value: Value) -> Value:
         """What iterating over `value` yields."""
-        return lift(self._element, value) if isinstance(value, Choice) else self._element(value)
+        return lift(self._element, value)
 
     def _element(self, value: Value) -> Value:
         found: list[Value] = []

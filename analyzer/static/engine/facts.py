@@ -7,15 +7,13 @@ situation at a time and never joins.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from tcready.schema import Confidence
 from tcready.static.engine.values import Value
 from tcready.static.torch_tables import Context, Version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Enclosing = Literal["for", "while", "try", "with", "comprehension", "iterator", "checkpoint"]
 """`iterator`: a generator expression, or a comprehension over what Dynamo cannot pass on across a break; `checkpoint`:

@@ -31,6 +31,7 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    agreed,
     join,
     likely,
     members_of,
@@ -264,8 +265,7 @@ class Questions(Room):
                     answers.add(False if not isinstance(option, (Instance, External)) else None)
         if answers <= {None, False} and None in answers and self._is_no_text(value, wanted):
             return prefer(Const(False), Plain("bool", "call"))
-        answer = answers.pop() if len(answers) == 1 else None
-        return Plain("bool", "call") if answer is None else Const(answer)
+        return agreed(answers)
 
     def _is_of(self, made: Instance, wanted: Value) -> bool | None:
         """Whether an object is of one of the classes that `wanted` stands for."""

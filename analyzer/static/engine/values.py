@@ -506,6 +506,12 @@ class Answer(NamedTuple):
         return Answer(*(None if part is None else not part for part in self))
 
 
+def agreed(answers: set[bool | None]) -> Value:
+    """What the answers for all alternatives come to: one that they share, else either."""
+    (answer,) = answers if len(answers) == 1 else (None,)
+    return Plain("bool", "call") if answer is None else Const(answer)
+
+
 def truth(value: Value) -> bool | None:
     """`bool(value)` if the source decides it, else None."""
     answers = {_truth(v) for v in options(value)}

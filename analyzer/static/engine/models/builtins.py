@@ -33,6 +33,7 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    agreed,
     join,
     lift,
     likely,
@@ -445,8 +446,7 @@ def _can_be_called(engine: Engine, value: Value) -> Value:
             answers.add(True if mro.is_module or mro.functions("__call__") else None)
         else:
             answers.add(False if isinstance(option, (Const, Sequence, Mapping, Tensor)) else None)
-    answer = answers.pop() if len(answers) == 1 else None
-    return Plain("bool", "call") if answer is None else Const(answer)
+    return agreed(answers)
 
 
 def is_function(_engine: Engine, site: CallSite) -> Value:
@@ -473,8 +473,7 @@ def _of_kind(value: Value, fits: Callable[[Value], bool]) -> Value:
         )
 
     answers = {None if open_one(v) else fits(v) for v in options(value)}
-    answer = answers.pop() if len(answers) == 1 else None
-    return Plain("bool", "call") if answer is None else Const(answer)
+    return agreed(answers)
 
 
 def _globals(engine: Engine, site: CallSite) -> Value:

@@ -121,12 +121,13 @@ class Operations:
     def is_of_tensors(self, name: str) -> bool:
         """Whether a tensor has an attribute or a method of that name."""
         if name not in self._of_tensors:
-            named = (text.get("torch.Tensor", "").split() for text in self.tables.data["attributes"].values())
+            dotted = f"torch.Tensor.{name}"
             self._of_tensors[name] = (
                 name.startswith("__")
                 or name in PRIVATE_OF_TENSORS
-                or self.tables.call_of(f"torch.Tensor.{name}") is not None
-                or any(name in names for names in named)
+                or self.tables.call_of(dotted) is not None
+                or self.tables.tensor_attribute(name) is not None
+                or bool(self.tables.forms_of(dotted))
             )
         return self._of_tensors[name]
 
@@ -235,13 +236,7 @@ class Operations:
 
     def is_method_of_tensor(self, name: str) -> bool:
         """Whether a tensor has such a method; of private ones nobody keeps a list."""
-        dotted = f"torch.Tensor.{name}"
-        return (
-            name.startswith("_")
-            or self.tables.call_of(dotted) is not None
-            or self.tables.tensor_attribute(name) is not None
-            or bool(self.tables.forms_of(dotted))
-        )
+        return name.startswith("_") or self.is_of_tensors(name)
 
     def context_of(self, name: str, *, made_before: bool = False) -> Context | None:
         """What Dynamo makes of a `with` over what a dotted name gives; `made_before`: ahead of the compiled call."""
