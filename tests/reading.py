@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,8 @@ from tcready.static.rule import Rule
 from tcready.static.versions import version_of
 
 RULES = rule_files.load()
-PINNED = version_of(
-    re.search(
-        r"^torch==(.+)$", (Path(__file__).parents[1] / "constraints.txt").read_text("utf-8"), re.MULTILINE
-    )[1]  # type: ignore[index]
-)
+_CONSTRAINTS = (Path(__file__).parents[1] / "constraints.txt").read_text("utf-8").splitlines()
+PINNED = version_of(next(line for line in _CONSTRAINTS if line.startswith("torch==")).removeprefix("torch=="))
 """The torch that samples are run with, and so the one whose Dynamo is predicted for them."""
 
 # A model in two files: a tensor `if`, and a helper that breaks once it is edited.
