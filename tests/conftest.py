@@ -18,3 +18,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if os.environ.get("CI") and not os.environ.get("TCREADY_WITHOUT_TORCH"):
             pytest.fail(f"{reason}, and a proof must not be missing silently")
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _extensions_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A C++ extension is built anew: in torch's own folder, a build that was killed leaves a lock for ever."""
+    os.environ["TORCH_EXTENSIONS_DIR"] = str(tmp_path_factory.mktemp("torch_extensions"))
