@@ -1,0 +1,375 @@
+"""Changes that let Dynamo take the code, each put to the proof: what `tcready fix` and `tcready prove` do.
+
+A round tries every change alone against the code as it was before any, then those that hold together; what stands behind
+a break that is gone shows in the next round.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcready import observations
+from tcready.edits import applied, patch
+from tcready.options import ReadOptions, RunOptions
+from tcready.refactor.changed import Changed, LineMap, changed
+from tcready.refactor.judgement import Judgement, breaks, judged
+from tcready.refactor.suggest import Proposal, at_line, for_finding
+from tcready.schema import (
+    BreakSite,
+    Edit,
+    Finding,
+    FixChange,
+    FixResult,
+    FunctionPlace,
+    NoFix,
+    Observation,
+    ProofRequest,
+    ProofResult,
+    Span,
+    TcreadyError,
+    Trial,
+    Variant,
+)
+from tcready.static import locate, source
+from tcready.static.concrete import Concrete
+from tcready.static.driver import RuleSet
+from tcready.static.rule import Declined, Rule
+from tcready.static.session import Session
+from tcready.static.source import Source
+from tcready.target import Target
+
+Tell = Callable[[str], None]
+ROUNDS = 6
+ALTERNATIVES = 3
+"""Changes that are tried for one break in one round."""
+
+
+@dataclass(frozen=True)
+class FixOptions:
+    """What is asked for."""
+
+    unsafe: bool = False
+    third_party: bool = False
+    select: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A change of the code as it stands in this round, and the break that it is to cure."""
+
+    change: FixChange
+    sources: Mapping[str, str]
+    """Whole new text of each file that differs from the code before any change, by absolute path."""
+
+
+class Files:
+    """The files of one run as they were before any change, and as they are after those accepted so far."""
+
+    def __init__(self, root: Path, seen: Observation) -> None:
+        self.root = root
+        self._named = dict(seen.sources)
+        self._search = locate.default_search_path(root)
+        self._before: dict[str, Source] = {}
+        self.now: dict[str, str] = {}
+        """Text by absolute path, of files that differ."""
+
+    def path(self, shown: str) -> Path | None:
+        """Where a file stands that a report names; None if it is nowhere."""
+        places = [Path(self._named[shown])] if shown in self._named else []
+        places += [self.root / shown, *(folder / shown for folder in self._search)]
+        return next((Path(place).resolve() for place in places if place.is_file()), None)
+
+    def before(self, path: str) -> Source:
+        if path not in self._before:
+            self._before[path] = source.read(Path(path))
+        return self._before[path]
+
+    def text(self, path: str) -> str:
+        return self.now.get(path, self.before(path).text)
+
+    def with_edits(self, edits: Sequence[Edit]) -> dict[str, str]:
+        """Every file that differs from what it was, once these are carried out too. Raises TcreadyError."""
+        texts = dict(self.now)
+        for shown in dict.fromkeys(edit.path for edit in edits):
+            path = str(self.path(shown))
+            texts[path] = applied(self.text(path), [edit for edit in edits if edit.path == shown])
+        return texts
+
+
+def proved(
+    target: str,
+    options: RunOptions,
+    reading: ReadOptions,
+    rules: RuleSet,
+    wanted: FixOptions,
+    tell: Tell,
+    progress: Tell,
+) -> FixResult:
+    """Every change to a target's code that holds, found and proved round by round.
+
+    Raises TcreadyError where the target names nothing.
+    """
+    root = reading.root
+    run = dataclasses.replace(options, fullgraph=False, shapes=False, plan=False, backend=False)
+    first = observations.launch(target, run, root, progress)
+    failed = next(
+        (stage for stage in first.stages if stage.state == "fail" and stage.stage != "fullgraph"), None
+    )
+    if failed is not None:
+        return FixResult((), failure=f"{failed.stage}: {failed.detail}")
+    if first.environment is None:
+        return FixResult(
+            (), failure=next((s.detail for s in first.stages if s.state == "not_run"), "not run")
+        )
+    work = _Work(target, run, root, first, Files(root, first), wanted, progress)
+    session = Session(dataclasses.replace(reading, third_party=wanted.third_party or None), rules)
+    by_code = {rule.code: rule for rule in rules.load()}
+    seen = first
+    changes: list[FixChange] = []
+    refused: list[FixChange] = []
+    no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix] = {}
+    settings: tuple[str, ...] = ()
+    for number in range(ROUNDS):
+        sites = [s for s in seen.break_sites if wanted.third_party or s.origin == "own"]
+        if not sites:
+            break
+        found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
+        candidates = list(work.candidates(sites, found.findings, by_code, settings, no_fix))
+        tried = {(c.change.path, c.change.edits, c.change.settings) for c in candidates}
+        old = {(c.path, c.edits, c.settings) for c in refused}
+        candidates = [c for c in candidates if (c.change.path, c.change.edits, c.change.settings) not in old]
+        if not candidates or not tried:
+            break
+        tell(f"round {number + 1}: {len(candidates)} changes for {len(sites)} breaks")
+        accepted, left, after, failure = work.round(seen, candidates, settings)
+        refused += left
+        if failure is not None:
+            return FixResult(tuple(changes), tuple(refused), failure=failure)
+        if not accepted:
+            break
+        changes += accepted
+        settings = tuple(dict.fromkeys([*settings, *(name for each in accepted for name in each.settings)]))
+        seen = after
+    left_over = {(site.path, site.line) for site in seen.break_sites}
+    own, third = work.patches()
+    return FixResult(
+        changes=tuple(changes),
+        refused=tuple(refused),
+        no_fix=tuple(each for each in no_fix.values() if (each.path, each.line) in left_over),
+        patch=own,
+        third_party_patch=third,
+        breaks_before=breaks(first),
+        breaks_after=breaks(seen),
+        share_before=first.coverage.share if first.coverage else None,
+        share_after=seen.coverage.share if seen.coverage else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Work:
+    target: str
+    options: RunOptions
+    root: Path
+    first: Observation
+    files: Files
+    wanted: FixOptions
+    progress: Tell
+
+    def candidates(
+        self,
+        sites: Sequence[BreakSite],
+        findings: Sequence[Finding],
+        rules: Mapping[str, Rule],
+        settings: tuple[str, ...],
+        no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix],
+    ) -> Iterator[_Candidate]:
+        """What might cure each break; breaks for which there is nothing go to `no_fix`."""
+        concrete: dict[str, Concrete] = {}
+        for shown, line in dict.fromkeys((site.path, site.line) for site in sites):
+            here = [site for site in sites if (site.path, site.line) == (shown, line)]
+            ids = tuple(dict.fromkeys(name for site in here for name in site.gb_ids))
+            path = self.files.path(shown)
+            if path is None:
+                continue
+            if shown not in concrete:
+                concrete[shown] = Concrete(source.of_text(path, self.files.text(str(path))))
+            covering = [
+                f for f in findings if f.path == shown and f.line <= line <= f.end_line and f.rule in rules
+            ]
+            ways: list[Proposal | Declined] = []
+            for finding in covering:
+                ways += for_finding(concrete[shown], rules[finding.rule or ""], finding)
+            if not any(isinstance(way, Proposal) for way in ways):
+                ways += at_line(
+                    concrete[shown], shown, line, [r for r in rules.values() if set(r.gb_ids) & set(ids)]
+                )
+            named = [name for f in covering if f.fix is not None for name in f.fix.settings]
+            proposals = [way for way in ways if isinstance(way, Proposal)][:ALTERNATIVES]
+            rule = covering[0].rule if covering else proposals[0].rule if proposals else None
+            if self.wanted.select and not any((rule or "").startswith(code) for code in self.wanted.select):
+                continue
+            base = FixChange(shown, line, here[0].symbol, rule, ids, "", (), (), None, "not_run")
+            made = [
+                dataclasses.replace(base, how=p.how, edits=p.edits, unsafe=p.unsafe, rule=p.rule)
+                for p in proposals
+            ]
+            made += [
+                dataclasses.replace(base, how=f"`torch._dynamo.config.{name} = True`", settings=(name,))
+                for name in dict.fromkeys(named)
+                if name not in settings
+            ]
+            if not made:
+                reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
+                why = "; ".join(reasons) or "no rewrite is known for it"
+                no_fix[shown, line, ids] = NoFix(shown, line, rule, ids, why)
+            for change in made:
+                yield _Candidate(change, self.files.with_edits(change.edits))
+
+    def round(
+        self, before: Observation, candidates: Sequence[_Candidate], settings: tuple[str, ...]
+    ) -> tuple[list[FixChange], list[FixChange], Observation, str | None]:
+        """Each candidate alone, then those that hold together.
+
+        What is accepted, what is not, the run of all that is accepted, and why nothing could be tried.
+        """
+        result, request, tests = self._tried([(c.sources, c.change.settings) for c in candidates], settings)
+        if result.failure is not None:
+            return [], [], before, result.failure
+        held: list[_Candidate] = []
+        left: list[FixChange] = []
+        runs: list[Observation] = []
+        for candidate, trial, own in zip(candidates, result.trials, tests, strict=True):
+            change = self._judged(before, candidate, trial, result, request, own)
+            place = (change.path, change.line)
+            if not self._counts(change):
+                left.append(change)
+            elif any((other.change.path, other.change.line) == place for other in held):
+                continue  # the break has a cure already
+            else:
+                held.append(dataclasses.replace(candidate, change=change))
+                runs.append(trial.observation)
+        if len(held) > 1:
+            return self._together(before, held, left, settings, runs)
+        if held:
+            self.files.now.update(held[0].sources)
+            return [held[0].change], left, runs[0], None
+        return [], left, before, None
+
+    def _together(
+        self,
+        before: Observation,
+        held: Sequence[_Candidate],
+        left: list[FixChange],
+        settings: tuple[str, ...],
+        runs: Sequence[Observation],
+    ) -> tuple[list[FixChange], list[FixChange], Observation, str | None]:
+        """All at once, as far as they do not touch the same lines; the first alone if together they do not hold."""
+        chosen: list[_Candidate] = []
+        for candidate in held:
+            edits = [edit for each in (*chosen, candidate) for edit in each.change.edits]
+            try:
+                self.files.with_edits(edits)
+            except TcreadyError:  # they overlap: the next round finds this one again
+                continue
+            chosen.append(candidate)
+        edits = [edit for each in chosen for edit in each.change.edits]
+        names = tuple(dict.fromkeys(name for each in chosen for name in each.change.settings))
+        sources = self.files.with_edits(edits)
+        whole = FixChange("", 0, "", None, (), "all together", tuple(edits), names, None, "not_run")
+        result, request, tests = self._tried([(sources, names)], settings)
+        if result.failure is None:
+            together = _Candidate(whole, sources)
+            change = self._judged(before, together, result.trials[0], result, request, tests[0])
+            if change.state != "refuted":
+                self.files.now.update(sources)
+                return [each.change for each in chosen], left, result.trials[0].observation, None
+            self.progress(f"together they do not hold: {change.reason}")
+        self.files.now.update(chosen[0].sources)
+        return [chosen[0].change], left, runs[held.index(chosen[0])], None
+
+    def _tried(
+        self, variants: Sequence[tuple[Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]
+    ) -> tuple[ProofResult, ProofRequest, list[tuple[Span, ...]]]:
+        """Puts variants to the proof; the branch tests that each takes away."""
+        from tcready import dynamic
+
+        asked: list[Variant] = []
+        tests: list[tuple[Span, ...]] = []
+        functions: dict[FunctionPlace, None] = {}
+        for number, (sources, names) in enumerate(variants, 1):
+            differs = [self._changed(path, text) for path, text in sources.items()]
+            own = tuple(dict.fromkeys(place for each in differs for place in each.functions))
+            functions |= dict.fromkeys(own)
+            tests.append(tuple(test for each in differs for test in each.tests))
+            every = tuple(dict.fromkeys([*settings, *names]))
+            asked.append(Variant(f"change {number}", tuple(sources.items()), every, own))
+        every_test = tuple(dict.fromkeys(test for own in tests for test in own))
+        request = ProofRequest(tuple(asked), tuple(functions), every_test)
+        package = Target.parse(self.target).package
+        run = dynamic.RunRequest(self.target, self.options, str(self.root), (package,) if package else ())
+        return dynamic.prove(run, request, self.progress), request, tests
+
+    def _changed(self, path: str, text: str) -> Changed:
+        return changed(path, self.files.before(path), source.of_text(Path(path), text))
+
+    def _judged(
+        self,
+        before: Observation,
+        candidate: _Candidate,
+        trial: Trial,
+        result: ProofResult,
+        request: ProofRequest,
+        tests: Sequence[Span],
+    ) -> FixChange:
+        """The change with what its trial says; `before` is the run of what it was made to."""
+        change = candidate.change
+        lines = {
+            shown: LineMap(self.files.text(path), candidate.sources[path])
+            for shown in dict.fromkeys(edit.path for edit in change.edits)
+            if (path := str(self.files.path(shown))) in candidate.sources
+        }
+        paths = dict.fromkeys(test.path for test in tests)
+        shown = {path: (self._shown(path), self.files.before(path).text) for path in paths}
+        judgement: Judgement = judged(before, trial, result, request, tests, lines, shown)
+        return dataclasses.replace(
+            change,
+            state=judgement.state,
+            reason=judgement.reason,
+            unsafe=judgement.unsafe or change.unsafe,
+            proof=judgement.proof,
+        )
+
+    def _shown(self, path: str) -> str:
+        from tcready.schema import display_path
+
+        return display_path(path, str(self.root))
+
+    def _counts(self, change: FixChange) -> bool:
+        """Whether a change is to be proposed, as far as it was shown to hold."""
+        if change.state == "one_side" or (change.unsafe or "").startswith("another exception"):
+            return self.wanted.unsafe
+        return change.state == "proved"
+
+    def patches(self) -> tuple[str, str]:
+        """All changes of the user's files, and of installed ones, as two patches."""
+        own: list[tuple[str, Source, str]] = []
+        third: list[tuple[str, Source, str]] = []
+        for path, text in self.files.now.items():
+            shown = self._shown(path)
+            place = own if (self.root / shown).is_file() else third
+            place.append((shown, self.files.before(path), text))
+        return _as_patch(own), _as_patch(third)
+
+
+def _as_patch(files: Iterable[tuple[str, Source, str]]) -> str:
+    """Path, source before and text after of each file as one patch."""
+    return "".join(
+        patch({shown: before.text}, [_whole(shown, before, after)]) for shown, before, after in files
+    )
+
+
+def _whole(shown: str, before: Source, after: str) -> Edit:
+    return Edit(shown, 1, 1, len(before.lines), len(before.lines[-1]) + 1, after)
