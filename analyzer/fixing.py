@@ -7,16 +7,21 @@ a break that is gone shows in the next round.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tcready import observations
+from tcready import observations, plan
+from tcready.applying import Changed as ChangedFile
+from tcready.applying import patched
 from tcready.edits import applied, patch
-from tcready.options import ReadOptions, RunOptions
+from tcready.options import RunOptions
 from tcready.refactor.changed import Changed, LineMap, changed
-from tcready.refactor.judgement import Judgement, breaks, judged
+from tcready.refactor.judgement import Judgement, breaks
+from tcready.refactor.judgement import judged as judgement_of
 from tcready.refactor.suggest import Proposal, at_line, for_finding
+from tcready.resolve import Settings
 from tcready.schema import (
     BreakSite,
     Edit,
@@ -32,8 +37,10 @@ from tcready.schema import (
     TcreadyError,
     Trial,
     Variant,
+    display_path,
+    is_installed,
 )
-from tcready.static import locate, source
+from tcready.static import driver, locate, source
 from tcready.static.concrete import Concrete
 from tcready.static.driver import RuleSet
 from tcready.static.rule import Declined, Rule
@@ -41,6 +48,8 @@ from tcready.static.session import Session
 from tcready.static.source import Source
 from tcready.target import Target
 
+BREAKS = ("graph_break", "frame_skip", "compile_error")
+"""Effects that keep code out of graphs."""
 Tell = Callable[[str], None]
 ROUNDS = 6
 ALTERNATIVES = 3
@@ -57,6 +66,14 @@ class FixOptions:
 
 
 @dataclass(frozen=True)
+class Fixed:
+    """What was found, and the files as they would be."""
+
+    result: FixResult
+    files: tuple[ChangedFile, ...] = ()
+
+
+@dataclass(frozen=True)
 class _Candidate:
     """A change of the code as it stands in this round, and the break that it is to cure."""
 
@@ -68,9 +85,10 @@ class _Candidate:
 class Files:
     """The files of one run as they were before any change, and as they are after those accepted so far."""
 
-    def __init__(self, root: Path, seen: Observation) -> None:
+    def __init__(self, root: Path, sources: Iterable[tuple[str, str]]) -> None:
+        """`sources`: path as shown, and where the file stands, of files that a run named."""
         self.root = root
-        self._named = dict(seen.sources)
+        self._named = dict(sources)
         self._search = locate.default_search_path(root)
         self._before: dict[str, Source] = {}
         self.now: dict[str, str] = {}
@@ -90,82 +108,197 @@ class Files:
     def text(self, path: str) -> str:
         return self.now.get(path, self.before(path).text)
 
-    def with_edits(self, edits: Sequence[Edit]) -> dict[str, str]:
-        """Every file that differs from what it was, once these are carried out too. Raises TcreadyError."""
-        texts = dict(self.now)
+    def with_edits(self, edits: Sequence[Edit], *, anew: bool = False) -> dict[str, str]:
+        """Every file that differs from what it was, once these are carried out: on top of what was accepted, or `anew`.
+
+        Raises TcreadyError if two overlap.
+        """
+        texts = {} if anew else dict(self.now)
         for shown in dict.fromkeys(edit.path for edit in edits):
             path = str(self.path(shown))
-            texts[path] = applied(self.text(path), [edit for edit in edits if edit.path == shown])
+            text = self.before(path).text if anew else self.text(path)
+            texts[path] = applied(text, [edit for edit in edits if edit.path == shown])
         return texts
+
+    def changed(self) -> tuple[ChangedFile, ...]:
+        """The files that differ."""
+        return tuple(
+            ChangedFile(Path(path), display_path(path, str(self.root)), self.before(path).text, text)
+            for path, text in self.now.items()
+            if text != self.before(path).text
+        )
 
 
 def proved(
-    target: str,
-    options: RunOptions,
-    reading: ReadOptions,
+    names: Sequence[str],
+    settings: Settings,
+    torch: tuple[int, int],
     rules: RuleSet,
     wanted: FixOptions,
     tell: Tell,
     progress: Tell,
-) -> FixResult:
-    """Every change to a target's code that holds, found and proved round by round.
+) -> Fixed:
+    """Every change to the code of the one target of `names` that holds, found and proved round by round.
 
-    Raises TcreadyError where the target names nothing.
+    `torch` is the version whose Dynamo is predicted. Raises TcreadyError if nothing, or several things, can be run.
     """
-    root = reading.root
-    run = dataclasses.replace(options, fullgraph=False, shapes=False, plan=False, backend=False)
-    first = observations.launch(target, run, root, progress)
-    failed = next(
-        (stage for stage in first.stages if stage.state == "fail" and stage.stage != "fullgraph"), None
+    root = settings.root
+    target, options = _one_run(names, settings, rules, tell)
+    reading = dataclasses.replace(
+        settings.read, mode=options.mode, torch=torch, third_party=wanted.third_party or None
     )
-    if failed is not None:
-        return FixResult((), failure=f"{failed.stage}: {failed.detail}")
-    if first.environment is None:
-        return FixResult(
-            (), failure=next((s.detail for s in first.stages if s.state == "not_run"), "not run")
-        )
-    work = _Work(target, run, root, first, Files(root, first), wanted, progress)
-    session = Session(dataclasses.replace(reading, third_party=wanted.third_party or None), rules)
+    run = _plain(options)
+    first = _first_run(target, run, root, progress)
+    if isinstance(first, str):
+        return Fixed(FixResult((), failure=first))
+    work = _Work(target, run, root, Files(root, first.sources), wanted, progress)
+    session = Session(reading, rules)
     by_code = {rule.code: rule for rule in rules.load()}
     seen = first
     changes: list[FixChange] = []
     refused: list[FixChange] = []
     no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix] = {}
-    settings: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
     for number in range(ROUNDS):
         sites = [s for s in seen.break_sites if wanted.third_party or s.origin == "own"]
         if not sites:
             break
         found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
-        candidates = list(work.candidates(sites, found.findings, by_code, settings, no_fix))
+        candidates = list(work.candidates(sites, found.findings, by_code, flags, no_fix))
         tried = {(c.change.path, c.change.edits, c.change.settings) for c in candidates}
         old = {(c.path, c.edits, c.settings) for c in refused}
         candidates = [c for c in candidates if (c.change.path, c.change.edits, c.change.settings) not in old]
         if not candidates or not tried:
             break
         tell(f"round {number + 1}: {len(candidates)} changes for {len(sites)} breaks")
-        accepted, left, after, failure = work.round(seen, candidates, settings)
+        accepted, left, after, failure = work.round(seen, candidates, flags)
         refused += left
         if failure is not None:
-            return FixResult(tuple(changes), tuple(refused), failure=failure)
+            return Fixed(FixResult(tuple(changes), tuple(refused), failure=f"{target}: {failure}"))
         if not accepted:
             break
         changes += accepted
-        settings = tuple(dict.fromkeys([*settings, *(name for each in accepted for name in each.settings)]))
+        flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in each.settings)]))
         seen = after
     left_over = {(site.path, site.line) for site in seen.break_sites}
-    own, third = work.patches()
-    return FixResult(
+    files = work.files.changed()
+    result = FixResult(
         changes=tuple(changes),
         refused=tuple(refused),
         no_fix=tuple(each for each in no_fix.values() if (each.path, each.line) in left_over),
-        patch=own,
-        third_party_patch=third,
         breaks_before=breaks(first),
         breaks_after=breaks(seen),
         share_before=first.coverage.share if first.coverage else None,
         share_after=seen.coverage.share if seen.coverage else None,
     )
+    return Fixed(with_patches(result, files, root), files)
+
+
+def read_only(
+    names: Sequence[str], settings: Settings, torch: tuple[int, int], rules: RuleSet, wanted: FixOptions
+) -> Fixed:
+    """The changes to what the source alone shows; nothing is run. Of several for one place the first stands."""
+    root = settings.root
+    reading = dataclasses.replace(settings.read, torch=torch, third_party=wanted.third_party or None)
+    read = driver.read(
+        names, reading, rules, settings.report, cache=settings.work.cache, jobs=settings.work.jobs
+    )
+    static = read.result
+    by_code = {rule.code: rule for rule in rules.load()}
+    files = Files(root, ())
+    changes: list[FixChange] = []
+    refused: list[FixChange] = []
+    no_fix: list[NoFix] = []
+    concrete: dict[str, Concrete] = {}
+    for finding in static.findings:
+        rule = by_code.get(finding.rule or "")
+        path = files.path(finding.path)
+        if rule is None or path is None or (finding.origin != "own" and not wanted.third_party):
+            continue
+        if wanted.select and not rule.code.startswith(wanted.select):
+            continue
+        if finding.path not in concrete:
+            concrete[finding.path] = Concrete(files.before(str(path)))
+        ways = list(for_finding(concrete[finding.path], rule, finding))
+        proposals = [way for way in ways if isinstance(way, Proposal)]
+        base = FixChange(
+            finding.path, finding.line, finding.symbol, rule.code, finding.gb_ids, "", (), (), None, "not_run"
+        )
+        made = [dataclasses.replace(base, how=p.how, edits=p.edits, unsafe=p.unsafe) for p in proposals]
+        usable = [change for change in made if change.unsafe is None or wanted.unsafe]
+        try:
+            files.now.update(
+                files.with_edits([e for each in (*changes, *usable[:1]) for e in each.edits], anew=True)
+            )
+        except TcreadyError:
+            refused.append(dataclasses.replace(usable[0], reason="it overlaps another change: run fix again"))
+            continue
+        changes += usable[:1]
+        if not usable:
+            refused += [
+                dataclasses.replace(change, reason=f"not safe: {change.unsafe}") for change in made[:1]
+            ]
+        if not made and finding.effect in BREAKS and finding.confidence != "low":
+            reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
+            why = "; ".join(reasons) or "no rewrite is known for it"
+            no_fix.append(NoFix(finding.path, finding.line, rule.code, finding.gb_ids, why))
+    changed_files = files.changed()
+    result = FixResult(tuple(changes), tuple(refused), tuple(no_fix))
+    return Fixed(with_patches(result, changed_files, root), changed_files)
+
+
+def proved_patch(
+    name: str, settings: Settings, rules: RuleSet, patch_and_name: tuple[str, str], tell: Tell, progress: Tell
+) -> FixChange | str:
+    """A patch of anybody's put to the proof; why it could not be, in one line, as text.
+
+    Raises TcreadyError for a patch that does not apply, and if nothing, or several things, can be run.
+    """
+    root = settings.root
+    text, named = patch_and_name
+    files = Files(root, ())
+    changed_files = patched(text, named, files.path)
+    target, options = _one_run((name,), settings, rules, tell)
+    run = _plain(options)
+    first = _first_run(target, run, root, progress)
+    if isinstance(first, str):
+        return first
+    work = _Work(target, run, root, files, FixOptions(), progress)
+    edits = tuple(_whole(each.shown, each.before, each.after) for each in changed_files)
+    whole = FixChange(named, 0, "", None, (), named, edits, (), None, "not_run")
+    sources = {str(each.path): each.after for each in changed_files}
+    result, request, tests = work.tried([(sources, ())], ())
+    if result.failure is not None:
+        return f"{target}: {result.failure}"
+    return work.judged(first, _Candidate(whole, sources), result.trials[0], result, request, tests[0])
+
+
+def _one_run(names: Sequence[str], settings: Settings, rules: RuleSet, tell: Tell) -> tuple[str, RunOptions]:
+    """The one run that is due. Raises TcreadyError if there is none, or several."""
+    plan.refuse_contradictions(names, settings, True, ())
+    read = driver.read(names, settings.read, rules, settings.report, cache=settings.work.cache)
+    found = list(plan.due(names, True, settings, settings.tables or (), read.result))
+    shown = " ".join(names)
+    if not found or found[0].impossible:
+        raise TcreadyError(f"{shown}: {found[0].impossible if found else 'nothing here can be run'}")
+    if len(found) > 1:
+        every = ", ".join(each.target for each in found)
+        raise TcreadyError(f"{shown}: a proof takes one target: name one of {every}")
+    tell(f"running {found[0].target} with {found[0].inputs_from}")
+    return found[0].target, found[0].options(settings)[0]
+
+
+def _plain(options: RunOptions) -> RunOptions:
+    """A run without the studies that are asked for apart."""
+    return dataclasses.replace(options, fullgraph=False, shapes=False, plan=False, backend=False)
+
+
+def _first_run(target: str, options: RunOptions, root: Path, progress: Tell) -> Observation | str:
+    """What the code as it stands shows; why it shows nothing, in one line."""
+    seen = observations.launch(target, options, root, progress)
+    wrong = [s for s in seen.stages if s.state == "fail" and s.stage != "fullgraph"]
+    wrong += [s for s in seen.stages if s.state == "not_run" and seen.coverage is None]
+    return f"{target}: {wrong[0].stage}: {wrong[0].detail}" if wrong else seen
 
 
 @dataclass(frozen=True)
@@ -173,7 +306,6 @@ class _Work:
     target: str
     options: RunOptions
     root: Path
-    first: Observation
     files: Files
     wanted: FixOptions
     progress: Tell
@@ -235,14 +367,14 @@ class _Work:
 
         What is accepted, what is not, the run of all that is accepted, and why nothing could be tried.
         """
-        result, request, tests = self._tried([(c.sources, c.change.settings) for c in candidates], settings)
+        result, request, tests = self.tried([(c.sources, c.change.settings) for c in candidates], settings)
         if result.failure is not None:
             return [], [], before, result.failure
         held: list[_Candidate] = []
         left: list[FixChange] = []
         runs: list[Observation] = []
         for candidate, trial, own in zip(candidates, result.trials, tests, strict=True):
-            change = self._judged(before, candidate, trial, result, request, own)
+            change = self.judged(before, candidate, trial, result, request, own)
             place = (change.path, change.line)
             if not self._counts(change):
                 left.append(change)
@@ -279,10 +411,10 @@ class _Work:
         names = tuple(dict.fromkeys(name for each in chosen for name in each.change.settings))
         sources = self.files.with_edits(edits)
         whole = FixChange("", 0, "", None, (), "all together", tuple(edits), names, None, "not_run")
-        result, request, tests = self._tried([(sources, names)], settings)
+        result, request, tests = self.tried([(sources, names)], settings)
         if result.failure is None:
             together = _Candidate(whole, sources)
-            change = self._judged(before, together, result.trials[0], result, request, tests[0])
+            change = self.judged(before, together, result.trials[0], result, request, tests[0])
             if change.state != "refuted":
                 self.files.now.update(sources)
                 return [each.change for each in chosen], left, result.trials[0].observation, None
@@ -290,7 +422,7 @@ class _Work:
         self.files.now.update(chosen[0].sources)
         return [chosen[0].change], left, runs[held.index(chosen[0])], None
 
-    def _tried(
+    def tried(
         self, variants: Sequence[tuple[Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]
     ) -> tuple[ProofResult, ProofRequest, list[tuple[Span, ...]]]:
         """Puts variants to the proof; the branch tests that each takes away."""
@@ -315,7 +447,7 @@ class _Work:
     def _changed(self, path: str, text: str) -> Changed:
         return changed(path, self.files.before(path), source.of_text(Path(path), text))
 
-    def _judged(
+    def judged(
         self,
         before: Observation,
         candidate: _Candidate,
@@ -333,7 +465,7 @@ class _Work:
         }
         paths = dict.fromkeys(test.path for test in tests)
         shown = {path: (self._shown(path), self.files.before(path).text) for path in paths}
-        judgement: Judgement = judged(before, trial, result, request, tests, lines, shown)
+        judgement: Judgement = judgement_of(before, trial, result, request, tests, lines, shown)
         return dataclasses.replace(
             change,
             state=judgement.state,
@@ -343,8 +475,6 @@ class _Work:
         )
 
     def _shown(self, path: str) -> str:
-        from tcready.schema import display_path
-
         return display_path(path, str(self.root))
 
     def _counts(self, change: FixChange) -> bool:
@@ -353,23 +483,16 @@ class _Work:
             return self.wanted.unsafe
         return change.state == "proved"
 
-    def patches(self) -> tuple[str, str]:
-        """All changes of the user's files, and of installed ones, as two patches."""
-        own: list[tuple[str, Source, str]] = []
-        third: list[tuple[str, Source, str]] = []
-        for path, text in self.files.now.items():
-            shown = self._shown(path)
-            place = own if (self.root / shown).is_file() else third
-            place.append((shown, self.files.before(path), text))
-        return _as_patch(own), _as_patch(third)
+
+def with_patches(result: FixResult, files: Iterable[ChangedFile], root: Path) -> FixResult:
+    """The result with all changes as patches: those of the user's files, and those of installed ones."""
+    texts: dict[bool, list[str]] = {True: [], False: []}
+    for file in files:
+        is_own = file.path.is_relative_to(root) and not is_installed(str(file.path))
+        texts[is_own].append(patch({file.shown: file.before}, [_whole(file.shown, file.before, file.after)]))
+    return dataclasses.replace(result, patch="".join(texts[True]), third_party_patch="".join(texts[False]))
 
 
-def _as_patch(files: Iterable[tuple[str, Source, str]]) -> str:
-    """Path, source before and text after of each file as one patch."""
-    return "".join(
-        patch({shown: before.text}, [_whole(shown, before, after)]) for shown, before, after in files
-    )
-
-
-def _whole(shown: str, before: Source, after: str) -> Edit:
-    return Edit(shown, 1, 1, len(before.lines), len(before.lines[-1]) + 1, after)
+def _whole(shown: str, before: str, after: str) -> Edit:
+    lines = re.split(r"\r\n|\r|\n", before)
+    return Edit(shown, 1, 1, len(lines), len(lines[-1]) + 1, after)
