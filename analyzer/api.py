@@ -20,6 +20,8 @@ from tcready.reports import FORMATS as FORMATS  # the command line offers them
 from tcready.resolve import Settings, keywords, resolve
 from tcready.schema import (
     Comparison,
+    FixChange,
+    FixResult,
     Level,
     Observation,
     Reading,
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from tcready.fixing import Fixed
     from tcready.keywords import CheckKeywords, ObserveKeywords
     from tcready.options import RunOptions
-    from tcready.schema import FixChange
     from typing_extensions import Unpack  # for type checkers alone: it came to typing with 3.11
 
 Tell = Callable[[str], None]
@@ -326,13 +327,15 @@ def write_worker(path: str | os.PathLike[str]) -> None:
         raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
 
 
-def render(report: Report | Comparison, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
+def render(report: Report | Comparison | FixResult | FixChange, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
     """`report` as text in one of the formats of `tcready.reports`; `options` are that format's own.
 
-    A comparison has the formats `text`, `json` and `markdown`, and no options.
+    A comparison has the formats `text`, `json` and `markdown`, changes have `text` and `json`, and neither has options.
     """
     from tcready import reports
 
+    if isinstance(report, (FixResult, FixChange)):
+        return reports.render_changes(report, format)
     if isinstance(report, Comparison):
         return reports.render_comparison(report, format)
     return reports.render(report, format, **options)

@@ -39,7 +39,6 @@ from tcready.options import (
     ask,
     declared,
 )
-from tcready.reports import fixes
 from tcready.resolve import VALUES, Settings, from_python, resolve, shown, takes
 from tcready.schema import LEVELS, Level, Report, TcreadyError
 
@@ -523,12 +522,12 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
     if folder is not None:
         _write(str(folder / "own.patch"), result.patch)
         _write(str(folder / "site-packages.patch"), result.third_party_patch)
-        _write(str(folder / "fixes.json"), fixes.as_data(result))
+        _write(str(folder / "fixes.json"), api.render(result, "json"))
     if asked.as_ == "json":
-        _print(fixes.as_data(result))
+        _print(api.render(result, "json"))
     else:
         if not asked.silent:
-            click.echo(fixes.text(result), err=True, nl=False)
+            click.echo(api.render(result, "text"), err=True, nl=False)
         _print(result.patch + result.third_party_patch if not asked.apply else "")
     if result.failure:
         return _complain(result.failure)
@@ -578,7 +577,7 @@ def prove(
         )
     if isinstance(change, str):
         return _complain(change)
-    _print(fixes.proof_data(change) if output_format == "json" else fixes.proof_text(change))
+    _print(api.render(change, output_format))
     holds = change.state == "proved" and not (change.unsafe or "").startswith("another exception")
     return 0 if holds else 1
 

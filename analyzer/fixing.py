@@ -151,7 +151,7 @@ def proved(
     first = _first_run(target, run, root, progress)
     if isinstance(first, str):
         return Fixed(FixResult((), failure=first))
-    work = _Work(target, run, root, Files(root, first.sources), wanted, progress)
+    work = _Work(target, run, root, Files(root, first.sources), wanted, tell)
     session = Session(reading, rules)
     by_code = {rule.code: rule for rule in rules.load()}
     seen = first
@@ -263,11 +263,11 @@ def proved_patch(
     first = _first_run(target, run, root, progress)
     if isinstance(first, str):
         return first
-    work = _Work(target, run, root, files, FixOptions(), progress)
+    work = _Work(target, run, root, files, FixOptions(), tell)
     edits = tuple(_whole(each.shown, each.before, each.after) for each in changed_files)
     whole = FixChange(named, 0, "", None, (), named, edits, (), None, "not_run")
     sources = {str(each.path): each.after for each in changed_files}
-    result, request, tests = work.tried([(sources, ())], ())
+    result, request, tests = work.tried([(named, sources, ())], ())
     if result.failure is not None:
         return f"{target}: {result.failure}"
     return work.judged(first, _Candidate(whole, sources), result.trials[0], result, request, tests[0])
@@ -286,6 +286,11 @@ def _one_run(names: Sequence[str], settings: Settings, rules: RuleSet, tell: Tel
         raise TcreadyError(f"{shown}: a proof takes one target: name one of {every}")
     tell(f"running {found[0].target} with {found[0].inputs_from}")
     return found[0].target, found[0].options(settings)[0]
+
+
+def _named(change: FixChange) -> str:
+    """What is tried, in a few words."""
+    return f"{change.path}:{change.line} {', '.join(change.settings) or change.rule or ''}".strip()
 
 
 def _plain(options: RunOptions) -> RunOptions:
@@ -308,7 +313,7 @@ class _Work:
     root: Path
     files: Files
     wanted: FixOptions
-    progress: Tell
+    tell: Tell
 
     def candidates(
         self,
@@ -367,7 +372,9 @@ class _Work:
 
         What is accepted, what is not, the run of all that is accepted, and why nothing could be tried.
         """
-        result, request, tests = self.tried([(c.sources, c.change.settings) for c in candidates], settings)
+        result, request, tests = self.tried(
+            [(_named(c.change), c.sources, c.change.settings) for c in candidates], settings
+        )
         if result.failure is not None:
             return [], [], before, result.failure
         held: list[_Candidate] = []
@@ -411,19 +418,19 @@ class _Work:
         names = tuple(dict.fromkeys(name for each in chosen for name in each.change.settings))
         sources = self.files.with_edits(edits)
         whole = FixChange("", 0, "", None, (), "all together", tuple(edits), names, None, "not_run")
-        result, request, tests = self.tried([(sources, names)], settings)
+        result, request, tests = self.tried([("all together", sources, names)], settings)
         if result.failure is None:
             together = _Candidate(whole, sources)
             change = self.judged(before, together, result.trials[0], result, request, tests[0])
             if change.state != "refuted":
                 self.files.now.update(sources)
                 return [each.change for each in chosen], left, result.trials[0].observation, None
-            self.progress(f"together they do not hold: {change.reason}")
+            self.tell(f"together they do not hold: {change.reason}")
         self.files.now.update(chosen[0].sources)
         return [chosen[0].change], left, runs[held.index(chosen[0])], None
 
     def tried(
-        self, variants: Sequence[tuple[Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]
+        self, variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]
     ) -> tuple[ProofResult, ProofRequest, list[tuple[Span, ...]]]:
         """Puts variants to the proof; the branch tests that each takes away."""
         from tcready import dynamic
@@ -431,18 +438,18 @@ class _Work:
         asked: list[Variant] = []
         tests: list[tuple[Span, ...]] = []
         functions: dict[FunctionPlace, None] = {}
-        for number, (sources, names) in enumerate(variants, 1):
+        for name, sources, names in variants:
             differs = [self._changed(path, text) for path, text in sources.items()]
             own = tuple(dict.fromkeys(place for each in differs for place in each.functions))
             functions |= dict.fromkeys(own)
             tests.append(tuple(test for each in differs for test in each.tests))
             every = tuple(dict.fromkeys([*settings, *names]))
-            asked.append(Variant(f"change {number}", tuple(sources.items()), every, own))
+            asked.append(Variant(name, tuple(sources.items()), every, own))
         every_test = tuple(dict.fromkeys(test for own in tests for test in own))
         request = ProofRequest(tuple(asked), tuple(functions), every_test)
         package = Target.parse(self.target).package
         run = dynamic.RunRequest(self.target, self.options, str(self.root), (package,) if package else ())
-        return dynamic.prove(run, request, self.progress), request, tests
+        return dynamic.prove(run, request, self.tell), request, tests
 
     def _changed(self, path: str, text: str) -> Changed:
         return changed(path, self.files.before(path), source.of_text(Path(path), text))

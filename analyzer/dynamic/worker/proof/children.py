@@ -32,7 +32,7 @@ def run(work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Conte
     """
     began = time.monotonic()
     journal = Journal(work, None, str(room / "state.json"))
-    journal.begin("import", "the code as it stands, with varied inputs")
+    journal.begin("import", "proof: calls of the code as it stands, with varied inputs")
     trace = room / "trace.pt"
 
     def share(left: int) -> float:
@@ -49,7 +49,7 @@ def run(work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Conte
     for number, variant in enumerate(request.variants):
         if result.failure is not None:
             break
-        journal.write(f"{variant.name} ({number + 1} of {len(request.variants)})")
+        journal.write(f"proof: {variant.name} ({number + 1} of {len(request.variants)})")
         blank = Observation(work.target, None, work.options.mode, (), None)
         trial = _in_child(
             Trial,
