@@ -72,11 +72,19 @@ DIFFERENT = {
         "        if (d > 0).all():\n            return x / d\n        return x + d\n",
         "        return torch.where((d > 0).all(), x / d, x + d)\n",
     ),
-    "an argument that is changed": ("state", "x = self.scaled(self.lin(x))", "x = self.scaled(self.lin(x.mul_(1.5).div(1.5)))"),
+    "an argument that is changed": (
+        "state",
+        "x = self.scaled(self.lin(x))",
+        "x = self.scaled(self.lin(x.mul_(1.5).div(1.5)))",
+    ),
     "no counter": ("state", "        self.calls += 1\n", ""),
     "no buffer": ("state", "        self.seen += 1\n", ""),
     "nothing printed": ("state", '        print("forward")\n', ""),
-    "random numbers": ("state", "        self.calls += 1\n", "        self.calls += 1\n        torch.rand(())\n"),
+    "random numbers": (
+        "state",
+        "        self.calls += 1\n",
+        "        self.calls += 1\n        torch.rand(())\n",
+    ),
     "an exception less": (
         "exception",
         '            raise ValueError("rows are needed")\n',
@@ -114,7 +122,12 @@ class Shown:
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     path = tmp_path_factory.mktemp("proof") / "model.py"
     path.write_text(MODEL)
-    changes = {**SAME, **{name: each[1:] for name, each in DIFFERENT.items()}, "exception": OTHER_EXCEPTION, **ENDINGS}
+    changes = {
+        **SAME,
+        **{name: each[1:] for name, each in DIFFERENT.items()},
+        "exception": OTHER_EXCEPTION,
+        **ENDINGS,
+    }
     variants = tuple(variant(name, path, change) for name, change in changes.items())
     before = source.of_text(path, MODEL)
     every = [changed(str(path), before, source.of_text(path, each.sources[0][1])) for each in variants[:2]]
@@ -123,7 +136,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
         tuple(dict.fromkeys(place for each in variants for place in each.functions)),
         tuple(test for each in every for test in each.tests),
     )
-    result = prove(RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(path.parent)), request)
+    result = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(path.parent)), request
+    )
     assert path.read_text() == MODEL
     assert not list(path.parent.glob("__pycache__/*probed*"))
     return Shown(result, MappingProxyType({trial.name: trial for trial in result.trials}))

@@ -10,12 +10,12 @@ from pathlib import Path
 import torch
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError
+from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
 from tcready.dynamic.worker.proof import overlay
 from tcready.dynamic.worker.proof.behaviour import Behaviour, compiled_difference, difference
 from tcready.dynamic.worker.proof.calls import Key, alone, called, of_model, shortest
 from tcready.dynamic.worker.proof.sides import Sides, with_probes
 from tcready.dynamic.worker.proof.variations import GIVEN
-from tcready.dynamic.worker.stages import build, capture, eager, fullgraph, import_
 from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -103,7 +103,7 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
                 return Trial(
                     variant.name, context.journal.observation, compared, difference=text, differs=kind
                 )
-    climb(context, [eager.STEP, capture.STEP, fullgraph.STEP])
+    climb(context, TO_GRAPHS)
     seen = context.journal.observation
     trial = Trial(variant.name, seen, compared, raises=raises, seconds=shortest(context, request))
     return _compiled(context, trial, trace)
@@ -112,7 +112,7 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
 def _not_begun(context: Context) -> str | None:
     """Imports and builds; why it could not, in one line."""
     with contextlib.suppress(RunEndedError):
-        climb(context, [import_.STEP, build.STEP])
+        climb(context, TO_A_MODEL)
     context.journal.write("")
     failed = [
         s for s in context.journal.observation.stages if s.stage in ("import", "build") and s.state != "pass"
