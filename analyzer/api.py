@@ -131,9 +131,14 @@ def _without_files(names: Sequence[str], static: StaticResult) -> tuple[str, ...
 
 def _installed_torch(root: Path) -> tuple[int, int]:
     """The torch whose Dynamo is predicted if nobody names one."""
-    from tcready.static import locate, torch_tables, versions
+    from tcready.static import locate, versions
 
-    return versions.installed(locate.default_search_path(root)) or torch_tables.versions()[-1]
+    there = versions.installed(locate.default_search_path(root))
+    if there is not None:
+        return there
+    from tcready.static import torch_tables
+
+    return torch_tables.versions()[-1]
 
 
 def _at_its_commit(report: Report, root: Path) -> Report:

@@ -86,6 +86,8 @@ Binding: TypeAlias = "FunctionInfo | ClassInfo | Import | ast.expr"
 
 @dataclass(frozen=True, eq=False)
 class ModuleInfo:
+    """A module, and what its top level binds."""
+
     name: str
     source: Source
     is_package: bool

@@ -23,6 +23,8 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Source:
+    """A file that was read and parsed."""
+
     path: Path
     text: str
     tree: ast.Module = field(repr=False)

@@ -149,11 +149,15 @@ class ExternalInstance:
 
 @dataclass(frozen=True, slots=True)
 class Class:
+    """A class whose source is read."""
+
     info: ClassInfo
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
+    """A function whose source is read, bound or not."""
+
     info: FunctionInfo
     bound: Value | None = None
     closure: int = 0
