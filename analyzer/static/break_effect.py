@@ -161,7 +161,7 @@ class BreakEffects:
 
     def _is_generator(self, info: FunctionInfo) -> bool:
         if info not in self._generators:
-            self._generators[info] = any(
+            self._generators[info] = info.module.source.has_yield and any(
                 isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own_nodes(info)
             )
         return self._generators[info]

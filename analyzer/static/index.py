@@ -15,7 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
-from tcready.schema import origin_of
 from tcready.static import locate, torch_tables
 from tcready.static.disk import Disk
 from tcready.static.source import Source, UnreadableError, parse, read
@@ -389,7 +388,8 @@ class Program:
         return wide
 
     def is_own(self, path: Path) -> bool:
-        if path in self.named or origin_of(str(path), str(self.root), self.own_packages) == "own":
+        disk = self.library.disk
+        if path in self.named or disk.origin_of(path, self.root, self.own_packages) == "own":
             return True
         return self.folder is not None and holds(self.folder, path)
 

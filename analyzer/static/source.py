@@ -36,6 +36,11 @@ class Source:
         return re.split(r"\r\n|\r|\n", self.text)
 
     @cached_property
+    def has_yield(self) -> bool:
+        """Whether a generator may stand in it."""
+        return "yield" in self.text
+
+    @cached_property
     def has_walrus(self) -> bool:
         """Whether `:=` may stand in it."""
         return ":=" in self.text
