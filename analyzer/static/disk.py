@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tcready.schema import Origin, origin_of
+from tcready.schema import Origin, display_path, origin_of
 from tcready.static import locate
 from tcready.static.source import contents
 
@@ -40,6 +40,7 @@ class Disk:
     _stamps: dict[Path, Stamp | None] = field(default_factory=dict)
     _places: dict[tuple[str, Path], Path | None] = field(default_factory=dict)
     _added: dict[Path, locate.Additions] = field(default_factory=dict)
+    _shown: dict[tuple[str, Path], str] = field(default_factory=dict)
     _origins: dict[tuple[Path, Path, tuple[str, ...]], Origin] = field(default_factory=dict)
     _same: dict[tuple[Path, Stamp], bool] = field(default_factory=dict)
 
@@ -95,6 +96,13 @@ class Disk:
         if key not in self._origins:
             self._origins[key] = origin_of(str(path), str(root), packages)
         return self._origins[key]
+
+    def shown(self, path: str, root: Path) -> str:
+        """As `schema.display_path`."""
+        key = path, root
+        if key not in self._shown:
+            self._shown[key] = display_path(path, str(root))
+        return self._shown[key]
 
     def stamp(self, path: Path) -> Stamp | None:
         """The stamp of a file; None if it cannot be opened."""

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tcready.schema import BREAKING, Finding, Mode, StaticModule, StaticTarget, display_path
+from tcready.schema import BREAKING, Finding, Mode, StaticModule, StaticTarget
 from tcready.static.analyse import Interpretation
 from tcready.static.engine.contract import Context
 from tcready.static.engine.facts import Call, extent
@@ -129,7 +129,7 @@ def _static_module(
                     unknown[ast.unparse(callee)] = None
     forwards = [forward for value in node.values for forward in _own_forward(interpreter, value)[:1]]
     if forwards:
-        path = display_path(str(forwards[0].module.path), str(interpreter.program.root))
+        path = interpreter.program.shown(forwards[0].module.path)
         line = forwards[0].node.lineno
     names = (v.cls.name if isinstance(v, Instance) else v.name.rpartition(".")[2] for v in node.values)
     types = " | ".join(dict.fromkeys(names))

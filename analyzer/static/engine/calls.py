@@ -11,6 +11,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.models import iteration, library
+from tcready.static.engine.models.operations import Reads
 from tcready.static.engine.values import (
     NONE,
     TAINTED,
@@ -159,7 +160,8 @@ class Calls(Room):
             if isinstance(receiver, Tensor):
                 operation, operands = f"torch.Tensor.{method}", (receiver, *site.args)
             numbers: tuple[Value, ...] = ()
-            reads, told_by = known.reads("", (), {})
+            reads: Reads = ""
+            told_by: tuple[str, ...] = ()
             if operation.startswith("torch."):
                 numbers = known.read_as_numbers(operation, operands, site.keywords)
                 reads, told_by = known.reads(operation, operands, site.keywords)
