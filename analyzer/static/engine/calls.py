@@ -76,7 +76,10 @@ class Calls(Room):
                 return prefer(usual, self.call(rest, site))
         candidates = [c for c in options(function) if c != NONE] or [function]
         confidence = site.frame.confidence
-        if sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1:
+        if (
+            len(candidates) > 1
+            and sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1
+        ):
             confidence = "low" if len(candidates) > 3 else ("medium" if confidence == "high" else confidence)
         if confidence != site.confidence:
             site = dataclasses.replace(site, confidence=confidence)

@@ -461,7 +461,9 @@ def members_of(value: Sequence) -> tuple[Value, ...]:
 
 def tensor_of(value: Value) -> Tensor | None:
     """The tensor a value is, or surely may be: a Choice with one tensor among non-tensors counts."""
-    found = [v for v in options(value) if isinstance(v, Tensor)]
+    if not isinstance(value, Choice):
+        return value if isinstance(value, Tensor) else None
+    found = [v for v in value.options if isinstance(v, Tensor)]
     if not found:
         return None
     merged = join(*found)
