@@ -59,7 +59,7 @@ def from_json(kind: type[T], data: Any) -> T:
 
     Raises TcreadyError naming the field if `data` does not fit.
     """
-    return typing.cast(T, _reader(kind)(data, kind.__name__))
+    return typing.cast(T, _reader(typing.cast(Any, kind))(data, kind.__name__))
 
 
 _Reader = Callable[[Any, str], Any]
@@ -101,7 +101,7 @@ def _reader(hint: Any) -> _Reader:
     if hasattr(hint, "of_json"):
         return lambda data, where: hint.of_json(_plain(str, data, where))
     if dataclasses.is_dataclass(hint):
-        return functools.partial(_dataclass, hint)
+        return functools.partial(_dataclass, typing.cast(type, hint))
     if hint is Any:
         return lambda data, _where: data
     if origin in (Union, types.UnionType):
