@@ -85,6 +85,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Rule:
+    """What a rule looks at, and what it claims."""
+
     code: str
     name: str
     effect: Effect
