@@ -41,6 +41,7 @@ RULE = Rule(
     effect="graph_break",
     level="error",
     gb_ids=("GB0124", "GB0059", "GB0033"),
+    settings=("capture_scalar_outputs",),
     facts=(Call,),
     check=check,
     page=__doc__,
