@@ -401,6 +401,7 @@ class _Work:
         """What might cure each break; breaks for which there is nothing go to `no_fix`."""
         concrete: dict[str, Concrete] = {}
         offered: dict[str, None] = {}
+        flags: list[FixChange] = []
         for shown, line in dict.fromkeys((site.path, site.line) for site in sites):
             here = [site for site in sites if (site.path, site.line) == (shown, line)]
             ids = tuple(dict.fromkeys(name for site in here for name in site.gb_ids))
@@ -444,6 +445,12 @@ class _Work:
                 no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, why)
             for change in made:
                 yield _Candidate(change, self.files.with_edits(change.edits))
+                if change.settings:
+                    flags.append(change)
+        if len(flags) > 1:  # one may take into the graph what leads to a break without the other
+            names = tuple(name for change in flags for name in change.settings)
+            how = " and ".join(change.how for change in flags)
+            yield _Candidate(dataclasses.replace(flags[0], how=how, settings=names), dict(self.files.now))
 
     def round(
         self, before: Observation, candidates: Sequence[_Candidate], settings: tuple[str, ...]

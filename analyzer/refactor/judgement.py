@@ -75,7 +75,7 @@ def judged(
     unsafe = None
     if trial.raises is not None:
         unsafe = f"another exception is raised: {trial.raises}"
-    elif trial.seconds and result.seconds and trial.seconds > result.seconds * SLOWER + NOISE:
+    elif lines and trial.seconds and result.seconds and trial.seconds > result.seconds * SLOWER + NOISE:
         unsafe = f"an eager call takes {trial.seconds / result.seconds:.2f} times as long"
     missing = next((side for side in sides if not (side.true and side.false)), None)
     if missing is not None:
