@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-from collections.abc import Callable, Mapping
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.loss import NotTrainedError, loss_of
 from tcready.dynamic.worker.parity import compare, flatten
 from tcready.dynamic.worker.torch_internals import pytree
@@ -34,22 +38,33 @@ class Behaviour:
     """Which outputs require grad."""
     gradients: dict[str, Any] = field(default_factory=dict)
     inputs: list[Any] = field(default_factory=list)
-    """The tensors that were passed, as the call left them."""
+    """What was passed, as the call left it, with its structure."""
     state: dict[str, Any] = field(default_factory=dict)
-    """Buffers and plain attributes, by name."""
+    """Buffers, plain attributes, and plain names of the modules that are watched."""
     printed: str = ""
+    """On standard output, and what was logged and warned of."""
     random: str = ""
 
 
-def behaviour(model: Any, function: Callable[..., Any], args: Any, kwargs: Any, mode: Mode) -> Behaviour:
-    """One call of `function`, which is `model`, its compiled form or one of its functions; the arguments are its own."""
+def behaviour(
+    model: Any,
+    function: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    mode: Mode,
+    watched: Sequence[ModuleType] = (),
+) -> Behaviour:
+    """One call of `function`, which is `model`, its compiled form or one of its functions; the arguments are its own.
+
+    `watched` are modules whose names may be given other values by the call.
+    """
     torch.manual_seed(SEED_CALL)
     tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-    printed = io.StringIO()
+    before = _names(watched)
     error: BaseException | None = None
     output: Any = None
     gradients: dict[str, Any] = {}
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+    with _heard() as printed:
         try:
             with torch.set_grad_enabled(mode == "train"):
                 output = function(*args, **kwargs)
@@ -58,6 +73,7 @@ def behaviour(model: Any, function: Callable[..., Any], args: Any, kwargs: Any, 
         except Exception as raised:
             error = raised
     leaves, structure = flatten(output)
+    passed, passed_structure = flatten((args, kwargs))
     return Behaviour(
         type(error).__name__ if error is not None else None,
         " ".join(str(error).split())[:LONG] if error is not None else "",
@@ -65,11 +81,31 @@ def behaviour(model: Any, function: Callable[..., Any], args: Any, kwargs: Any, 
         structure,
         [isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves],
         gradients,
-        [_copied(tensor) for tensor in tensors],
-        state_of(model),
+        [*map(_plain, passed), *passed_structure],
+        state_of(model) | _moved(before, _names(watched)),
         printed.getvalue(),
         hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest(),
     )
+
+
+@contextlib.contextmanager
+def _heard() -> Iterator[io.StringIO]:
+    """What is printed, logged and warned of; nothing of it goes anywhere else."""
+    text = io.StringIO()
+    handler = logging.StreamHandler(text)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
+    root = logging.getLogger()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(text))
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        warned = stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always")
+        root.addHandler(handler)
+        stack.callback(root.removeHandler, handler)
+        yield text
+    for each in warned:
+        if is_user_file(each.filename):
+            text.write(f"{each.category.__name__}: {each.message}\n")
 
 
 def _gradients(model: Any, tensors: list[torch.Tensor], output: Any) -> dict[str, Any]:
@@ -97,12 +133,38 @@ def state_of(model: Any) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = {}
     for name, module in model.named_modules():
-        for key, value in vars(module).items():
-            if not key.startswith("_") and _is_plain(value):
-                found[f"{name}.{key}".lstrip(".")] = (
-                    value if isinstance(value, (bool, int, float)) else repr(value)[:LONG]
-                )
+        found |= {f"{name}.{key}".lstrip("."): value for key, value in _plain_names(module).items()}
     return found | {name: _copied(buffer) for name, buffer in model.named_buffers()}
+
+
+def _names(modules: Sequence[ModuleType]) -> dict[str, Any]:
+    """The plain values of modules, each by its full name; of a container how much it holds."""
+    return {
+        f"{module.__name__}.{name}": len(value) if isinstance(value, (list, dict, set)) else value
+        for module in modules
+        for name, value in list(vars(module).items())
+        if not name.startswith("__") and _is_plain(value)
+    }
+
+
+def _moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call did to them: earlier calls, of which there may be others, leave their traces in the values."""
+    found: dict[str, Any] = {}
+    for name, value in after.items():
+        one = before.get(name)
+        if one != value:
+            both = all(isinstance(each, (int, float)) for each in (one, value))
+            found[name] = value - one if both else "changed"
+    return found
+
+
+def _plain_names(owner: Any) -> dict[str, Any]:
+    """The names of a module, of either kind, that hold a plain value, or several in a container."""
+    return {
+        key: value if isinstance(value, (bool, int, float)) else repr(value)[:LONG]
+        for key, value in list(vars(owner).items())
+        if not key.startswith("_") and _is_plain(value)
+    }
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:

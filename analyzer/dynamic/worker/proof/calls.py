@@ -8,9 +8,9 @@ import inspect
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -48,6 +48,7 @@ class Key:
 
 def of_model(context: Context, request: ProofRequest) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
     """Each call of the model, to be made in this order: what one leaves behind the next one finds."""
+    watched = _modules({place.path for place in request.functions})
     for mode in request.modes:
         for seed in request.seeds:
             model = context.build_as(mode, seed)
@@ -56,7 +57,7 @@ def of_model(context: Context, request: ProofRequest) -> Iterator[tuple[Key, Cal
             for variation in names:
                 for number, case in enumerate(with_seed):
                     key = Key(mode, seed, number, variation)
-                    yield key, functools.partial(called, model, model, case, key)
+                    yield key, functools.partial(called, model, model, case, key, watched)
 
 
 def alone(
@@ -64,6 +65,7 @@ def alone(
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
     """Each call of a function alone, on arguments that a call of the model gave it."""
     seed = request.seeds[0]
+    watched = _modules({place.path for place in request.functions})
     for place in functions:
         for mode in request.modes:
             model = context.build_as(mode, seed)
@@ -77,17 +79,17 @@ def alone(
                     owner = args[0] if args and isinstance(args[0], nn.Module) else None
                     case = Case(None, args[1:] if owner is not None else args, kwargs)
                     bound = functools.partial(function, owner) if owner is not None else function
-                    yield key, functools.partial(called, owner, bound, case, key)
+                    yield key, functools.partial(called, owner, bound, case, key, watched)
 
 
-def called(model: Any, function: Any, case: Case, key: Key) -> Behaviour:
+def called(model: Any, function: Any, case: Case, key: Key, watched: Sequence[ModuleType] = ()) -> Behaviour:
     """The call `key` of `function`, which is `model`, its compiled form or one of its functions."""
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
     args, kwargs = VARIATIONS[key.variation]((args, kwargs), draw)
     if key.mode == "train" and (key.function is not None or not _trains(model)):
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
-    return behaviour(model, function, args, kwargs, key.mode)
+    return behaviour(model, function, args, kwargs, key.mode, watched)
 
 
 def _arguments(case: Case) -> tuple[Any, Any]:
@@ -127,13 +129,20 @@ def _recording(place: FunctionPlace, calls: list[tuple[Any, Any]]) -> Iterator[A
         setattr(owner, name, function)
 
 
+def _modules(paths: Set[str]) -> list[ModuleType]:
+    """The modules that were made of these files."""
+    wanted = {os.path.realpath(path) for path in paths}
+    return [
+        module
+        for module in list(sys.modules.values())
+        if (path := getattr(module, "__file__", None)) and os.path.realpath(path) in wanted
+    ]
+
+
 def _resolved(place: FunctionPlace) -> tuple[Any, str, FunctionType] | None:
     """What a function is an attribute of, under which name, and itself; None for what is no plain function there."""
-    path = os.path.realpath(place.path)
     *outer, name = place.name.split(".")
-    for module in list(sys.modules.values()):
-        if os.path.realpath(getattr(module, "__file__", None) or "") != path:
-            continue
+    for module in _modules({place.path}):
         owner: Any = module
         for part in outer:
             owner = getattr(owner, part, None)

@@ -56,7 +56,8 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                 if key.function is None and sides.ways() != known:
                     trace.telling.append(key)
         for _, call in of_model(context, request):  # the very first, once more
-            if found := difference(trace.calls[0][1], call()):
+            found = difference(trace.calls[0][1], call())
+            if found and found[0] != "state":  # names of a module keep what the calls before left in them
                 return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
             break
         seconds = shortest(context, request)
