@@ -70,7 +70,7 @@ def masked_select(place: Located) -> Ways:
     operands = given if of_torch else [node.func.value, *given]
     words = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
     if name == "masked_select" and len(operands) == 2 and not words:
-        yield from _ways(Masked(place, torch[0], *operands, broadcast=True), node, torch[1])
+        yield from _ways(Masked(place, torch[0], operands[0], operands[1], broadcast=True), node, torch[1])
     elif (name == "where" and of_torch and len(operands) == 1 and not words) or (
         name == "nonzero" and len(operands) == 1 and _is_true(words.get("as_tuple"))
     ):
@@ -376,7 +376,7 @@ def _is_dotted(node: cst.BaseExpression) -> bool:
 
 
 def _is_linear(value: cst.BaseExpression) -> bool:
-    """Whether it is a sum of what is read and of numbers, or a multiple: its gradient is finite wherever it is not asked."""
+    """Whether it is a sum of what is read and of numbers, or a multiple of it: its gradient is finite everywhere."""
     if isinstance(value, cst.BinaryOperation):
         both = _is_linear(value.left) and _is_linear(value.right)
         if isinstance(value.operator, (cst.Add, cst.Subtract)):

@@ -69,6 +69,8 @@ class Piece:
             pending = [target] if target is not None else []
             while pending:
                 each = pending.pop()
+                if isinstance(each, (cst.Subscript, cst.Attribute)):  # they name what they read
+                    continue
                 pending += each.children
                 found |= {each.value} if isinstance(each, cst.Name) else set()
         return frozenset(found)
