@@ -15,12 +15,12 @@ GUARDED = {
     "the first of a line": "print(x.shape); y = x * 2\nreturn y",
     "the last of a line": "y = x * 2; print('a')  # why\nreturn y",
     "in a loop": "for i in range(2):\n    print(i)\n    x = x + i\nreturn x",
-    "once": "if x.dim() == 1:\n    warnings.warn('x', stacklevel=2)\n    x = x + 1\nreturn x",
+    "once": "if x.shape[0] > 2:\n    warnings.warn('x', stacklevel=2)\n    x = x + 1\nreturn x",
     "of a value": "y = x * 2\nprint('mean', y.mean().item(), len(y))\nreturn y",
     "logged": "logger.warning(f'{x.shape} {x.mean()}')\nreturn x + 1",
 }
 BRANCHES = {
-    "of a flag": "y = x + 1\nif x.dim() == 1: print('a')\nreturn y",
+    "of a flag": "y = x + 1\nif x.shape[0] > 2: print('a')\nreturn y",
     "of a value": "if x.sum() > 0 or x.isnan().any():\n    logger.warning('large')\nreturn x + 1",
     "of a level": "if logger.isEnabledFor(10):\n    logger.debug('x %s', x.mean())\nreturn x + 1",
 }
