@@ -21,6 +21,7 @@ class Proposal:
     """A change that nobody has tried yet."""
 
     rule: str
+    """Its code; empty if no rule made it."""
     how: str
     """One sentence: what is done."""
     edits: tuple[Edit, ...]
@@ -73,7 +74,7 @@ def _edits(path: str, place: Located, way: Rewrite) -> Iterator[Edit]:
             yield from _of_expression(path, place.source, piece, change)
         else:
             yield _of_statements(path, place.source, piece, change)
-    yield from _imported(path, place.source, way.imports)
+    yield from imported(path, place.source, way.imports)
 
 
 def _of_expression(path: str, source: Source, piece: Piece, change: Change) -> Iterator[Edit]:
@@ -141,8 +142,8 @@ def _written(statement: cst.BaseStatement, indent: str, step: str) -> list[str]:
     return lines if indent else [line.removeprefix(step) for line in lines]
 
 
-def _imported(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit]:
-    """The statements behind the imports that the file begins with, else above its first statement."""
+def imported(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit]:
+    """Import statements behind the imports that the file begins with, else above its first statement."""
     needed = tuple(imports)
     if not needed:
         return
