@@ -15,10 +15,19 @@ that is to be learnt is a parameter, made in `__init__`.
 `x.new_zeros(..., requires_grad=True)` and its kin are traced and not reported, `x.new_tensor` is.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Const, Tensor, likely
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -33,6 +42,12 @@ def check(fact: Call) -> Claim | None:
     )
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import plain_leaf
+
+    return plain_leaf(place)
+
+
 RULE = Rule(
     code="TCR325",
     name="leaf-in-forward",
@@ -41,6 +56,7 @@ RULE = Rule(
     gb_ids=("GB0225",),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -16,9 +16,18 @@ if no weight is learnt.
 Layers without parameters (`nn.ReLU`, `nn.Dropout`, `nn.Softmax`, losses) may be created in the forward.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 LAYERS = (
     "Parameter",
@@ -49,6 +58,12 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import without_layer
+
+    return without_layer(place)
+
+
 RULE = Rule(
     code="TCR315",
     name="parameter-in-forward",
@@ -57,6 +72,7 @@ RULE = Rule(
     gb_ids=("GB0264", "GB0116", "GB0119"),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -60,6 +60,8 @@ def assert_same(before: str, after: str, inputs: Callable[[], tuple[Any, ...]]) 
     outcomes = [_outcome(model, inputs) for model in (old, new, run)]
     assert not torch._dynamo.utils.counters["graph_break"], dict(torch._dynamo.utils.counters["graph_break"])
     assert frames.frame_count == 1
+    run(*inputs())
+    assert frames.frame_count == 1  # nor is it compiled again
     for outcome in outcomes[1:]:
         torch.testing.assert_close(outcome, outcomes[0], equal_nan=True)
 

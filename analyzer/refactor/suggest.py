@@ -85,6 +85,8 @@ def _of_expression(path: str, source: Source, piece: Piece, change: Change) -> I
     first, last = span.start.line + above, span.end.line + above
     column, end = span.start.column + 1, span.end.column + 1
     text = piece.tree.code_for_node(new)
+    if _needs_parentheses(piece.parents[old], old, new):
+        text = f"({text})"
     before = source.text[source.offset(first, column) : source.offset(last, end)]
     lost = _lost(before, text)
     if lost:
@@ -92,6 +94,28 @@ def _of_expression(path: str, source: Source, piece: Piece, change: Change) -> I
         margin = _margin(source, top)
         yield Edit(path, top, 1, top, 1, "".join(f"{margin}{c}{source.line_end(top)}" for c in lost))
     yield Edit(path, first, column, last, end, text.replace("\n", source.line_end(first)))
+
+
+_TIGHT = (
+    cst.Name,
+    cst.Attribute,
+    cst.Call,
+    cst.Subscript,
+    cst.BaseNumber,
+    cst.BaseString,
+    cst.List,
+    cst.Dict,
+    cst.Set,
+)
+
+
+def _needs_parentheses(parent: cst.CSTNode, old: cst.BaseExpression, new: cst.BaseExpression) -> bool:
+    """Whether an expression without parentheses would come apart beside what stands around it."""
+    if old.lpar or new.lpar or isinstance(new, _TIGHT):
+        return False
+    if isinstance(parent, cst.BooleanOperation) and isinstance(new, (cst.Comparison, cst.UnaryOperation)):
+        return False
+    return isinstance(parent, (cst.BaseExpression, cst.ComparisonTarget))
 
 
 def _of_statements(path: str, source: Source, piece: Piece, change: Change) -> Edit:
