@@ -8,7 +8,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
-from tcready.rules._conditions import apart, as_tensor, in_python, is_mask, owner_of, tree_of, value_of, walk
+from tcready.rules._conditions import (
+    apart,
+    as_tensor,
+    in_python,
+    is_mask,
+    is_of_python,
+    is_of_tensor,
+    owner_of,
+    tree_of,
+    value_of,
+    walk,
+)
 from tcready.rules._rewrites import NO_TORCH, bare, expression, in_place_of, line_of, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -70,6 +81,80 @@ class Shapes:
 
     place: Located
     known: dict[str, Shape] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    """How often a name was given a value."""
+
+    @classmethod
+    def at(cls, place: Located, node: cst.CSTNode) -> Shapes:
+        """As the names are where a statement or an expression begins."""
+        parents = place.piece.parents
+        inside = node
+        above: list[tuple[Sequence[cst.BaseStatement], list[str]]] = []
+        while inside in parents and not isinstance(inside, cst.FunctionDef):
+            parent = parents[inside]
+            if isinstance(parent, (cst.IndentedBlock, cst.Module)):
+                body = [each for each in parent.body if isinstance(each, cst.BaseStatement)]
+                position = next((i for i, each in enumerate(body) if each is inside), len(body))
+                above.append((body[:position], []))
+            elif isinstance(parent, (cst.For, cst.While)):
+                above.append(((), sorted(_assigned_in([parent]))))
+            inside = parent
+        made = cls(place)
+        for statements, changed in reversed(above):
+            for name in changed:
+                made.forget(name)
+            made.follow(statements)
+        return made
+
+    def copy(self) -> Shapes:
+        return Shapes(self.place, dict(self.known), dict(self.versions))
+
+    def forget(self, name: str) -> None:
+        self.set(name, frozenset({f"{name} {self.versions.get(name, 0) + 1}"}))
+
+    def set(self, name: str, shape: Shape) -> None:
+        self.versions[name] = self.versions.get(name, 0) + 1
+        self.known[name] = shape
+
+    def follow(self, statements: Iterable[cst.BaseStatement]) -> None:
+        """Goes on to what the names are behind statements."""
+        for statement in statements:
+            if isinstance(statement, cst.If):
+                yes, no = self.copy(), self.copy()
+                yes.follow(_block(statement.body))
+                no.follow(_else(statement))
+                for name in sorted(_assigned_in([statement])):
+                    shape = yes.known.get(name)
+                    if shape is not None and shape == no.known.get(name):
+                        self.set(name, shape)
+                    else:
+                        self.forget(name)
+            elif isinstance(statement, cst.SimpleStatementLine):
+                for part in statement.body:
+                    self._follow_one(part)
+            else:
+                for name in sorted(_assigned_in([statement])):
+                    self.forget(name)
+
+    def _follow_one(self, part: cst.BaseSmallStatement) -> None:
+        pairs: list[tuple[str, cst.BaseExpression]] = []
+        if isinstance(part, cst.Assign) and len(part.targets) == 1:
+            target, value = part.targets[0].target, part.value
+            if isinstance(target, (cst.Name, cst.Attribute)):
+                pairs = [(text(target), value)]
+            elif isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple):
+                if len(target.elements) == len(value.elements):
+                    both = zip(target.elements, value.elements, strict=True)
+                    pairs = [(text(to.value), of.value) for to, of in both]
+        elif isinstance(part, cst.AugAssign) and self.of(part.target):  # type: ignore[arg-type]
+            return  # in place: as large as it was
+        shapes = {name: self.of(value) for name, value in pairs}
+        for name in sorted(_assigned_in([part])):
+            shape = shapes.get(name)
+            if shape is None:
+                self.forget(name)
+            else:
+                self.set(name, shape)
 
     def of(self, node: cst.BaseExpression) -> Shape | None:
         """None if the form does not tell."""
@@ -81,7 +166,7 @@ class Shapes:
             if node.value in self.known:
                 return self.known[node.value]
             value = value_of(self.place, node.value)
-            return frozenset() if value is not None and self.is_number(value) else frozenset({node.value})
+            return frozenset() if value is not None and self._is_single(value) else frozenset({node.value})
         if isinstance(node, cst.Attribute):
             name = text(node)
             if name in ("math.inf", "math.pi", "torch.inf", "math.nan", "torch.nan"):
@@ -99,7 +184,19 @@ class Shapes:
             return self._atom(node)
         if isinstance(node, cst.Call):
             return self._of_call(node)
+        if isinstance(node, cst.IfExp):
+            yes, no = self.of(node.body), self.of(node.orelse)
+            return yes if yes == no else None
         return None
+
+    def _is_single(self, value: cst.BaseExpression) -> bool:
+        """Whether a name stands for one number or one element, by the form of its value."""
+        if self.is_number(value):
+            return True
+        names = {each.value for each in walk(value) if isinstance(each, cst.Name)}
+        known = self.known | {name: frozenset({name}) for name in names if name not in self.known}
+        inner = Shapes(self.place, known, self.versions)
+        return not isinstance(value, cst.Name) and inner.of(value) == frozenset()
 
     def _of_call(self, call: cst.Call) -> Shape | None:
         if self.is_number(call):
@@ -129,10 +226,11 @@ class Shapes:
 
     def _atom(self, node: cst.BaseExpression) -> Shape | None:
         """One whose size is that of the same expression elsewhere, as long as no name in it was given anew."""
-        names = {each.value for each in walk(node) if isinstance(each, cst.Name)}
-        if names & self.known.keys() or not is_pure(node):
+        if not is_pure(node):
             return None
-        return frozenset({text(node)})
+        names = {each.value for each in walk(node) if isinstance(each, cst.Name)}
+        versions = ", ".join(f"{n} {self.versions[n]}" for n in sorted(names & self.versions.keys()))
+        return frozenset({f"{text(node)} {versions}"})
 
     def is_number(self, node: cst.BaseExpression) -> bool:
         """Whether Python has it as a number by its form: sizes, limits of a dtype, numbers written down."""
@@ -232,50 +330,97 @@ class Side:
 RETURN = "return"
 
 
-def read_side(statements: Sequence[cst.BaseStatement]) -> Side:
-    """Reads simple statements in their order. Raises Refused."""
-    side = Side()
-    for statement in statements:
-        if not isinstance(statement, cst.SimpleStatementLine):
-            raise Refused("a side has a block of its own")
-        for part in statement.body:
+@dataclass
+class Reader:
+    """Reads sides: straight-line code, and branches in it."""
+
+    place: Located
+    torch: str
+    shapes: Shapes
+
+    def side(self, statements: Sequence[cst.BaseStatement], known: Side | None = None) -> Side:
+        """What statements leave behind, after what is `known`. Raises Refused."""
+        side = Side(dict(known.values), dict(known.targets), in_place=known.in_place) if known else Side()
+        for position, statement in enumerate(statements):
             if side.returns:
                 raise Refused("something follows a `return`")
-            _read(side, part)
-    return side
+            if isinstance(statement, cst.If):
+                if self.branch(side, statement, statements[position + 1 :]):
+                    break
+            elif isinstance(statement, cst.SimpleStatementLine):
+                for part in statement.body:
+                    if side.returns:
+                        raise Refused("something follows a `return`")
+                    self.read(side, part)
+            else:
+                raise Refused("a side has a block of its own")
+        return side
 
+    def branch(self, side: Side, branch: cst.If, rest: Sequence[cst.BaseStatement]) -> bool:
+        """Reads a branch, and where it returns early, the rest too: whether it did."""
+        yes = self.side(_block(branch.body), side)
+        early = yes.returns and branch.orelse is None
+        no = self.side(rest if early else _else(branch), side)
+        if yes.returns != no.returns:
+            raise Refused("one side returns and the other does not")
+        tree = tree_of(self.place, branch.test)
+        if not (is_of_tensor(tree) or is_of_python(tree)):
+            raise Refused(MIXED)
+        of_tensor = is_of_tensor(tree)
+        test = as_tensor(self.place, self.torch, tree) if of_tensor else branch.test
+        test = _filled(test, side.values)
+        chooser = Chooser(self.torch, test, test, self.shapes)
+        for name in dict.fromkeys([*yes.values, *no.values]):
+            target = yes.targets.get(name) or no.targets.get(name)
+            old = side.values.get(name) or (cst.Name(name) if target is None else target)
+            assert isinstance(old, cst.BaseExpression)
+            on_both = name in yes.values and name in no.values
+            if not (on_both or name in side.values or _is_bound(self.place, branch, name)):
+                raise Refused(f"`{name}` gets a value on one side only, and none before")
+            pair = yes.values.get(name, old), no.values.get(name, old)
+            if of_tensor:
+                side.values[name] = chooser.choose(*pair)
+            else:
+                side.values[name] = expression("yes if test else no", test=test, yes=pair[0], no=pair[1])
+            if target is not None:
+                side.targets[name] = target
+        side.returns = yes.returns
+        side.in_place = side.in_place or yes.in_place or no.in_place
+        return early
 
-def _read(side: Side, part: cst.BaseSmallStatement) -> None:
-    if isinstance(part, cst.Pass) or (
-        isinstance(part, cst.Expr) and isinstance(part.value, cst.SimpleString)
-    ):
-        return
-    if isinstance(part, cst.Return):
-        if part.value is None:
-            raise Refused("a side returns nothing")
-        side.values[RETURN] = _filled(part.value, side.values)
-        side.returns = True
-    elif isinstance(part, cst.Assign):
-        value = _filled(part.value, side.values)
-        for each in part.targets:
-            _assign(side, each.target, value)
-    elif isinstance(part, cst.AnnAssign) and part.value is not None:
-        _assign(side, part.target, _filled(part.value, side.values))
-    elif isinstance(part, cst.AugAssign):
-        operator = _operator(part.operator)
-        old = part.target
-        assert isinstance(old, cst.BaseExpression)
-        value = expression(f"a {operator} b", a=_filled(old, side.values), b=_filled(part.value, side.values))
-        side.in_place = True
-        _assign(side, part.target, value)
-    elif isinstance(part, (cst.Break, cst.Continue)):
-        raise Refused("a side leaves the loop, or begins its next round: that is no value")
-    elif isinstance(part, cst.Raise):
-        raise Refused("a side raises")
-    elif isinstance(part, cst.Expr):
-        raise Refused("a side does something for its effect alone")
-    else:
-        raise Refused("a side is more than assignments")
+    def read(self, side: Side, part: cst.BaseSmallStatement) -> None:
+        if isinstance(part, cst.Pass) or (
+            isinstance(part, cst.Expr) and isinstance(part.value, cst.SimpleString)
+        ):
+            return
+        if isinstance(part, cst.Return):
+            if part.value is None:
+                raise Refused("a side returns nothing")
+            side.values[RETURN] = _filled(part.value, side.values)
+            side.returns = True
+        elif isinstance(part, cst.Assign):
+            value = _filled(part.value, side.values)
+            for each in part.targets:
+                _assign(side, each.target, value)
+        elif isinstance(part, cst.AnnAssign) and part.value is not None:
+            _assign(side, part.target, _filled(part.value, side.values))
+        elif isinstance(part, cst.AugAssign):
+            operator = _operator(part.operator)
+            old = part.target
+            assert isinstance(old, cst.BaseExpression)
+            value = expression(
+                f"a {operator} b", a=_filled(old, side.values), b=_filled(part.value, side.values)
+            )
+            side.in_place = True
+            _assign(side, part.target, value)
+        elif isinstance(part, (cst.Break, cst.Continue)):
+            raise Refused("a side leaves the loop, or begins its next round: that is no value")
+        elif isinstance(part, cst.Raise):
+            raise Refused("a side raises")
+        elif isinstance(part, cst.Expr):
+            raise Refused("a side does something for its effect alone")
+        else:
+            raise Refused("a side is more than assignments")
 
 
 def _assign(side: Side, target: cst.BaseAssignTargetExpression, value: cst.BaseExpression) -> None:
@@ -381,8 +526,7 @@ class Chooser:
     def guarded(self, node: Node, taken: bool) -> Node:
         """A side whose operands are harmless where it is not taken: no NaN or infinity reaches the gradient of the
         other."""
-        made = node.visit(_Guard(self, taken))
-        return made  # type: ignore[return-value]  # a node in place of a node
+        return node.visit(_Guard(self, taken))  # type: ignore[return-value]  # a node in place of a node
 
     def with_condition(self, made: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
         """Statements with the condition in place of its name, or below its assignment where it is asked twice."""
@@ -592,14 +736,17 @@ def choosing_expression(place: Located) -> Ways:
             )
         return
     try:
-        made = Chooser(name, test, test, Shapes(place)).choose(yes, no)
+        made = Chooser(name, test, test, Shapes.at(place, whole)).choose(yes, no)
     except Refused as reason:
         yield Declined(str(reason))
     else:
         if python is not None:
             made = expression("a if p else b", a=made, p=python, b=no)
         yield Rewrite(
-            HOW, (Change((whole,), (_as_before(whole, made),)),), _unsafe(Shapes(place), yes, no), imports
+            HOW,
+            (Change((whole,), (_as_before(whole, made),)),),
+            _unsafe(Shapes.at(place, whole), yes, no),
+            imports,
         )
     if python is None:
         yield from _cond_of_expression(whole, name, imports, test)
@@ -719,6 +866,12 @@ def _block(suite: cst.BaseSuite) -> tuple[cst.BaseStatement, ...]:
     return (cst.SimpleStatementLine(suite.body),)
 
 
+def _else(branch: cst.If) -> tuple[cst.BaseStatement, ...]:
+    if branch.orelse is None:
+        return ()
+    return _block(branch.orelse.body) if isinstance(branch.orelse, cst.Else) else (branch.orelse,)
+
+
 def _rest(place: Located, branch: cst.If) -> tuple[cst.BaseStatement, ...]:
     """The statements behind it in its block."""
     block = place.piece.parents.get(branch)
@@ -729,6 +882,8 @@ def _rest(place: Located, branch: cst.If) -> tuple[cst.BaseStatement, ...]:
 
 def _returns(statements: Sequence[cst.BaseStatement]) -> bool:
     last = statements[-1] if statements else None
+    if isinstance(last, cst.If):
+        return _returns(_block(last.body)) and _returns(_else(last))
     return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
 
 
@@ -740,10 +895,7 @@ def _as_where(
     python: cst.BaseExpression | None,
     test: cst.BaseExpression,
 ) -> Ways:
-    if isinstance(branch.orelse, cst.If):
-        raise Refused("an `elif` follows that is a branch of its own")
-    yes = _block(branch.body)
-    no = _block(branch.orelse.body) if isinstance(branch.orelse, cst.Else) else ()
+    yes, no = _block(branch.body), _else(branch)
     if _returns(yes) and not no:
         yield from _returning_early(place, branch, torch, imports, python, test, yes)
         return
@@ -771,9 +923,15 @@ def _chosen(
     first += kept
     no, kept = _without_private(place, branch, no, yes)
     first += kept
-    shapes = Shapes(place)
-    one, other = read_side(yes), read_side(no)
+    shapes = Shapes.at(place, branch)
+    shapes.follow(first)
+    reader = Reader(place, torch, shapes)
+    one, other = reader.side(yes), reader.side(no)
     names = list(dict.fromkeys([*one.values, *other.values]))
+    if RETURN in names:
+        if any("." in name for name in names):
+            raise Refused("a side sets an attribute and returns")
+        names = [RETURN]  # what a side assigns is lost when it returns
     if not names:
         raise Refused("no side has a value")
     chooser = Chooser(torch, test, condition_name(place, test), shapes)
@@ -791,9 +949,7 @@ def _chosen(
             unsafe = "a number becomes a tensor"
     if one.in_place or other.in_place:
         unsafe += "; a tensor that was changed in place becomes another"
-    if RETURN in one.values:
-        if len(names) > 1:
-            made = [pair for pair in made if pair[0] == RETURN]  # what a side assigns is lost when it returns
+    if names == [RETURN]:
         return chooser.with_condition([*first, line_of(cst.Return(value=made[0][1]))]), unsafe
     if any("." in name for name in names):
         unsafe += "; an attribute is set every time"
@@ -953,8 +1109,15 @@ def _returning_early(
     rest = _rest(place, branch)
     if not _returns(rest):
         raise Refused("it returns early, and what follows ends in no `return` of its own")
-    side = read_side(yes)
-    value = side.values[RETURN]
+    value = Reader(place, torch, Shapes.at(place, branch)).side(yes).values[RETURN]
+    if python is not None:
+        raise Refused("what Python decides would need the other side a second time")
+    if any(isinstance(each, cst.If) for each in rest):
+        if not isinstance(place.piece.parents.get(branch), cst.IndentedBlock):
+            raise Refused("it is an `elif` that returns early")
+        whole, unsafe = _chosen(place, branch, torch, test, yes, rest)
+        yield Rewrite(HOW, (Change((branch, *rest), tuple(whole)),), unsafe, imports)
+        return
     last = rest[-1]
     assert isinstance(last, cst.SimpleStatementLine)
     final = last.body[-1]
@@ -962,8 +1125,6 @@ def _returning_early(
     if len(last.body) > 1 or final.value is None:
         raise Refused("a side returns nothing")
     between = rest[:-1]
-    if python is not None:
-        raise Refused("what Python decides would need the other side a second time")
     if not isinstance(place.piece.parents.get(branch), cst.IndentedBlock):
         raise Refused("it is an `elif` that returns early")
     for statement in between:
@@ -972,12 +1133,14 @@ def _returning_early(
     changed = _assigned_in(between)
     if any(_reads(node, each) for node in (test, value) for each in _written(between) - changed):
         raise Refused("what it returns, or asks, is changed behind it")
-    chooser = Chooser(torch, test, condition_name(place, test), _shapes_after(place, between))
+    chooser = Chooser(torch, test, condition_name(place, test), Shapes.at(place, branch))
+    of_yes = chooser.shapes.copy()
+    chooser.shapes.follow(between)
     before: list[cst.BaseStatement] = []
     if any(_reads(value, each) for each in changed):
         if isinstance(value, cst.Tuple) or any(_changed_in_place(each) for each in between):
             raise Refused("what it returns is changed behind it")
-        chooser.of_yes = Shapes(place)
+        chooser.of_yes = of_yes
         name = next(n for n in ("early", "_early", "early_") if n not in place.piece.bound)
         # what is returned early is worked out while its names mean what they meant
         before.append(line_of(cst.Assign([cst.AssignTarget(cst.Name(name))], chooser.guarded(value, True))))
@@ -995,34 +1158,6 @@ def _returning_early(
 
 def _changed_in_place(statement: cst.BaseStatement) -> bool:
     return any(isinstance(each, cst.AugAssign) for each in walk(statement))
-
-
-def _shapes_after(place: Located, statements: Sequence[cst.BaseStatement]) -> Shapes:
-    """What decides the shapes of names behind statements, in terms of what was there before them."""
-    shapes = Shapes(place)
-    for statement in statements:
-        parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
-        single = {
-            part.targets[0].target.value: part.value
-            for part in parts
-            if isinstance(part, cst.Assign)
-            and len(part.targets) == 1
-            and isinstance(part.targets[0].target, cst.Name)
-        }
-        for part in parts:
-            if isinstance(part, cst.AugAssign) and isinstance(part.target, cst.Name):
-                continue  # in place: as large as it was
-            if isinstance(part, cst.Expr):
-                continue
-            if not isinstance(part, cst.Assign) or not single:
-                raise Refused(OTHER_SHAPE)
-        for name, value in single.items():
-            shape = shapes.of(value)
-            if shape is None:
-                shapes.known[name] = frozenset({f"{name} behind {len(shapes.known)}"})
-            else:
-                shapes.known[name] = shape
-    return shapes
 
 
 # torch.cond

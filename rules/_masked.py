@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.rules._branches import (
+    ELEMENTWISE,
     MIXED,
     UNSAFE,
     Chooser,
@@ -44,6 +45,7 @@ SAYS = frozenset({"debug", "info", "warning", "warning_once", "warn", "warn_once
 AS_LARGE = frozenset(
     "unsqueeze view reshape expand expand_as bool flatten squeeze transpose repeat to float type_as".split()
 )
+NEUTRAL_OF = {"add": "0", "sub": "0", "mul": "1", "div": "1"}
 NEUTRAL = {"+": "0", "-": "0", "*": "1", "/": "1"}
 
 
@@ -79,7 +81,7 @@ class _Unguarded:
         self.off, self.on = _masks(place, torch, tensors)
         self.uses = 0
         self.named = condition_name(place, self.test)
-        self.chooser = Chooser(torch, self.test, self.named, Shapes(place))
+        self.chooser = Chooser(torch, self.test, self.named, Shapes.at(place, branch))
 
     def statements(self) -> tuple[list[cst.BaseStatement], str, str]:
         """The statements, how they were made and why they may differ. Raises Refused."""
@@ -100,6 +102,7 @@ class _Unguarded:
                     or not isinstance(part.targets[0].target, cst.Name)
                 )
                 made.append(statement.with_changes(body=[new]))
+            self.chooser.shapes.follow([statement])
         if not identical and not special:
             raise Refused("it is an ordinary branch")  # `choosing_statement` has it
         if not self.uses:
@@ -210,7 +213,7 @@ class _Unguarded:
         torch, test = self.torch, self.named
         if isinstance(part, cst.AugAssign) and is_pure(part.value) and is_pure(part.target):
             neutral = NEUTRAL.get(_operator(part.operator))
-            if neutral is None or Shapes(self.place).of(part.value) in (None, frozenset()):
+            if neutral is None or self.chooser.shapes.of(part.value) in (None, frozenset()):
                 raise Refused("it changes a tensor in place by what is no tensor for sure")
             value = expression(f"{torch}.where(test, a, {neutral})", test=test, a=part.value)
             return part.with_changes(value=value)
@@ -223,12 +226,42 @@ class _Unguarded:
                 value = self.chooser.choose(part.value, old)
                 return part.with_changes(value=value)
         if isinstance(part, cst.Expr) and isinstance(part.value, cst.Call):
-            call = part.value
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "masked_fill_" and call.args:
-                mask = expression(f"{torch}.logical_and(a, test)", a=call.args[0].value, test=test)
-                args = [call.args[0].with_changes(value=mask), *call.args[1:]]
-                return part.with_changes(value=call.with_changes(args=args))
+            return part.with_changes(value=self._in_place(part.value))
         raise Refused("what is guarded is more than assignments to names and to parts of tensors")
+
+    def _in_place(self, call: cst.Call) -> cst.Call:
+        """`x.add_(v)` and its kin under a condition. Raises Refused."""
+        torch, test, func = self.torch, self.named, call.func
+        if (
+            not isinstance(func, cst.Attribute)
+            or not func.attr.value.endswith("_")
+            or not is_pure(func.value)
+        ):
+            raise Refused("what is guarded is done for its effect")
+        name = func.attr.value[:-1]
+        if not all(is_pure(arg.value) for arg in call.args):
+            raise Refused("what is guarded calls what may have an effect")
+        if name == "masked_fill" and call.args:
+            mask = expression(f"{torch}.logical_and(a, test)", a=call.args[0].value, test=test)
+            return call.with_changes(args=[call.args[0].with_changes(value=mask), *call.args[1:]])
+        if name in ("zero", "fill") and len(call.args) == (name == "fill"):
+            value = call.args[0].value if call.args else cst.Integer("0")
+            made = expression("x.masked_fill_(test, v)", x=func.value, test=test, v=value)
+        elif name == "copy" and len(call.args) == 1:
+            made = expression(
+                f"x.copy_({torch}.where(test, v, x))", x=func.value, test=test, v=call.args[0].value
+            )
+        elif name in NEUTRAL_OF and len(call.args) == 1:
+            value = expression(f"{torch}.where(test, v, {NEUTRAL_OF[name]})", test=test, v=call.args[0].value)
+            return call.with_changes(args=[call.args[0].with_changes(value=value)])
+        elif name in ELEMENTWISE:
+            of = expression("x.clone()", x=func.value)  # whose old value a gradient may need
+            new = call.with_changes(func=func.with_changes(value=of, attr=cst.Name(name)))
+            made = expression(f"x.copy_({torch}.where(test, v, x))", x=func.value, test=test, v=new)
+        else:
+            raise Refused("what is guarded is done for its effect")
+        assert isinstance(made, cst.Call)
+        return made
 
     def _into(self, part: cst.Assign, target: cst.Subscript) -> cst.BaseSmallStatement:
         """`x[i] = v` under a condition."""
@@ -238,7 +271,7 @@ class _Unguarded:
             value = expression(f"{torch}.where(test, a, old)", test=test, a=part.value, old=target)
             return part.with_changes(value=value)
         (index,) = indexes if len(indexes) == 1 else (None,)
-        number = Shapes(self.place).of(part.value) == frozenset()
+        number = self.chooser.shapes.of(part.value) == frozenset()
         if index is not None and is_mask(self.place, index) and number:
             mask = expression(f"{torch}.logical_and(a, test)", a=index, test=test)
             new = target.with_changes(slice=[cst.SubscriptElement(cst.Index(mask))])
