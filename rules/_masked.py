@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 Ways = Iterator["Rewrite | Declined"]
 
-SAYS = frozenset({"debug", "info", "warning", "warning_once", "warn", "warn_once", "error", "print", "log"})
 AS_LARGE = frozenset(
     "unsqueeze view reshape expand expand_as bool flatten squeeze transpose repeat to float type_as".split()
 )
@@ -340,38 +339,3 @@ def _is_plain(index: cst.BaseExpression) -> bool:
     return isinstance(index, (cst.Integer, cst.Ellipsis)) or (
         isinstance(index, cst.Name) and index.value == "None"
     )
-
-
-def silenced(place: Located) -> Ways:
-    """An `if` that only says something: where it is compiled, it is left out."""
-    branch = owner_of(place)
-    if not isinstance(branch, cst.If) or branch.orelse is not None or not _only_says(_block(branch.body)):
-        return
-    if isinstance(place.piece.parents.get(branch), cst.If):
-        yield Declined("it is an `elif`")
-        return
-    torch = torch_name(place)
-    if torch is None:
-        yield Declined(NO_TORCH)
-        return
-    test = expression(f"not {torch[0]}.compiler.is_compiling() and test", test=branch.test)
-    yield Rewrite(
-        "It is asked where nothing is compiled, and left out of what is compiled",
-        (in_place_of(place, branch, (branch.with_changes(test=test, leading_lines=()),)),),
-        "the compiled model does not say it",
-        torch[1],
-    )
-
-
-def _only_says(statements: Sequence[cst.BaseStatement]) -> bool:
-    for statement in statements:
-        if not isinstance(statement, cst.SimpleStatementLine):
-            return False
-        for part in statement.body:
-            if not isinstance(part, cst.Expr) or not isinstance(part.value, cst.Call):
-                return False
-            if text(part.value.func).rpartition(".")[2] not in SAYS:
-                return False
-            if not isinstance(part.value.func, (cst.Name, cst.Attribute)):
-                return False
-    return True

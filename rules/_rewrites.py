@@ -104,42 +104,6 @@ def bare(value: cst.BaseExpression) -> cst.BaseExpression:
     return value.with_changes(lpar=(), rpar=())
 
 
-def unless_compiling(place: Located) -> Ways:
-    """A call that stands alone as a statement, put below `if not torch.compiler.is_compiling():`."""
-    statement = place.statement
-    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
-        return
-    only = statement.body[0]
-    if not isinstance(only, cst.Expr) or only.value is not place.node:
-        yield Declined("its value is used")
-        return
-    torch = torch_name(place)
-    if torch is None:
-        yield Declined(NO_TORCH)
-        return
-    assert isinstance(place.node, cst.Call)
-    name, imports = torch
-    guarded = cst.If(
-        test=cst.parse_expression(f"not {name}.compiler.is_compiling()"),
-        body=cst.IndentedBlock(body=[statement.with_changes(leading_lines=())]),
-    )
-    yield Rewrite(
-        "It is done where nothing is compiled, and left out of what is compiled",
-        (Change((statement,), (guarded,)),),
-        None
-        if all(is_pure(arg.value) for arg in place.node.args)
-        else "an argument is a call, whose effect is lost",
-        imports,
-    )
-
-
-def is_pure(value: cst.CSTNode) -> bool:
-    """Whether working it out changes nothing: no call, no await, no assignment in it."""
-    if isinstance(value, (cst.Call, cst.Await, cst.Yield, cst.NamedExpr)):
-        return False
-    return all(is_pure(child) for child in value.children)
-
-
 NO_TORCH = "`torch` means something else here"
 
 

@@ -9,7 +9,8 @@ import libcst as cst
 from tcready.rules._branches import choosing_expression, choosing_statement
 from tcready.rules._conditions import owner_of
 from tcready.rules._guards import asserting, raising
-from tcready.rules._masked import silenced, unguarded
+from tcready.rules._masked import unguarded
+from tcready.rules._messages import message_branch
 from tcready.rules._truths import looping
 from tcready.static.rule import Declined, Rewrite
 
@@ -27,7 +28,7 @@ def written_anew(place: Located) -> Iterator[Rewrite | Declined]:
     elif isinstance(owner, cst.While):
         yield from looping(place)
     elif isinstance(owner, cst.If):
-        alone = [*raising(place)] or [*silenced(place)]
+        alone = [*raising(place)] or [*message_branch(place, owner)]
         if alone:
             yield from alone
             return

@@ -324,61 +324,29 @@ def checking(place: Located) -> Ways:
 
 
 def counting(place: Located) -> Ways:
-    """What is asked of a selection, not the selection itself: its count, its sum, its mean."""
+    """How many elements `nonzero` picks, without picking them."""
     call = place.node
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
         return
-    name = call.func.attr.value
     torch = torch_name(place)
-    if torch is None:
-        yield Declined(NO_TORCH)
+    if torch is None or call.func.attr.value not in ("nonzero", "argwhere"):
         return
-    torch_is, imports = torch
-    of_torch = text(call.func.value) == torch_is
-    values = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-    if len(values) != len(call.args):
-        yield Declined("how many items it picks depends on the data")
-        return
-    operands = values if of_torch else [call.func.value, *values]
-    if text(call.func.value) in ("np", "numpy"):
-        yield Declined("how many items it picks depends on the data, and numpy picks them")
-        return
+    name, imports = torch
+    given = list(call.args) if text(call.func.value) == name else [cst.Arg(call.func.value), *call.args]
     parent = place.piece.parents.get(call)
-    made: cst.BaseExpression | None = None
-    whole: cst.CSTNode | None = None
-    if name in ("nonzero", "argwhere") and len(operands) == 1:
-        count = expression(f"{torch_is}.count_nonzero(a)", a=operands[0])
-        if isinstance(parent, cst.Arg):
-            around = place.piece.parents.get(parent)
-            if (
-                isinstance(around, cst.Call)
-                and isinstance(around.func, cst.Name)
-                and around.func.value == "len"
-            ):
-                whole, made = around, count
-        elif isinstance(parent, cst.Attribute):
-            around = place.piece.parents.get(parent)
-            if (isinstance(around, cst.Call) and text(around).endswith(".size(0)")) or (
-                isinstance(around, cst.Subscript) and text(around).endswith(".shape[0]")
-            ):
-                whole, made = around, count
-    elif name == "masked_select" and len(operands) == 2 and isinstance(parent, cst.Attribute):
-        around = place.piece.parents.get(parent)
-        if isinstance(around, cst.Call) and not around.args and parent.attr.value in ("sum", "mean"):
-            whole = around
-            total = f"{torch_is}.where(m, x, 0).sum()"
-            if parent.attr.value == "mean":
-                total += f" / m.expand_as({torch_is}.where(m, x, 0)).sum()"
-            made = expression(total, x=operands[0], m=operands[1])
-    if made is None or whole is None:
-        yield Declined(
-            "how many items it picks depends on the data, and what is done with them needs the items"
-        )
+    around = place.piece.parents.get(parent) if parent is not None else None
+    is_length = isinstance(parent, cst.Arg) and isinstance(around, cst.Call) and text(around.func) == "len"
+    is_size = isinstance(around, (cst.Call, cst.Subscript)) and text(around) in (
+        f"{text(call)}.size(0)",
+        f"{text(call)}.shape[0]",
+    )
+    if len(given) != 1 or given[0].keyword or not (is_length or is_size):
         return
+    made = expression(f"{name}.count_nonzero(a)", a=given[0].value)
     yield Rewrite(
-        "What is asked of the items is worked out without picking them",
-        (Change((whole,), (made,)),),
-        "a number becomes a tensor" if "count_nonzero" in text(made) else "the sum is taken in another order",
+        "The elements are counted without picking them",
+        (Change((around,), (made,)),),
+        "a number becomes a tensor",
         imports,
     )
 

@@ -41,9 +41,11 @@ def check(fact: Call) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._masks import masked_select
     from tcready.rules._truths import counting
 
-    return counting(place)
+    yield from counting(place)
+    yield from masked_select(place)
 
 
 RULE = Rule(

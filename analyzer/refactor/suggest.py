@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import libcst as cst
 from tcready.edits import applied
 from tcready.schema import Edit, Finding, TcreadyError
-from tcready.static.concrete import Concrete, Located, comments
+from tcready.static.concrete import Concrete, Located, Piece, comments
 from tcready.static.rule import Change, Declined, Rewrite, Rule
 from tcready.static.source import Source
 
@@ -21,6 +21,7 @@ class Proposal:
     """A change that nobody has tried yet."""
 
     rule: str
+    """Its code; empty if no rule made it."""
     how: str
     """One sentence: what is done."""
     edits: tuple[Edit, ...]
@@ -68,17 +69,17 @@ def proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Decl
 
 def _edits(path: str, place: Located, way: Rewrite) -> Iterator[Edit]:
     for change in way.changes:
+        piece = change.piece or place.piece
         if isinstance(change.old[0], cst.BaseExpression):
-            yield from _of_expression(path, place, change)
+            yield from _of_expression(path, place.source, piece, change)
         else:
-            yield _of_statements(path, place, change)
-    yield from _imported(path, place.source, way.imports)
+            yield _of_statements(path, place.source, piece, change)
+    yield from imported(path, place.source, way.imports)
 
 
-def _of_expression(path: str, place: Located, change: Change) -> Iterator[Edit]:
+def _of_expression(path: str, source: Source, piece: Piece, change: Change) -> Iterator[Edit]:
     """The expression alone, and the comments that stood in it above its statement."""
     (old,), (new,) = change.old, change.new
-    piece, source = place.piece, place.source
     span = piece.positions[old]
     above = piece.first - 1
     first, last = span.start.line + above, span.end.line + above
@@ -93,9 +94,8 @@ def _of_expression(path: str, place: Located, change: Change) -> Iterator[Edit]:
     yield Edit(path, first, column, last, end, text.replace("\n", source.line_end(first)))
 
 
-def _of_statements(path: str, place: Located, change: Change) -> Edit:
+def _of_statements(path: str, source: Source, piece: Piece, change: Change) -> Edit:
     """The lines of the statements."""
-    piece, source = place.piece, place.source
     first, last = piece.lines(change.old[0])[0], piece.lines(change.old[-1])[1]
     margin = _margin(source, first)
     new = list(change.new)
@@ -142,8 +142,8 @@ def _written(statement: cst.BaseStatement, indent: str, step: str) -> list[str]:
     return lines if indent else [line.removeprefix(step) for line in lines]
 
 
-def _imported(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit]:
-    """The statements behind the imports that the file begins with, else above its first statement."""
+def imported(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit]:
+    """Import statements behind the imports that the file begins with, else above its first statement."""
     needed = tuple(imports)
     if not needed:
         return

@@ -41,6 +41,8 @@ class Change:
 
     old: tuple[Any, ...]
     new: tuple[Any, ...]
+    piece: Any = None
+    """The `concrete.Piece` that `old` stands in, if it is not the one of the place."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Rewrite:
     how: str
     """One sentence: what is done."""
     changes: tuple[Change, ...]
-    """They stand in one piece, and none stands in another."""
+    """None stands in another."""
     unsafe: str | None
     """Why it might not do what the code did, as the end of "not safe: ..."; None if it does so by construction."""
     imports: tuple[str, ...] = ()
