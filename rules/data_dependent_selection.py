@@ -42,8 +42,10 @@ def check(fact: Call) -> Claim | None:
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
     from tcready.rules._masks import masked_select
+    from tcready.rules._truths import counting
 
-    return masked_select(place)
+    yield from counting(place)
+    yield from masked_select(place)
 
 
 RULE = Rule(

@@ -41,8 +41,10 @@ def check(fact: Call) -> Claim | None:
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
     from tcready.rules._numbers import keep_tensor
+    from tcready.rules._tests import written_anew
 
-    return keep_tensor(place)
+    yield from written_anew(place)
+    yield from keep_tensor(place)
 
 
 RULE = Rule(
