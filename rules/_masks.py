@@ -28,6 +28,11 @@ CHAINED = frozenset(
 """Methods that work item by item and have a gradient at 1."""
 ZERO_AT_EQUAL = frozenset("mse_loss l1_loss smooth_l1_loss huber_loss".split())
 
+SIZED_BY_VALUE = frozenset(
+    """
+    unique unique_consecutive combinations lstsq repeat_interleave one_hot ctc_loss cov corrcoef gaussian_nll_loss
+    """.split()
+)
 SETTING = "`torch._dynamo.config.capture_dynamic_output_shape_ops` keeps that in the graph"
 BY_VALUE = Declined(f"how many items come out depends on the mask: {SETTING}")
 OVER_ALL = "It is worked out over all items, and what the mask leaves out counts as nothing"
@@ -45,11 +50,17 @@ def masked_read(place: Located) -> Ways:
     if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
         yield BY_VALUE
         return
+    mask = node.slice[0].slice.value
+    if isinstance(mask, (cst.Integer, cst.BaseString, cst.Ellipsis)):
+        return
+    if isinstance(mask, cst.List):
+        yield Declined("the list says which items: as numbers, not as booleans, it is traced")
+        return
     torch = torch_name(place)
     if torch is None:
         yield NO_TORCH
         return
-    masked = Masked(place, torch[0], node.value, node.slice[0].slice.value)
+    masked = Masked(place, torch[0], node.value, mask)
     yield from _ways(masked, node, torch[1])
 
 
@@ -84,11 +95,12 @@ def counted(place: Located) -> Ways:
     node = place.node
     if not isinstance(node, cst.Call):
         return
-    name = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
-    if name != "bincount":
+    name = node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", "")
+    if name in SIZED_BY_VALUE:
         yield Declined(f"no size of what comes out is written in the code: {SETTING}, for most of these")
         return
-    assert isinstance(node.func, cst.Attribute)
+    if name != "bincount" or not isinstance(node.func, cst.Attribute):
+        return
     torch = torch_name(place)
     if torch is None:
         yield NO_TORCH

@@ -16,6 +16,8 @@ LEVELS = frozenset(
     "debug info warning warn error critical exception log fatal warning_once info_once warn_explicit".split()
 )
 LOGGERS = frozenset("logger log logging warnings _logger LOGGER LOG _log".split())
+SETTING = frozenset("setLevel simplefilter filterwarnings resetwarnings disable basicConfig".split())
+OF_LOGGERS = frozenset("isEnabledFor getEffectiveLevel setLevel hasHandlers getChild pprint".split())
 PURE = frozenset(
     "len str repr type format int float bool round tuple list min max sum abs id isinstance".split()
 )
@@ -36,6 +38,8 @@ def unless_compiling(place: Located) -> Ways:
     torch = torch_name(place)
     if torch is None:
         yield Declined("`torch` means something else here")
+        return
+    if not isinstance(place.node, cst.Call) or not _speaks(place.node):
         return
     statement = place.piece.parents.get(place.node)
     branch = _branch_around(place)
@@ -80,6 +84,8 @@ def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]
     assert isinstance(expr.value, cst.Call)
     test = cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()")
     unsafe = None if _pure_arguments(expr.value) else LOST.format("an argument")
+    if isinstance(expr.value.func, cst.Attribute) and expr.value.func.attr.value in SETTING:
+        unsafe = "what it sets is set by eager code alone"
     if isinstance(line, cst.SimpleStatementSuite):
         whole = place.piece.parents[line]
         if len(line.body) != 1 or not isinstance(whole, cst.If) or whole.body is not line:
@@ -147,6 +153,15 @@ def is_message(call: cst.Call) -> bool:
     owner = call.func.value
     name = owner.attr if isinstance(owner, cst.Attribute) else owner
     return isinstance(name, cst.Name) and name.value in LOGGERS | {"pprint"}
+
+
+def _speaks(call: cst.Call) -> bool:
+    """Whether it may print, log or warn, or belongs to what does."""
+    if is_message(call) or not isinstance(call.func, cst.Attribute):
+        return is_message(call)
+    name, owner = call.func.attr.value, call.func.value
+    of_module = isinstance(owner, cst.Name) and owner.value in ("logging", "warnings")
+    return of_module or (name in (LEVELS - {"log"}) | OF_LOGGERS)
 
 
 def _pure_arguments(call: cst.Call) -> bool:

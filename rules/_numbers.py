@@ -668,3 +668,50 @@ def index_numbers(place: Located) -> Ways:
 
 def _bounds(cut: cst.Slice) -> list[cst.BaseExpression]:
     return [bound for bound in (cut.lower, cut.upper, cut.step) if bound is not None]
+
+
+def without_number(place: Located) -> Ways:
+    """A tensor in the place of a number of torch's own functions, written so that they take it."""
+    node = place.node
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return
+    torch = torch_name(place)
+    if torch is None:
+        yield NO_TORCH
+        return
+    name, of_torch = node.func.attr.value, _is_name(node.func.value, torch[0])
+    given = [arg.value for arg in node.args if arg.keyword is None]
+    words = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
+    operands = given if of_torch else [node.func.value, *given]
+    made: cst.BaseExpression | None = None
+    if name in ("clamp", "clip", "clamp_", "clip_") and operands:
+        low = words.get("min") or (operands[1] if len(operands) > 1 else None)
+        high = words.get("max") or (operands[2] if len(operands) > 2 else None)
+        if low is not None and high is not None:
+            last = "clamp_" if name.endswith("_") else "clamp"
+            made = expression(
+                f"x.{last}(min=a).{last}(max=b)", x=operands[0], a=_as_bound(low), b=_as_bound(high)
+            )
+    elif name in ("add", "sub") and len(operands) == 2 and set(words) == {"alpha"}:
+        sign = "+" if name == "add" else "-"
+        made = expression(f"x {sign} n * y", x=operands[0], y=operands[1], n=_as_bound(words["alpha"]))
+    elif name == "new_full" and len(operands) == 3 and not words:
+        made = expression("x.new_empty(s).fill_(v)", x=operands[0], s=operands[1], v=_as_bound(operands[2]))
+    elif name == "full_like" and len(operands) == 2 and not words:
+        made = expression(f"{torch[0]}.empty_like(x).fill_(v)", x=operands[0], v=_as_bound(operands[1]))
+    elif name not in SIZING:
+        return
+    if made is None:
+        yield Declined(BOUND)
+        return
+    yield Rewrite(
+        "The tensor is given where torch takes one",
+        (Change((node,), (made,)),),
+        "a tensor stands where a number was read: it has to have no dimensions, and may be rounded otherwise",
+        torch[1] if name == "full_like" else (),
+    )
+
+
+def _as_bound(node: cst.BaseExpression) -> cst.BaseExpression:
+    """A number as it is, a tensor cut off from gradients."""
+    return node if is_number(node, None) else expression("t.detach()", t=node)

@@ -33,7 +33,8 @@ def counter(place: Located) -> Ways:
         return
     name = _of_self(target)
     if name is None:
-        yield Declined("it is counted elsewhere than in an attribute of the module itself")
+        if isinstance(target, (cst.Attribute, cst.Subscript)):
+            yield Declined("it is counted elsewhere than in an attribute of the module itself")
         return
     around, init, torch = place.class_around, place.method("__init__"), torch_name(place)
     if around is None or init is None:
@@ -157,10 +158,8 @@ def keep_buffer(place: Located) -> Ways:
     target, value = statement.targets[0].target, statement.value
     name = _of_self(target)
     if name is None or not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
-        yield Declined("the buffer is not asked for a changed self on one line")
         return
     if not value.func.value.deep_equals(target):
-        yield Declined("the buffer is given another tensor")
         return
     method = value.func.attr.value
     line = place.piece.parents[statement]
@@ -264,9 +263,12 @@ def drawn(place: Located) -> Ways:
     """`random.random()` as `torch.rand(())`, where a tensor does as well."""
     node = place.node
     if not isinstance(node, cst.Call):
-        yield Declined("a branch asks for a random number: it is the branch that has to be written anew")
+        if any(_is_draw(each) for each in _behind(place)):
+            yield Declined("a branch asks for a random number: it is the branch that has to be written anew")
         return
-    name = cst.Module(body=()).code_for_node(node.func).replace("numpy.", "np.")
+    if not _is_draw(node):
+        return
+    name = _written(node.func).replace("numpy.", "np.")
     code = DRAWS.get(name)
     wanted = 2 if code is not None and re.search(r"\ba\b", code) else 0
     if code is None or len(node.args) != wanted:
@@ -292,6 +294,26 @@ def drawn(place: Located) -> Ways:
         "the numbers come from another stream, which `random.seed` has no say in",
         torch[1],
     )
+
+
+def _written(node: cst.CSTNode) -> str:
+    return cst.Module(body=()).code_for_node(node)
+
+
+def _is_draw(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Call) and _written(node.func).startswith(
+        ("random.", "np.random.", "numpy.random.")
+    )
+
+
+def _behind(place: Located) -> Iterator[cst.CSTNode]:
+    """The parts of an expression, and of what its names are given."""
+    uses = Uses(place.piece, "torch")
+    for node in (place.node, *_below(place.node)):
+        yield node
+        if isinstance(node, cst.Name):
+            for value in uses.values_of(node.value):
+                yield from (value, *_below(value)) if value is not None else ()
 
 
 def plain_leaf(place: Located) -> Ways:
@@ -349,15 +371,15 @@ def without_layer(place: Located) -> Ways:
     if torch is None:
         yield NO_TORCH
         return
+    if not _written(node.func).startswith(("nn.", f"{torch[0]}.nn.")) and name not in ("Parameter", "Buffer"):
+        return
     parent = place.piece.parents[node]
     target = parent.targets[0].target if isinstance(parent, cst.Assign) and len(parent.targets) == 1 else None
     of_self = _of_self(target) if target is not None else None
     given = [arg for arg in node.args if arg.keyword is None]
     if name == "Buffer" and of_self is not None and len(given) == 1:
         words = "".join(
-            f", {arg.keyword.value}={cst.Module(body=()).code_for_node(arg.value)}"
-            for arg in node.args
-            if arg.keyword is not None
+            f", {arg.keyword.value}={_written(arg.value)}" for arg in node.args if arg.keyword is not None
         )
         made = expression(f'self.register_buffer("{of_self}", t{words})', t=given[0].value)
         line = place.piece.parents[parent]
@@ -442,6 +464,13 @@ def _calls_of(place: Located, node: cst.Call, target: cst.BaseExpression | None)
 
 def scope_made_here(place: Located) -> Ways:
     """`with self.quiet:` as `with torch.no_grad():`, if that is what `__init__` made."""
+    parent = place.piece.parents[place.node]
+    if not isinstance(parent, cst.WithItem):
+        if isinstance(place.node, cst.Call) and _written(place.node.func).endswith(".enter_context"):
+            yield Declined(
+                "a context entered through a stack ends where the stack does: no `with` is the same"
+            )
+        return
     name, around, init = _of_self(place.node), place.class_around, place.method("__init__")
     if name is None or around is None or init is None:
         yield Declined("no form of this context manager is traced")
@@ -487,8 +516,8 @@ def own_list(place: Located) -> Ways:
     values = uses.values_of(name.value) if isinstance(name, cst.Name) else []
     made = values[0] if len(values) == 1 else None
     if not isinstance(made, cst.Call) or not isinstance(made.func, cst.Attribute):
-        yield Declined("where the list was made is not written here")
-    elif made.func.attr.value in ("split", "rsplit", "splitlines"):
+        return
+    if made.func.attr.value in ("split", "rsplit", "splitlines"):
         yield Rewrite(
             "It is copied into a list of its own",
             (Change((made,), (expression("list(t)", t=made),)),),
@@ -496,15 +525,20 @@ def own_list(place: Located) -> Ways:
         )
 
 
+UNTRACED = frozenset("globals dir exec compile breakpoint bytes bytearray memoryview object getattr".split())
+
+
 def power(place: Located) -> Ways:
     """`pow(x, 2)` as `x**2`."""
     node = place.node
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name):
         return
-    if node.func.value != "pow":
+    if node.func.value in UNTRACED:
         yield Declined("nothing that Dynamo traces does the same")
-    elif len(node.args) != 2 or any(arg.keyword is not None or arg.star for arg in node.args):
+    elif node.func.value == "pow" and (
+        len(node.args) != 2 or any(arg.keyword is not None or arg.star for arg in node.args)
+    ):
         yield Declined("`pow` with a modulus has no operator")
-    else:
+    elif node.func.value == "pow":
         made = expression("a**b", a=node.args[0].value, b=node.args[1].value)
         yield Rewrite("The operator takes the place of the builtin", (Change((node,), (made,)),), None)

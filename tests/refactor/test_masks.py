@@ -49,6 +49,7 @@ DECLINED = {
         "y = x * 2\na = y > 0\nb = x > 0\ny[a] = x[b]\nreturn y",
         "capture_dynamic_output_shape_ops",
     ),
+    "a list": ("return x[[True, False, True, True]].sum() + x", "as numbers"),
     "what may have an effect": ("return x[self.mask(x)].sum()", "an effect"),
     "places": ("return x + torch.nonzero(x > 0).sum()", "capture_dynamic_output_shape_ops"),
     "classes": ("return F.one_hot(x.argmax(1)) + x[:, :1]", "no size"),

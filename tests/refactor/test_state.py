@@ -104,8 +104,8 @@ def test_what_would_change_is_declined(init: str, body: str, reason: str, tmp_pa
 
 
 def test_what_is_drawn_stays_a_tensor(tmp_path: Path) -> None:
-    text = HEAD + forward("keep = random.uniform(0, 1)\nreturn x * keep")
-    assert "keep = 0 + (1 - 0) * torch.rand(())" in change(tmp_path, text)
+    text = HEAD + forward("keep = random.gauss(1, 2)\nreturn x * keep")
+    assert "keep = 1 + 2 * torch.randn(())" in change(tmp_path, text)
 
 
 def test_a_counter_changes_the_line_that_makes_it_alone(tmp_path: Path) -> None:

@@ -40,6 +40,16 @@ KEPT = {
     "a loop over a list": "y = x * 2\nfor v in x.sum(1).tolist():\n    y = y + v\nreturn y",
     "a numbered loop": "y = x * 2\nfor i, v in enumerate(x[0].tolist()):\n    y = y + v * i\nreturn y",
     "two lists": "y = x * 2\nfor a, b in zip(x[0].tolist(), [1.0, 2.0]):\n    y = y + a\nreturn y",
+    "numpy": "scale = float(np.sin(x.detach().numpy()).mean())\nreturn x * scale",
+    "numpy's number": "y = x.detach().cpu().numpy()\nreturn x * np.sqrt(np.abs(x.detach().numpy())).max().item()",
+    "numpy's arithmetic": "return x * float((x.detach().numpy() * 2 + 1).sum())",
+    "numpy's product of sizes": "n = int(np.prod(x.shape[1:]))\nreturn x.reshape(n, -1)",
+    "numpy's product": "n = np.prod(x.shape)\nreturn x.reshape(n)",
+    "two bounds": "y = x * 2\nreturn y.clamp(0, y.detach().max())",
+    "two bounds by name": "y = x * 2\nreturn torch.clamp(y, min=y.detach().mean(), max=1.0)",
+    "a multiple added": "return torch.add(x, x * 2, alpha=x.detach().mean())",
+    "a value filled in": "return x.new_full((4, 8), x.detach().sum()) + x",
+    "a value filled in alike": "return torch.full_like(x, x.detach().sum()) + x",
     "numbers": "scales = [1.0, 2.0, 3.0]\nchoice = x.sum(1).argmax() // 2\nreturn x * scales[choice]",
 }
 DECLINED = {
@@ -53,7 +63,12 @@ DECLINED = {
     "a list": ("seen = []\nseen.append(x.sum().item())\nreturn x * seen[0]", "a container"),
     "a dict": ("seen = {}\nseen['a'] = x.sum().item()\nreturn x", "a container"),
     "an attribute": ("self.last = x.sum().item()\nreturn x", "kept on an object"),
-    "two bounds": ("return x.clamp(0, x.sum().item())", "beside a number"),
+    "a number of two bounds": ("return x.clamp(0, x.sum().item())", "beside a number"),
+    "a size that is a tensor": ("return x.sum() + torch.zeros((x > 0).sum())", "a size or a bound"),
+    "numpy's branch": (
+        "n = float(np.abs(x.numpy()).max())\nreturn x + 1 if n > 1 else x",
+        "a branch asks for it",
+    ),
     "a closure": ("n = x.sum().item()\ndef f(y):\n    return y * n\nreturn f(x)", "a function of its own"),
     "sizes": ("return x.split((x[:, 0] > 9).long().tolist())[0]", "handed on"),
     "rows apart": ("y = x\nfor a, b in x[:, :2].tolist():\n    y = y + a\nreturn y", "taken apart"),
@@ -71,12 +86,12 @@ def inputs() -> tuple[object, ...]:
 @pytest.mark.dynamo
 @pytest.mark.parametrize("body", KEPT.values(), ids=KEPT)
 def test_a_tensor_takes_the_place_of_its_number(body: str, tmp_path: Path) -> None:
-    before = forward(body)
+    before = "import numpy as np\n\n" + forward(body)
     assert_same(before, change(tmp_path, before), inputs)
 
 
 @pytest.mark.parametrize(("body", "reason"), DECLINED.values(), ids=DECLINED)
 def test_what_has_to_be_a_number_is_declined(body: str, reason: str, tmp_path: Path) -> None:
-    found = proposed(tmp_path, forward(body))
+    found = proposed(tmp_path, "import numpy as np\n\n" + forward(body))
     assert [each for each in found if isinstance(each, Proposal)] == []
     assert any(reason in each.reason for each in found if isinstance(each, Declined)), found
