@@ -117,6 +117,10 @@ def check(
         warnings=(*read.result.warnings, *empty, *seen.warnings, *other_torch),
     )
     report = merge(static, seen.runs, read.rules, read.tool)
+    if work.verify_fixes:
+        from tcready import fixing
+
+        report = fixing.verified(report, chosen, version, rule_set(), announce)
     how = Reading(mode, reading.low, reading.plain_call, ".".join(map(str, version)))
     report, notes = narrow.narrowed(dataclasses.replace(report, readings=(how,)), known, shown, names, base)
     for note in notes:

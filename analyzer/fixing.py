@@ -7,7 +7,6 @@ a break that is gone shows in the next round.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,8 @@ from pathlib import Path
 from tcready import observations, plan
 from tcready.applying import Changed as ChangedFile
 from tcready.applying import patched
-from tcready.edits import applied, patch
-from tcready.options import RunOptions
+from tcready.edits import applied, between, patch
+from tcready.options import ReadOptions, RunOptions
 from tcready.refactor.changed import Changed, LineMap, changed
 from tcready.refactor.judgement import Judgement, breaks
 from tcready.refactor.judgement import judged as judgement_of
@@ -26,6 +25,7 @@ from tcready.schema import (
     BreakSite,
     Edit,
     Finding,
+    Fix,
     FixChange,
     FixResult,
     FunctionPlace,
@@ -33,6 +33,7 @@ from tcready.schema import (
     Observation,
     ProofRequest,
     ProofResult,
+    Report,
     Span,
     TcreadyError,
     Trial,
@@ -108,6 +109,12 @@ class Files:
     def text(self, path: str) -> str:
         return self.now.get(path, self.before(path).text)
 
+    def original_line(self, path: str, line: int) -> int:
+        """The line that a line of the text as it is now was; the line itself if it was written anew."""
+        if path not in self.now:
+            return line
+        return LineMap(self.before(path).text, self.now[path]).came_from(line) or line
+
     def with_edits(self, edits: Sequence[Edit], *, anew: bool = False) -> dict[str, str]:
         """Every file that differs from what it was, once these are carried out: on top of what was accepted, or `anew`.
 
@@ -147,11 +154,23 @@ def proved(
     reading = dataclasses.replace(
         settings.read, mode=options.mode, torch=torch, third_party=wanted.third_party or None
     )
-    run = _plain(options)
-    first = _first_run(target, run, root, progress)
+    first = _first_run(target, _plain(options), root, progress)
     if isinstance(first, str):
         return Fixed(FixResult((), failure=first))
-    work = _Work(target, run, root, Files(root, first.sources), wanted, tell)
+    return _in_rounds(first, options, reading, rules, wanted, tell)
+
+
+def _in_rounds(
+    first: Observation,
+    options: RunOptions,
+    reading: ReadOptions,
+    rules: RuleSet,
+    wanted: FixOptions,
+    tell: Tell,
+) -> Fixed:
+    """Round by round until nothing is left, or nothing helps; `first` is the run of the code as it stands."""
+    target, root = first.target, reading.root
+    work = _Work(target, _plain(options), root, Files(root, first.sources), wanted, tell)
     session = Session(reading, rules)
     by_code = {rule.code: rule for rule in rules.load()}
     seen = first
@@ -159,18 +178,18 @@ def proved(
     refused: list[FixChange] = []
     no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix] = {}
     flags: tuple[str, ...] = ()
-    for number in range(ROUNDS):
+    for number in range(1, ROUNDS + 1):
         sites = [s for s in seen.break_sites if wanted.third_party or s.origin == "own"]
         if not sites:
             break
         found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
-        candidates = list(work.candidates(sites, found.findings, by_code, flags, no_fix))
+        candidates = list(work.candidates(sites, found.findings, by_code, flags, no_fix, number))
         tried = {(c.change.path, c.change.edits, c.change.settings) for c in candidates}
         old = {(c.path, c.edits, c.settings) for c in refused}
         candidates = [c for c in candidates if (c.change.path, c.change.edits, c.change.settings) not in old]
         if not candidates or not tried:
             break
-        tell(f"round {number + 1}: {len(candidates)} changes for {len(sites)} breaks")
+        tell(f"round {number}: {len(candidates)} changes for {len(sites)} breaks")
         accepted, left, after, failure = work.round(seen, candidates, flags)
         refused += left
         if failure is not None:
@@ -180,7 +199,11 @@ def proved(
         changes += accepted
         flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in each.settings)]))
         seen = after
-    left_over = {(site.path, site.line) for site in seen.break_sites}
+    left_over = {
+        (site.path, work.files.original_line(str(path), site.line))
+        for site in seen.break_sites
+        if (path := work.files.path(site.path)) is not None
+    }
     files = work.files.changed()
     result = FixResult(
         changes=tuple(changes),
@@ -192,6 +215,53 @@ def proved(
         share_after=seen.coverage.share if seen.coverage else None,
     )
     return Fixed(with_patches(result, files, root), files)
+
+
+def verified(
+    report: Report, settings: Settings, torch: tuple[int, int], rules: RuleSet, tell: Tell
+) -> Report:
+    """The report of runs that were made here, with what a proof says of a change for each break that was met."""
+    known: dict[tuple[str, int], FixChange | NoFix] = {}
+    warnings: list[str] = []
+    for target in report.targets:
+        seen = target.observation
+        if seen is None or seen.coverage is None or not seen.break_sites:
+            continue
+        options = dataclasses.replace(settings.run, mode=seen.mode)
+        reading = dataclasses.replace(settings.read, mode=seen.mode, torch=torch)
+        found = _in_rounds(seen, options, reading, rules, FixOptions(), tell).result
+        warnings += [f"changes were not proved: {found.failure}"] if found.failure else []
+        every: list[FixChange | NoFix] = [*found.no_fix, *reversed(found.refused), *found.changes]
+        known |= {(each.path, each.line): each for each in every}
+    texts = {source.path: source.text for source in report.sources}
+    findings = tuple(
+        dataclasses.replace(finding, fix=_fix(finding.fix, change, texts.get(finding.path)))
+        if finding.effect in BREAKS and (change := known.get((finding.path, finding.line))) is not None
+        else finding
+        for finding in report.findings
+    )
+    return dataclasses.replace(report, findings=findings, warnings=(*report.warnings, *warnings))
+
+
+def _fix(fix: Fix | None, change: FixChange | NoFix, text: str | None) -> Fix:
+    """What a finding's fix says once a proof was tried."""
+    title = fix.title if fix is not None else ""
+    if isinstance(change, NoFix):
+        known = fix or Fix(title, safe=False, diff=None, verified=None)
+        return dataclasses.replace(known, declined=change.reason)
+    # what a later round found is an edit of another text than the report shows
+    edits = change.edits if change.round == 1 else ()
+    return Fix(
+        title=change.how,
+        safe=change.unsafe is None,
+        diff=patch({change.path: text}, edits) or None if text is not None and edits else None,
+        verified={"proved": True, "refuted": False}.get(change.state),
+        edits=edits,
+        settings=dict.fromkeys(change.settings, True),
+        unsafe_because=change.unsafe,
+        evidence=change.proof,
+        declined=change.reason,
+    )
 
 
 def read_only(
@@ -264,7 +334,7 @@ def proved_patch(
     if isinstance(first, str):
         return first
     work = _Work(target, run, root, files, FixOptions(), tell)
-    edits = tuple(_whole(each.shown, each.before, each.after) for each in changed_files)
+    edits = tuple(edit for each in changed_files for edit in between(each.shown, each.before, each.after))
     whole = FixChange(named, 0, "", None, (), named, edits, (), None, "not_run")
     sources = {str(each.path): each.after for each in changed_files}
     result, request, tests = work.tried([(named, sources, ())], ())
@@ -322,6 +392,7 @@ class _Work:
         rules: Mapping[str, Rule],
         settings: tuple[str, ...],
         no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix],
+        number: int,
     ) -> Iterator[_Candidate]:
         """What might cure each break; breaks for which there is nothing go to `no_fix`."""
         concrete: dict[str, Concrete] = {}
@@ -348,7 +419,10 @@ class _Work:
             rule = covering[0].rule if covering else proposals[0].rule if proposals else None
             if self.wanted.select and not any((rule or "").startswith(code) for code in self.wanted.select):
                 continue
-            base = FixChange(shown, line, here[0].symbol, rule, ids, "", (), (), None, "not_run")
+            stands = self.files.original_line(str(path), line)
+            base = FixChange(
+                shown, stands, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
+            )
             made = [
                 dataclasses.replace(base, how=p.how, edits=p.edits, unsafe=p.unsafe, rule=p.rule)
                 for p in proposals
@@ -361,7 +435,7 @@ class _Work:
             if not made:
                 reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
                 why = "; ".join(reasons) or "no rewrite is known for it"
-                no_fix[shown, line, ids] = NoFix(shown, line, rule, ids, why)
+                no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, why)
             for change in made:
                 yield _Candidate(change, self.files.with_edits(change.edits))
 
@@ -494,12 +568,10 @@ class _Work:
 def with_patches(result: FixResult, files: Iterable[ChangedFile], root: Path) -> FixResult:
     """The result with all changes as patches: those of the user's files, and those of installed ones."""
     texts: dict[bool, list[str]] = {True: [], False: []}
+    edits: list[Edit] = []
     for file in files:
         is_own = file.path.is_relative_to(root) and not is_installed(str(file.path))
-        texts[is_own].append(patch({file.shown: file.before}, [_whole(file.shown, file.before, file.after)]))
-    return dataclasses.replace(result, patch="".join(texts[True]), third_party_patch="".join(texts[False]))
-
-
-def _whole(shown: str, before: str, after: str) -> Edit:
-    lines = re.split(r"\r\n|\r|\n", before)
-    return Edit(shown, 1, 1, len(lines), len(lines[-1]) + 1, after)
+        edits += between(file.shown, file.before, file.after)
+        texts[is_own].append(patch({file.shown: file.before}, between(file.shown, file.before, file.after)))
+    own, third = ("".join(texts[key]) for key in (True, False))
+    return dataclasses.replace(result, edits=tuple(edits), patch=own, third_party_patch=third)

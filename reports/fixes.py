@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from tcready.schema import FixChange, FixResult, Proof, as_json
+from tcready.reports.view import proof_words, share_words
+from tcready.schema import FixChange, FixResult, as_json
 
 FLAGS_BY_ENVIRONMENT = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
 """Settings of Dynamo that an environment variable sets too (torch/_dynamo/config.py, 2.11 to 2.14)."""
@@ -25,7 +26,7 @@ def text(result: FixResult) -> str:
             f"    {item.reason}",
         ]
     if result.breaks_before is not None:
-        share = f", captured {_percent(result.share_before)} -> {_percent(result.share_after)}"
+        share = f", captured {share_words(result.share_before)} -> {share_words(result.share_after)}"
         lines.append(f"breaks {result.breaks_before} -> {result.breaks_after}{share}")
     if result.failure:
         lines.append(f"not proved: {result.failure}")
@@ -51,18 +52,6 @@ def _change(change: FixChange) -> Iterator[str]:
         yield f"    not safe by construction: {change.unsafe}"
 
 
-def proof_words(proof: Proof) -> str:
-    """What was compared, in one line."""
-    words = [f"{proof.calls} calls before and after agree, {proof.compiled_calls} compiled ones"]
-    for side in proof.sides:
-        alone = ", its function called alone" if side.alone else ""
-        words.append(f"`{side.text}` was true {side.true} and false {side.false} times{alone}")
-    words.append(f"breaks {proof.breaks_before} -> {proof.breaks_after}")
-    if proof.share_after != proof.share_before:
-        words.append(f"captured {_percent(proof.share_before)} -> {_percent(proof.share_after)}")
-    return "; ".join(words)
-
-
 def _place(change: FixChange) -> str:
     place = f"{change.path}:{change.line}" if change.line else change.path
     named = _named(change.rule, change.gb_ids)
@@ -71,10 +60,6 @@ def _place(change: FixChange) -> str:
 
 def _named(rule: str | None, gb_ids: tuple[str, ...]) -> str:
     return rule or " ".join(gb_ids)
-
-
-def _percent(share: float | None) -> str:
-    return "?" if share is None else f"{share:.1%}"
 
 
 def as_data(result: FixResult) -> str:
@@ -86,7 +71,6 @@ def as_data(result: FixResult) -> str:
         f"TORCHDYNAMO_{name.upper()}": "1" for name in settings if name in FLAGS_BY_ENVIRONMENT
     }
     data["settings_code"] = [f"torch._dynamo.config.{name} = True" for name in settings]
-    data["edits"] = [as_json(edit) for change in result.changes for edit in change.edits]
     return json.dumps(data, indent=2) + "\n"
 
 

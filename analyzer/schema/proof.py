@@ -161,6 +161,7 @@ class FixChange:
     """Of the break that it is to cure."""
     how: str
     edits: tuple[Edit, ...]
+    """Of the text as the changes of earlier rounds leave it."""
     settings: tuple[str, ...]
     """Names of `torch._dynamo.config` that are to be True."""
     unsafe: str | None
@@ -169,6 +170,8 @@ class FixChange:
     reason: str | None = None
     """Why it is not proved, in one line."""
     proof: Proof | None = None
+    round: int = 1
+    """In which it was found: behind the breaks that earlier ones cure."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,8 @@ class FixResult:
     refused: tuple[FixChange, ...] = ()
     """Those that were tried and do not hold, or are left out since nothing shows them safe."""
     no_fix: tuple[NoFix, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    """All changes together, of the files as they stand."""
     patch: str = ""
     """All edits in the user's own files together, as one unified diff."""
     third_party_patch: str = ""
