@@ -856,7 +856,7 @@ def choosing_statement(place: Located) -> Ways:
         yield from _as_where(place, branch, name, imports, python, test)
     except Refused as reason:
         yield Declined(str(reason))
-    yield from _as_cond(place, branch, name, imports, python, test)
+    yield from _as_cond(place, branch, name, imports, python, test, in_python(tensors))
 
 
 def _block(suite: cst.BaseSuite) -> tuple[cst.BaseStatement, ...]:
@@ -901,12 +901,26 @@ def _as_where(
         return
     if _returns(yes) != _returns(no):
         raise Refused("one side returns and the other does not")
-    if python is not None and no:
+    if python is not None and len(no) > SHORT:
         raise Refused("what Python decides would need the other side a second time")
     made, unsafe = _chosen(place, branch, torch, test, yes, no)
-    if python is not None:
-        made = [cst.If(test=python, body=cst.IndentedBlock(body=made))]
+    made = _where_python(python, made, no)
     yield Rewrite(HOW, (in_place_of(place, branch, tuple(made)),), unsafe, imports)
+
+
+SHORT = 2
+"""Statements that may be written twice."""
+
+
+def _where_python(
+    python: cst.BaseExpression | None, made: list[cst.BaseStatement], no: Sequence[cst.BaseStatement]
+) -> list[cst.BaseStatement]:
+    """Statements where Python asks for the tensors at all, and the other side where it does not."""
+    if python is None:
+        return made
+    other = cst.Else(body=cst.IndentedBlock(body=no)) if no else None
+    made = [made[0].with_changes(leading_lines=()), *made[1:]]
+    return [cst.If(test=python, body=cst.IndentedBlock(body=made), orelse=other)]
 
 
 def _chosen(
@@ -1014,16 +1028,48 @@ def _is_partial(node: cst.CSTNode) -> bool:
 
 
 def _is_private(place: Located, branch: cst.If, name: str, other: Sequence[cst.BaseStatement]) -> bool:
-    """Whether a name is given a value once in the function, in this branch, and read nowhere else."""
-    if value_of(place, name) is None:
-        return False
+    """Whether what one side of a branch gives a name is read in that side alone."""
     within = {id(each) for each in walk(branch)}
-    beside = {id(each) for statement in other for each in walk(statement)}
+    beside = {id(each) for statement in (branch.test, *other) for each in walk(statement)}
+    if name in _assigned_in(other) or sum(name in _assigned_in([each]) for each in _block(branch.body)) != 1:
+        return False
     return all(
         id(each) in within and id(each) not in beside
         for each in place.piece.parents
-        if isinstance(each, cst.Name) and each.value == name and not _is_attribute_name(place, each)
+        if isinstance(each, cst.Name) and each.value == name and _may_read(place, branch, each)
     )
+
+
+def _may_read(place: Located, branch: cst.If, node: cst.Name) -> bool:
+    """Whether a name that stands somewhere may have the value that a branch gave it: not where it is an attribute or
+    given a value, nor below an assignment that every way to it goes through."""
+    parents = place.piece.parents
+    if _is_attribute_name(place, node) or isinstance(parents.get(node), cst.AssignTarget):
+        return False
+    around = {id(branch)}
+    above: cst.CSTNode = branch
+    while above in parents:
+        above = parents[above]
+        around.add(id(above))
+    if any(each is branch for each in _upwards(place, node)):
+        return True
+    inside: cst.CSTNode = node
+    for parent in _upwards(place, node):
+        if isinstance(parent, cst.IndentedBlock):
+            position = next((i for i, each in enumerate(parent.body) if each is inside), 0)
+            for each in reversed(parent.body[:position]):
+                if id(each) in around:
+                    return True
+                if isinstance(each, cst.SimpleStatementLine) and node.value in _assigned_in([each]):
+                    return False
+        inside = parent
+    return True
+
+
+def _upwards(place: Located, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    while node in place.piece.parents:
+        node = place.piece.parents[node]
+        yield node
 
 
 def _is_attribute_name(place: Located, node: cst.Name) -> bool:
@@ -1088,6 +1134,21 @@ def _is_bound(place: Located, branch: cst.CSTNode, name: str) -> bool:
     return False
 
 
+def _is_none_before(place: Located, branch: cst.CSTNode, name: str) -> bool:
+    """Whether the assignment above the branch gives a name no tensor but None."""
+    inside = branch
+    for parent in _upwards(place, branch):
+        if isinstance(parent, cst.IndentedBlock):
+            position = next((i for i, each in enumerate(parent.body) if each is inside), 0)
+            for each in reversed(parent.body[:position]):
+                if name in _assigned_in([each]):
+                    values = _last_values([each]) if isinstance(each, cst.SimpleStatementLine) else {}
+                    value = values.get(name)
+                    return value is not None and text(value) == "None"
+        inside = parent
+    return False
+
+
 def _on_all_sides(branch: cst.If, name: str) -> bool:
     if not any(name in _assigned_in([each]) for each in _block(branch.body)):
         return False
@@ -1110,7 +1171,7 @@ def _returning_early(
     if not _returns(rest):
         raise Refused("it returns early, and what follows ends in no `return` of its own")
     value = Reader(place, torch, Shapes.at(place, branch)).side(yes).values[RETURN]
-    if python is not None:
+    if python is not None and len(rest) > 1:
         raise Refused("what Python decides would need the other side a second time")
     if any(isinstance(each, cst.If) for each in rest):
         if not isinstance(place.piece.parents.get(branch), cst.IndentedBlock):
@@ -1153,7 +1214,10 @@ def _returning_early(
         chosen = chooser.choose(value, final.value)
     made = [*before, *(chooser.guarded(each, False) for each in between), line_of(cst.Return(value=chosen))]
     unsafe = _unsafe(chooser.of_yes or chooser.shapes, value, final.value) if not between else UNSAFE
-    yield Rewrite(HOW, (Change((branch, *rest), tuple(chooser.with_condition(made))),), unsafe, imports)
+    whole = _where_python(python, chooser.with_condition(made), ())
+    yield Rewrite(
+        HOW, (Change((branch, *rest), (*whole, *(rest if python is not None else ()))),), unsafe, imports
+    )
 
 
 def _changed_in_place(statement: cst.BaseStatement) -> bool:
@@ -1170,9 +1234,10 @@ def _as_cond(
     imports: tuple[str, ...],
     python: cst.BaseExpression | None,
     test: cst.BaseExpression,
+    tensor_test: cst.BaseExpression,
 ) -> Ways:
     """Both sides as functions, for `torch.cond` where it is compiled and for an `if` of old elsewhere."""
-    if python is not None or isinstance(branch.orelse, cst.If):
+    if isinstance(branch.orelse, cst.If):
         return
     yes = _block(branch.body)
     no = _block(branch.orelse.body) if isinstance(branch.orelse, cst.Else) else ()
@@ -1180,6 +1245,8 @@ def _as_cond(
     rest: tuple[cst.BaseStatement, ...] = ()
     if returning and not no:
         no = rest = _rest(place, branch)
+    if python is not None and (rest or len(no) > SHORT):
+        return
     if returning != _returns(no):
         return
     if any(_has_effect(each) for each in (*yes, *no)):
@@ -1205,7 +1272,14 @@ def _as_cond(
             if not on_both and not _is_bound(place, branch, name):
                 yield Declined(f"`{name}` gets a value on one side only, and none before")
                 return
+            if not on_both and _is_none_before(place, branch, name):
+                yield Declined("a side gives no tensor")
+                return
     if _reads_super(branch):
+        return
+    last = [_last_values(side).get(name) for side in (yes, no) for name in results]
+    if any(isinstance(each, NO_TENSOR) or (each is not None and text(each) == "None") for each in last):
+        yield Declined("a side gives no tensor")
         return
     changed = _assigned_in(yes) | _assigned_in(no)
     params = sorted(
@@ -1228,10 +1302,8 @@ def _as_cond(
     ]
     operands = f"({''.join(f'{p}, ' for p in params)})".replace(", )", ",)" if len(params) == 1 else ")")
     call = expression(f"{torch}.cond(test, {names[0]}, {names[1]}, {operands})", test=test)
-    arguments = ", ".join(params)
-    plain = expression(
-        f"({names[0]} if test else {names[1]})({arguments})", test=in_python(tree_of(place, branch.test))
-    )
+    chosen = _grouped(cst.IfExp(tensor_test, cst.Name(names[0]), cst.Name(names[1])))
+    plain = cst.Call(chosen, [cst.Arg(cst.Name(each)) for each in params])
 
     def ending(value: cst.BaseExpression) -> cst.BaseStatement:
         if returning:
@@ -1246,10 +1318,13 @@ def _as_cond(
     )
     yield Rewrite(
         HOW_COND,
-        (Change((branch, *rest), (*functions, both)),),
+        (Change((branch, *rest), tuple(_where_python(python, [*functions, both], no))),),
         "`torch.cond` asks for sides that agree in shape and dtype, and change nothing",
         imports,
     )
+
+
+NO_TENSOR = (cst.SimpleString, cst.FormattedString, cst.List, cst.Dict, cst.Tuple)
 
 
 def _reads_super(branch: cst.If) -> bool:
@@ -1308,7 +1383,7 @@ def _is_read_after(place: Located, branch: cst.If, name: str) -> bool:
         in_loop = in_loop or isinstance(node, (cst.For, cst.While))
     for each in place.piece.parents:
         if isinstance(each, cst.Name) and each.value == name and id(each) not in within:
-            if _is_attribute_name(place, each) or each not in place.piece.positions:
+            if each not in place.piece.positions or not _may_read(place, branch, each):
                 continue
             start = place.piece.positions[each].start
             if in_loop or (start.line, start.column) >= (end.line, end.column):

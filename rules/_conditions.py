@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
-from tcready.rules._rewrites import expression
+from tcready.rules._rewrites import expression, in_parentheses
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
@@ -143,7 +143,9 @@ def in_python(tree: Tree) -> cst.BaseExpression:
     if isinstance(tree, Joined):
         made = in_python(tree.parts[0])
         for part in tree.parts[1:]:
-            made = expression(f"a {'and' if tree.every else 'or'} b", a=made, b=in_python(part))
+            made = cst.BooleanOperation(
+                _operand(made), cst.And() if tree.every else cst.Or(), _operand(in_python(part))
+            )
         return made
     if not tree.negated:
         return tree.node
@@ -153,6 +155,15 @@ def in_python(tree: Tree) -> cst.BaseExpression:
             if isinstance(only.operator, there):
                 return tree.node.with_changes(comparisons=[only.with_changes(operator=turned())])
     return expression("not a", a=tree.node)
+
+
+def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
+    """In parentheses, unless `and` and `or` bind less."""
+    return (
+        node
+        if isinstance(node, (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation))
+        else in_parentheses(node)
+    )
 
 
 def as_tensor(place: Located, torch: str, tree: Tree) -> cst.BaseExpression:

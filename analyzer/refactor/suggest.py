@@ -93,7 +93,10 @@ def _of_expression(path: str, source: Source, piece: Piece, change: Change) -> I
     above = piece.first - 1
     first, last = span.start.line + above, span.end.line + above
     column, end = span.start.column + 1, span.end.column + 1
-    text = piece.tree.code_for_node(new)
+    # written as a statement, so that lines in brackets are indented as deep as those around them
+    margin = _margin(source, piece.lines(piece.statement_of(old))[0])
+    text = "\n".join(_written(cst.SimpleStatementLine([cst.Expr(new)]), margin, piece.tree.default_indent))
+    text = text.removeprefix(margin)
     if _needs_parentheses(piece.parents[old], old, new):
         text = f"({text})"
     before = source.text[source.offset(first, column) : source.offset(last, end)]
