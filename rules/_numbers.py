@@ -687,7 +687,9 @@ def without_number(place: Located) -> Ways:
     if name in ("clamp", "clip", "clamp_", "clip_") and operands:
         low = words.get("min") or (operands[1] if len(operands) > 1 else None)
         high = words.get("max") or (operands[2] if len(operands) > 2 else None)
-        if low is not None and high is not None:
+        if low is None or high is None or (is_number(low, None) and is_number(high, None)):
+            return
+        else:
             last = "clamp_" if name.endswith("_") else "clamp"
             made = expression(
                 f"x.{last}(min=a).{last}(max=b)", x=operands[0], a=_as_bound(low), b=_as_bound(high)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from tcready.static.concrete import name_of_torch
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -17,15 +18,9 @@ Ways = Iterator[Rewrite | Declined]
 
 def torch_name(place: Located) -> tuple[str, tuple[str, ...]] | None:
     """What the file calls torch, and the import that it lacks; None if the name means something else around the place."""
-    names = [
-        alias.asname or alias.name
-        for statement in place.source.tree.body
-        if isinstance(statement, ast.Import)
-        for alias in statement.names
-        if alias.name == "torch" or (alias.asname is None and alias.name.startswith("torch."))
-    ]
-    name, needed = (names[0].partition(".")[0], ()) if names else ("torch", ("import torch",))
-    bound = place.piece.bound if names else frozenset(_bound(place.source.tree))
+    found = name_of_torch(place.source.tree)
+    name, needed = (found, ()) if found else ("torch", ("import torch",))
+    bound = place.piece.bound if found else frozenset(_bound(place.source.tree))
     return None if name in bound else (name, needed)
 
 

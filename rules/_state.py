@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from tcready.rules._numbers import Uses
 from tcready.rules._rewrites import Ways, expression, torch_name
+from tcready.static.concrete import name_of_torch
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ def counter(place: Located) -> Ways:
         target: cst.BaseExpression = statement.target
     elif isinstance(statement, cst.Assign) and len(statement.targets) == 1:
         target = statement.targets[0].target
+        if not any(each.deep_equals(target) for each in _below(statement.value)):
+            return
     else:
         return
     name = _of_self(target)
@@ -318,12 +321,21 @@ def _behind(place: Located) -> Iterator[cst.CSTNode]:
 
 def plain_leaf(place: Located) -> Ways:
     """`torch.zeros(1, requires_grad=True)` without the keyword."""
+    node = place.node
+    if not isinstance(node, cst.Call) or _written(node.func).endswith("Parameter"):
+        return
+    if any(_is_false(arg.value) for arg in node.args if arg.keyword and arg.keyword.value == "requires_grad"):
+        return
     yield from _without(
         place,
         "requires_grad",
         "It asks for no gradient of its own",
         "what is made of it alone has no gradient then",
     )
+
+
+def _is_false(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "False"
 
 
 def unvalidated(place: Located) -> Ways:
@@ -390,7 +402,8 @@ def without_layer(place: Located) -> Ways:
                 "the buffer is a plain tensor then, and no `nn.Buffer`",
             )
         return
-    if name == "Parameter" and len(given) == 1 and of_self is None:
+    used = isinstance(target, cst.Name) or isinstance(parent, (cst.BinaryOperation, cst.Arg))
+    if name == "Parameter" and len(given) == 1 and used:
         yield Rewrite(
             "A plain tensor takes the place of the parameter, which nothing would train",
             (Change((node,), (expression("t.detach()", t=given[0].value),)),),
@@ -399,6 +412,9 @@ def without_layer(place: Located) -> Ways:
         return
     code = NORMS.get(name)
     calls = _calls_of(place, node, target) if code is not None else None
+    if name == "Parameter":
+        yield Declined("it is kept: made in `__init__` it would be trained and stored")
+        return
     if code is None or not given or not calls or any(arg.keyword is not None for arg in node.args):
         yield Declined("its weights are drawn anew at each call: made in `__init__` they would be kept")
         return
@@ -509,7 +525,7 @@ def own_list(place: Located) -> Ways:
         and node.func.attr.value in CHANGING
     ):
         name = node.func.value
-    elif isinstance(node, cst.Subscript):
+    elif isinstance(node, cst.Subscript) and isinstance(place.piece.parents[node], cst.AssignTarget):
         name = node.value
     else:
         return
@@ -517,7 +533,10 @@ def own_list(place: Located) -> Ways:
     made = values[0] if len(values) == 1 else None
     if not isinstance(made, cst.Call) or not isinstance(made.func, cst.Attribute):
         return
-    if made.func.attr.value in ("split", "rsplit", "splitlines"):
+    of_torch = isinstance(made.func.value, cst.Name) and made.func.value.value == name_of_torch(
+        place.source.tree
+    )
+    if not of_torch and made.func.attr.value in ("split", "rsplit", "splitlines"):
         yield Rewrite(
             "It is copied into a list of its own",
             (Change((made,), (expression("list(t)", t=made),)),),

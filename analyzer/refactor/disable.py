@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tcready.refactor.suggest import Proposal, imported
 from tcready.schema import Edit
+from tcready.static.concrete import name_of_torch
 from tcready.static.rule import Declined
 from tcready.static.source import Source
 
@@ -89,17 +90,11 @@ def _own(node: ast.AST) -> Iterator[ast.AST]:
 
 def _torch(tree: ast.Module) -> tuple[str, tuple[str, ...]] | None:
     """What the file calls torch, and the import that it lacks; None if the name is given another value somewhere."""
-    names = [
-        (alias.asname or alias.name).partition(".")[0]
-        for statement in tree.body
-        if isinstance(statement, ast.Import)
-        for alias in statement.names
-        if alias.name == "torch" or (alias.asname is None and alias.name.startswith("torch."))
-    ]
-    name = names[0] if names else "torch"
+    found = name_of_torch(tree)
+    name = found or "torch"
     for node in ast.walk(tree):
         stored = isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and node.id == name
         defined = isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node.name == name
         if stored or defined or (isinstance(node, ast.arg) and node.arg == name):
             return None
-    return name, () if names else ("import torch",)
+    return name, () if found else ("import torch",)

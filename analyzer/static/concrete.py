@@ -233,6 +233,20 @@ class Concrete:
         return Piece(first, wrapper.module, dict(wrapper.resolve(PositionProvider)))
 
 
+def name_of_torch(tree: ast.Module) -> str | None:
+    """What a file calls torch, if it imports it on its top level, be it only on a condition."""
+    pending: list[ast.AST] = list(tree.body)
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name == "torch" or (alias.asname is None and alias.name.startswith("torch.")):
+                    return (alias.asname or alias.name).partition(".")[0]
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
+            pending[:0] = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)]
+    return None
+
+
 def _is_deep(node: ast.AST) -> bool:
     """Whether a tree has more than DEEP levels."""
     level: list[ast.AST] = [node]
