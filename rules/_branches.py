@@ -12,7 +12,6 @@ from tcready.rules._conditions import (
     apart,
     as_tensor,
     in_python,
-    is_mask,
     is_of_python,
     is_of_tensor,
     owner_of,
@@ -1324,7 +1323,7 @@ def _as_cond(
     )
 
 
-NO_TENSOR = (cst.SimpleString, cst.FormattedString, cst.List, cst.Dict, cst.Tuple)
+NO_TENSOR = (cst.Integer, cst.Float, cst.SimpleString, cst.FormattedString, cst.List, cst.Dict, cst.Tuple)
 
 
 def _reads_super(branch: cst.If) -> bool:
@@ -1389,6 +1388,3 @@ def _is_read_after(place: Located, branch: cst.If, name: str) -> bool:
             if in_loop or (start.line, start.column) >= (end.line, end.column):
                 return True
     return False
-
-
-__all__ = ["choosing_expression", "choosing_statement", "is_mask"]

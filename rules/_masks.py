@@ -45,6 +45,9 @@ def masked_read(place: Located) -> Ways:
     if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
         yield BY_VALUE
         return
+    if isinstance(node.slice[0].slice.value, (cst.List, cst.ListComp)):
+        yield Declined("its mask is a list: a tensor made of it once would do")
+        return
     torch = torch_name(place)
     if torch is None:
         yield NO_TORCH
