@@ -199,7 +199,9 @@ def equating(place: Located) -> Ways:
         if len(call.args) not in (1, 2) or any(arg.keyword or arg.star for arg in call.args):
             yield Declined("its condition is not given by position")
             return
-        made = call.with_changes(func=call.func.with_changes(attr=cst.Name("_assert_async")))
+        made: cst.BaseExpression = call.with_changes(
+            func=call.func.with_changes(attr=cst.Name("_assert_async"))
+        )
         unsafe = "it raises RuntimeError in place of AssertionError; on a GPU it is raised later than it was"
     else:
         made = kept_tensor(name, call)

@@ -54,25 +54,10 @@ def rewritten(rule: Rule, sample: Sample) -> Example | None:
 
 def _of_line(rule: Rule, text: str, line: int) -> Iterator[Proposal]:
     """What the rule proposes for the expressions that begin on a line, the outermost first."""
-    source = Source(Path(NAME), text, ast.parse(text), "")
-    concrete = Concrete(source)
-    found = [
-        node
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.expr) and node.lineno <= line <= (node.end_lineno or node.lineno)
-    ]
-    for node in found:  # in the order of their depth
-        end = node.end_lineno or node.lineno
-        place = concrete.locate(
-            node.lineno,
-            source.column(node.lineno, node.col_offset),
-            end,
-            source.column(end, node.end_col_offset or 0),
-        )
-        if place is not None:
-            for each in proposals(NAME, rule, place):
-                if isinstance(each, Proposal):
-                    yield each
+    for place in Concrete(Source(Path(NAME), text, ast.parse(text), "")).expressions_at(line):
+        for each in proposals(NAME, rule, place):
+            if isinstance(each, Proposal):
+                yield each
 
 
 def _shown(text: str) -> str:

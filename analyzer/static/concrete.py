@@ -164,12 +164,12 @@ class Concrete:
 
     def expressions_at(self, line: int) -> Iterator[Located]:
         """The expressions that begin on a 1-based line, outermost first."""
-        piece = self._piece(line)
+        piece = self.piece(line)
         if piece is None:
             return
         for (first, *_), node in piece.expressions.items():
             if first == line - piece.first + 1:
-                yield Located(self.source, piece, node)
+                yield Located(self.source, piece, node, self)
 
     @cached_property
     def _tops(self) -> list[tuple[int, ast.stmt]]:

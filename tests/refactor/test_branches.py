@@ -107,6 +107,7 @@ RAISING = {
     "assert with a message": "assert self.flag and (x < 100).all(), f'odd {x.shape}'\nreturn x + 1",
 }
 DECLINED = {
+    "print as a value": ("y = print(x)\nreturn x", "its value is used"),
     "lists": ("w = [1] if x.any() else [2]\nreturn x * w[0]", "no tensor"),
     "none": ("return x if x.sum() > 0 else None", "shapes"),
     "a slice": ("if x.sum() > 0:\n    x = x[:1]\nreturn x", "shapes"),
