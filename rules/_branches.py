@@ -12,7 +12,6 @@ from tcready.rules._conditions import (
     apart,
     as_tensor,
     in_python,
-    is_mask,
     is_of_python,
     is_of_tensor,
     owner_of,
@@ -146,7 +145,7 @@ class Shapes:
                 if len(target.elements) == len(value.elements):
                     both = zip(target.elements, value.elements, strict=True)
                     pairs = [(text(to.value), of.value) for to, of in both]
-        elif isinstance(part, cst.AugAssign) and self.of(part.target):  # type: ignore[arg-type]
+        elif isinstance(part, cst.AugAssign) and self.of(part.target):
             return  # in place: as large as it was
         shapes = {name: self.of(value) for name, value in pairs}
         for name in sorted(_assigned_in([part])):
@@ -877,7 +876,7 @@ def _rest(place: Located, branch: cst.If) -> tuple[cst.BaseStatement, ...]:
     block = place.piece.parents.get(branch)
     body = block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ()
     position = next((i for i, each in enumerate(body) if each is branch), len(body))
-    return tuple(body[position + 1 :])  # type: ignore[arg-type]
+    return tuple(body[position + 1 :])
 
 
 def _returns(statements: Sequence[cst.BaseStatement]) -> bool:
@@ -980,7 +979,7 @@ def _in_order(
             whole = cst.Assign(
                 targets=[
                     cst.AssignTarget(cst.Tuple([cst.Element(targets[n]) for n, _ in made], lpar=(), rpar=()))
-                ],  # type: ignore[arg-type]
+                ],
                 value=cst.Tuple([cst.Element(value) for _, value in made], lpar=(), rpar=()),
             )
             return [line_of(whole)]
@@ -1040,7 +1039,7 @@ def _is_private(place: Located, branch: cst.If, name: str, other: Sequence[cst.B
     )
 
 
-def _may_read(place: Located, branch: cst.If, node: cst.Name) -> bool:
+def _may_read(place: Located, branch: cst.If | cst.While, node: cst.Name) -> bool:
     """Whether a name that stands somewhere may have the value that a branch gave it: not where it is an attribute or
     given a value, nor below an assignment that every way to it goes through."""
     parents = place.piece.parents
@@ -1324,7 +1323,7 @@ def _as_cond(
     )
 
 
-NO_TENSOR = (cst.SimpleString, cst.FormattedString, cst.List, cst.Dict, cst.Tuple)
+NO_TENSOR = (cst.Integer, cst.Float, cst.SimpleString, cst.FormattedString, cst.List, cst.Dict, cst.Tuple)
 
 
 def _reads_super(branch: cst.If) -> bool:
@@ -1357,10 +1356,10 @@ def _function(
             else result
             for result in results
         ]
-        body.append(cst.parse_statement(f"return {', '.join(parts)}"))  # type: ignore[arg-type]
+        body.append(cst.parse_statement(f"return {', '.join(parts)}"))
     made = cst.parse_statement(f"def {name}({', '.join(params)}): pass")
     blank = [cst.EmptyLine(indent=False)]
-    return made.with_changes(body=cst.IndentedBlock(body), leading_lines=blank)  # type: ignore[return-value]
+    return made.with_changes(body=cst.IndentedBlock(body), leading_lines=blank)
 
 
 def _last_values(side: Sequence[cst.BaseStatement]) -> dict[str, cst.BaseExpression | None]:
@@ -1372,7 +1371,7 @@ def _last_values(side: Sequence[cst.BaseStatement]) -> dict[str, cst.BaseExpress
     return found
 
 
-def _is_read_after(place: Located, branch: cst.If, name: str) -> bool:
+def _is_read_after(place: Located, branch: cst.If | cst.While, name: str) -> bool:
     """Whether a name is read outside of the branch, behind it or, in a loop, before it."""
     within = {id(each) for each in walk(branch)}
     end = place.piece.positions[branch].end
@@ -1389,6 +1388,3 @@ def _is_read_after(place: Located, branch: cst.If, name: str) -> bool:
             if in_loop or (start.line, start.column) >= (end.line, end.column):
                 return True
     return False
-
-
-__all__ = ["choosing_expression", "choosing_statement", "is_mask"]

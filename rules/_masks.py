@@ -53,7 +53,7 @@ def masked_read(place: Located) -> Ways:
     mask = node.slice[0].slice.value
     if isinstance(mask, (cst.Integer, cst.BaseString, cst.Ellipsis)):
         return
-    if isinstance(mask, cst.List):
+    if isinstance(mask, (cst.List, cst.ListComp)):
         yield Declined("the list says which items: as numbers, not as booleans, it is traced")
         return
     torch = torch_name(place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -17,7 +17,6 @@ from tcready.rules._branches import (
     text,
 )
 from tcready.rules._conditions import (
-    Leaf,
     apart,
     as_tensor,
     is_mask,
@@ -200,7 +199,9 @@ def equating(place: Located) -> Ways:
         if len(call.args) not in (1, 2) or any(arg.keyword or arg.star for arg in call.args):
             yield Declined("its condition is not given by position")
             return
-        made = call.with_changes(func=call.func.with_changes(attr=cst.Name("_assert_async")))
+        made: cst.BaseExpression = call.with_changes(
+            func=call.func.with_changes(attr=cst.Name("_assert_async"))
+        )
         unsafe = "it raises RuntimeError in place of AssertionError; on a GPU it is raised later than it was"
     else:
         made = kept_tensor(name, call)
@@ -248,31 +249,47 @@ def looping(place: Located) -> Ways:
     if {"is_to_go_on", "one_round"} & taken:
         yield Declined("the names that it would need are taken")
         return
-    params, row = ", ".join(carried), ", ".join(carried) + ("," if len(carried) == 1 else "")
-    asks = cst.parse_statement(f"def is_to_go_on({params}): pass").with_changes(  # type: ignore[call-arg]
-        body=cst.IndentedBlock([line_of(cst.Return(as_tensor(place, name, tensors)))])
-    )
-    back = cst.parse_statement(f"return ({row})")
-    does = cst.parse_statement(f"def one_round({params}): pass").with_changes(  # type: ignore[call-arg]
-        body=cst.IndentedBlock([*body, back])  # type: ignore[list-item]
-    )
-    run = cst.parse_statement(
-        f"({row}) = {name}._higher_order_ops.while_loop(is_to_go_on, one_round, ({row}))".replace(
-            f"({row}) =", f"{row} ="
-        )
-    )
+    params = ", ".join(carried)
+    row = f"({params},)" if len(carried) == 1 else f"({params})"
+    asks = _inner("is_to_go_on", params, [line_of(cst.Return(as_tensor(place, name, tensors)))])
+    does = _inner("one_round", params, [*body, cst.parse_statement(f"return {row}")])
+    run = cst.parse_statement(f"{row} = {name}._higher_order_ops.while_loop(is_to_go_on, one_round, {row})")
+    assert isinstance(run, cst.SimpleStatementLine)
+    inside: cst.BaseStatement = run
     if python is not None:
-        run = cst.If(test=python, body=cst.IndentedBlock([run]))  # type: ignore[list-item]
+        inside = cst.If(test=python, body=cst.IndentedBlock(body=[run]))
     both = cst.If(
         test=cst.parse_expression(f"{name}.compiler.is_compiling()"),
-        body=cst.IndentedBlock([run]),  # type: ignore[list-item]
+        body=cst.IndentedBlock([inside]),
         orelse=cst.Else(body=cst.IndentedBlock([loop.with_changes(leading_lines=())])),
+        leading_lines=[cst.EmptyLine(indent=False)],
     )
     yield Rewrite(
         "Where it is compiled, `while_loop` runs the rounds inside the graph",
         (Change((loop,), (asks, does, both)),),
         "`while_loop` asks for rounds that leave shapes and dtypes as they are, and change nothing else",
         imports,
+    )
+
+
+def _inner(
+    name: str, params: str, body: Sequence[cst.BaseStatement | cst.BaseCompoundStatement]
+) -> cst.FunctionDef:
+    made = cst.parse_statement(f"def {name}({params}): pass")
+    assert isinstance(made, cst.FunctionDef)
+    return made.with_changes(body=cst.IndentedBlock(body), leading_lines=[cst.EmptyLine(indent=False)])
+
+
+def asserting_object(place: Located) -> Ways:
+    """`assert rows` as `assert bool(rows)`: of a bool of Python's, Dynamo makes no tensor."""
+    if not isinstance(owner_of(place), cst.Assert) or place.piece.parents[place.node] is not owner_of(place):
+        return
+    if "bool" in place.piece.bound:
+        yield Declined("`bool` means something else here")
+        return
+    made = expression("bool(a)", a=place.node)
+    yield Rewrite(
+        "What is asserted is made a bool first, as Python does", (Change((place.node,), (made,)),), None
     )
 
 
@@ -349,6 +366,3 @@ def counting(place: Located) -> Ways:
         "a number becomes a tensor",
         imports,
     )
-
-
-__all__ = ["Leaf", "checking", "counting", "deciding", "looping", "operating"]

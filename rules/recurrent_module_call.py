@@ -37,6 +37,7 @@ RULE = Rule(
     gb_ids=("GB0014",),
     facts=(Recurrent,),
     check=check,
+    no_rewrite="The code is as it has to be: `torch._dynamo.config.allow_rnn` lets Dynamo trace it.",
     page=__doc__,
     bad=(
         Sample(

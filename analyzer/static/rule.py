@@ -106,6 +106,8 @@ class Rule:
     rewrite: Callable[[Any], Iterable[Rewrite | Declined]] | None = field(default=None, compare=False)
     """The ways to write anew what is found, the one to be preferred first, and why others are left out: of a
     `concrete.Located`, which may be any expression."""
+    no_rewrite: str | None = None
+    """Why there is no way to write it anew, as a sentence; nothing is said if None."""
     unproved: str | None = None
     """Why no CPU run can show the effect; such a rule stays a note."""
     recorded: Version | None = None
