@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import (
     ExternalInstance,
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     if name not in ("copy.deepcopy", "copy.copy") or not fact.args:
         return None
     what = fact.args[0]

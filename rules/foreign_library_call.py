@@ -16,7 +16,6 @@ Functions of NumPy that torch knows are traced and not reported here. A call who
 and lists is not reported.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import holds_tensor
 from tcready.static.rule import Claim, Rule, Sample
@@ -25,7 +24,7 @@ LIBRARIES = ("scipy.", "sklearn.", "pandas.")
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     if name.startswith(LIBRARIES) and any(map(holds_tensor, (*fact.args, *(v for _, v in fact.keywords)))):
         return Claim(f"`{name}` computes outside of torch: the graph ends here")
     return None

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Const, Tensor, likely
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def check(fact: Call) -> Claim | None:
-    module, _, name = constructed(fact).rpartition(".")
+    module, _, name = fact.constructed.rpartition(".")
     made = module == "torch" or (isinstance(fact.receiver, Tensor) and fact.method == "new_tensor")
     asked = fact.keyword("requires_grad")
     if not made or asked is None or likely(asked) != Const(True):

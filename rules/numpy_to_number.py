@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import constructed, receiver_class, sizes
+from tcready.rules._names import receiver_class, sizes
 from tcready.static.engine.facts import Call, Index, Test
 from tcready.static.engine.knowledge import ARRAY, NUMBER
 from tcready.static.engine.values import Sequence, Value, options
@@ -52,7 +52,7 @@ def check(fact: Call | Test | Index) -> Claim | None:
                 f"`{WORDS.get(fact.kind, fact.kind)}` on the value of a numpy array: Dynamo cannot know which way it goes"
             )
         return None
-    name = constructed(fact)
+    name = fact.constructed
     if name == "range" and any(map(array, fact.args)):
         return Claim("`range` over a numpy array: its value has to be read back to Python")
     if any(map(array, sizes(fact))):

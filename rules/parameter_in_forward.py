@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
@@ -50,7 +49,7 @@ LAYERS = (
 
 
 def check(fact: Call) -> Claim | None:
-    module, _, name = constructed(fact).rpartition(".")
+    module, _, name = fact.constructed.rpartition(".")
     if module == "torch.nn" and name == "Buffer" and fact.where.symbol.endswith("__init__"):
         return Claim("a module that holds an `nn.Buffer` is made in compiled code: the graph ends here")
     if module in ("torch.nn", "torch.nn.parameter") and name.startswith(LAYERS):

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call, Test
 from tcready.static.engine.values import NONE, Plain, options
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
@@ -47,7 +46,7 @@ def check(fact: Call | Test) -> Claim | None:
             message = "branch on a captured random number: Dynamo cannot know which way it goes"
             return Claim(message, None if all(drawn) else "medium")
         return None
-    name = constructed(fact)
+    name = fact.constructed
     module, _, draw = name.rpartition(".")
     breaks = draw == "choice" or (draw in SCALAR and scalar(fact, draw))
     if (module == "random" and fact.gb_id) or (module == "numpy.random" and (fact.gb_id or breaks)):

@@ -35,6 +35,7 @@ RULE = Rule(
     effect="frame_skip",
     level="error",
     gb_ids=("GB0014",),
+    settings=("allow_rnn",),
     facts=(Recurrent,),
     check=check,
     no_rewrite="The code is as it has to be: `torch._dynamo.config.allow_rnn` lets Dynamo trace it.",

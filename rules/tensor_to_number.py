@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
@@ -36,7 +35,7 @@ CAPTURED = frozenset({"int", "float", "bool"})
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     if not (name in CONVERSIONS or (name.startswith("math.") and name not in HARMLESS)):
         return None
     if any(tensor_of(arg) for arg in fact.args):
@@ -59,6 +58,7 @@ RULE = Rule(
     effect="graph_break",
     level="error",
     gb_ids=("GB0124", "GB0059", "GB0033"),
+    settings=("capture_scalar_outputs",),
     facts=(Call,),
     check=check,
     rewrite=rewrite,

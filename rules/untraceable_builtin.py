@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import constructed, instance_called
+from tcready.rules._names import instance_called
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Plain, options, tensor_of
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
@@ -36,7 +36,7 @@ GETTERS = frozenset({"operator.itemgetter", "operator.attrgetter", "operator.met
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     builtin = (
         name and "." not in name and fact.gb_id and fact.traced_since is None and name not in OF_OTHER_RULES
     )

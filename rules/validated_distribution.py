@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Const
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def check(fact: Call) -> Claim | None:
-    if constructed(fact).startswith("torch.distributions.") and fact.keyword("validate_args") == Const(True):
+    if fact.constructed.startswith("torch.distributions.") and fact.keyword("validate_args") == Const(True):
         return Claim("validation of the arguments asks a tensor for a Python bool: the graph ends here")
     return None
 

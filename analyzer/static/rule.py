@@ -87,6 +87,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Rule:
+    """What a rule looks at, and what it claims."""
+
     code: str
     name: str
     effect: Effect
@@ -108,6 +110,8 @@ class Rule:
     `concrete.Located`, which may be any expression."""
     no_rewrite: str | None = None
     """Why there is no way to write it anew, as a sentence; nothing is said if None."""
+    settings: tuple[str, ...] = ()
+    """Names of `torch._dynamo.config` that its claims name as what takes this into the graph."""
     unproved: str | None = None
     """Why no CPU run can show the effect; such a rule stays a note."""
     recorded: Version | None = None

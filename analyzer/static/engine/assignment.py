@@ -68,8 +68,8 @@ class Assignment(Room):
     ) -> None:
         scope = frame.outside.get(target.id)
         if scope is None:
-            env = frame.env
-            for key in [k for k in env if k.startswith(target.id + ".")]:
+            env, inside = frame.env, f"{target.id}."
+            for key in [k for k in env if k.startswith(inside)]:
                 del env[key]
             env[target.id] = value
             return

@@ -11,6 +11,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.models import iteration, library
+from tcready.static.engine.models.operations import Reads
 from tcready.static.engine.values import (
     NONE,
     TAINTED,
@@ -75,7 +76,10 @@ class Calls(Room):
                 return prefer(usual, self.call(rest, site))
         candidates = [c for c in options(function) if c != NONE] or [function]
         confidence = site.frame.confidence
-        if sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1:
+        if (
+            len(candidates) > 1
+            and sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1
+        ):
             confidence = "low" if len(candidates) > 3 else ("medium" if confidence == "high" else confidence)
         if confidence != site.confidence:
             site = dataclasses.replace(site, confidence=confidence)
@@ -159,7 +163,8 @@ class Calls(Room):
             if isinstance(receiver, Tensor):
                 operation, operands = f"torch.Tensor.{method}", (receiver, *site.args)
             numbers: tuple[Value, ...] = ()
-            reads, told_by = known.reads("", (), {})
+            reads: Reads = ""
+            told_by: tuple[str, ...] = ()
             if operation.startswith("torch."):
                 numbers = known.read_as_numbers(operation, operands, site.keywords)
                 reads, told_by = known.reads(operation, operands, site.keywords)

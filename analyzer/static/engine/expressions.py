@@ -18,6 +18,7 @@ from tcready.static.engine.values import (
     UNKNOWN,
     UNROLL,
     Answer,
+    Choice,
     Class,
     Const,
     External,
@@ -81,7 +82,7 @@ class Expressions(Room):
         if key is not None and key in frame.env:
             return frame.env[key]
         owner = self.eval(node.value, frame)
-        if not self.engine.quiet and any(isinstance(v, Tensor) for v in options(owner)):
+        if not self.engine.quiet and isinstance(owner, (Tensor, Choice)) and tensor_of(owner) is not None:
             self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
         value = self.engine.attribute(owner, node.attr, frame)
         self.engine.touch_attribute(owner, value, node, frame)
@@ -413,19 +414,17 @@ class Expressions(Room):
 
     def _call(self, node: ast.Call, frame: Frame) -> Value:
         function = self.eval(node.func, frame)
-        if function == External("next") or (function == External("iter") and node in self.engine.firsts):
+        name = function.name if isinstance(function, External) else ""
+        if name == "next" or (name == "iter" and node in self.engine.firsts):
             self.engine.firsts.update(arg for arg in node.args[:1] if isinstance(arg, ast.Call))
         args, rest = self._positional(node, frame)
         keywords = self._keywords(node, frame)
-        if isinstance(function, External) and function.name == "super":
+        if name == "super":
             return self._super(args, frame)
-        callees = [value for value in options(function) if value != NONE]
-        if (
-            callees
-            and not self.engine.quiet
-            and all(isinstance(value, (Unknown, Plain)) for value in callees)
-        ):
-            self.engine.unknown_callees.setdefault(frame.context, {})[node.func] = None
+        if not self.engine.quiet and isinstance(function, (Unknown, Plain, Choice)):
+            callees = [value for value in options(function) if value != NONE]
+            if callees and all(isinstance(value, (Unknown, Plain)) for value in callees):
+                self.engine.unknown_callees.setdefault(frame.context, {})[node.func] = None
         return self.engine.call(function, CallSite(node, args, keywords, frame, frame.confidence, rest))
 
     def _positional(self, node: ast.Call, frame: Frame) -> tuple[tuple[Value, ...], Value | None]:

@@ -186,6 +186,11 @@ class Interpreter:
             entries.run_function,
         )
 
+    def take_apart(self) -> None:
+        """Nothing more is asked: what was built goes at once. Rooms know the interpreter and it knows them, so else all
+        of it would wait for garbage to be collected, which takes several times as long."""
+        self.__dict__.clear()
+
     def quietly(self) -> _Quiet:
         """What is evaluated inside runs before the compiled call, or only looks: no fact is told."""
         return self._quietly

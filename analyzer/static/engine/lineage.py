@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tcready.static.engine.knowledge import CONTAINERS, is_module_class
 from tcready.static.index import ClassInfo, FunctionInfo
@@ -18,7 +19,7 @@ class Mro:
     classes: tuple[ClassInfo, ...]
     external: tuple[str, ...]
 
-    @property
+    @cached_property
     def is_module(self) -> bool:
         """An nn.Module; if a base is out of sight, a class with its own `forward` is taken for one."""
         if any(is_module_class(name) for name in self.external):
@@ -34,7 +35,7 @@ class Mro:
             and not any(name.startswith("torch.") for name in unseen)
         )
 
-    @property
+    @cached_property
     def container(self) -> str | None:
         """The torch.nn container this class derives from, or None."""
         return next((name for name in self.external if name in CONTAINERS), None)

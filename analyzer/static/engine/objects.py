@@ -33,7 +33,7 @@ from tcready.static.engine.values import (
     options,
     prefer,
 )
-from tcready.static.index import ClassInfo, FunctionInfo
+from tcready.static.index import ClassInfo, FunctionInfo, nodes_in
 
 OF_MODULES = frozenset({"training", "device", "dtype", "forward", "__class__"})
 """Attributes that tell no module from another."""
@@ -125,13 +125,13 @@ class Objects(Room):
 
     def _read_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> set[str]:
         """The attributes that a class reads of an argument of its constructor, apart from what every module has."""
-        nodes = list(ast.walk(info.node))
+        nodes = nodes_in(info.node)
         kept = (n.targets for n in nodes if isinstance(n, ast.Assign) and narrowing_key(n.value) == name)
         names = {key for targets in kept for t in targets if (key := narrowing_key(t)) and "." in key}
         read = {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) == name}
         for above in self.engine.mro(cls).classes if names else ():
             if above.module is info.module:
-                nodes += (n for each in above.functions.values() for f in each for n in ast.walk(f.node))
+                nodes += (n for each in above.functions.values() for f in each for n in nodes_in(f.node))
         read |= {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) in names}
         return {attr for attr in read if attr not in OF_MODULES and K.module_method(attr, UNKNOWN) is None}
 

@@ -149,11 +149,15 @@ class ExternalInstance:
 
 @dataclass(frozen=True, slots=True)
 class Class:
+    """A class whose source is read."""
+
     info: ClassInfo
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
+    """A function whose source is read, bound or not."""
+
     info: FunctionInfo
     bound: Value | None = None
     closure: int = 0
@@ -457,7 +461,9 @@ def members_of(value: Sequence) -> tuple[Value, ...]:
 
 def tensor_of(value: Value) -> Tensor | None:
     """The tensor a value is, or surely may be: a Choice with one tensor among non-tensors counts."""
-    found = [v for v in options(value) if isinstance(v, Tensor)]
+    if not isinstance(value, Choice):
+        return value if isinstance(value, Tensor) else None
+    found = [v for v in value.options if isinstance(v, Tensor)]
     if not found:
         return None
     merged = join(*found)
