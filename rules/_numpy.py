@@ -30,7 +30,10 @@ def without_numpy(place: Located) -> Ways:
     """`float(np.sin(t.numpy()).mean())` as `torch.sin(t.detach()).mean()`; `np.prod(x.shape)` as `math.prod(x.shape)`."""
     found = list(_products(place))
     if found:
-        yield _by_math(place, found)
+        if any(_is_of_numpy(each) and each not in found for each in _parts(place.node)):
+            yield Declined("numpy works out more in it than a product of sizes")
+        else:
+            yield _by_math(place, found)
         return
     node, piece = place.node, place.piece
     if not isinstance(node, cst.Call):
@@ -133,6 +136,16 @@ def _products(place: Located) -> Iterator[cst.Call]:
             yield node
         else:
             pending += node.children
+
+
+def _parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    yield node
+    for child in node.children:
+        yield from _parts(child)
+
+
+def _is_of_numpy(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and _is_numpy(node.func.value)
 
 
 def _is_product(node: cst.Call) -> bool:

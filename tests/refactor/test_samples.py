@@ -17,6 +17,9 @@ from tcready.static.rule import Rule, Sample
 
 REWRITING = [rule for rule in RULES if rule.rewrite is not None]
 
+OTHER_NUMBERS = frozenset({"TCR306"})
+"""Rules whose rewrite draws other random numbers, and is told to be unsafe for that."""
+
 
 def samples() -> Iterator[object]:
     for rule in REWRITING:
@@ -39,9 +42,11 @@ def test_a_sample_written_anew_gives_the_same_and_does_not_show_the_hazard(
     before, after = tmp_path / f"{name}_before.py", tmp_path / f"{name}_after.py"
     anew = replace(sample, source=made.after, setup="", raises="")
     expected = eager(sample, before)
-    torch.testing.assert_close(eager(anew, after), expected)
+    if rule.code not in OTHER_NUMBERS:
+        torch.testing.assert_close(eager(anew, after), expected)
     seen = run(anew, after, calls=1)
-    torch.testing.assert_close(seen.outputs[0], expected[0])
+    if rule.code not in OTHER_NUMBERS:
+        torch.testing.assert_close(seen.outputs[0], expected[0])
     found = api.check([after.name], run=False, root=tmp_path).findings
     left = {each.line for each in found if each.rule == rule.code}
     assert {each.line for each in seen.breaks} == left
