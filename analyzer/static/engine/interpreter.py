@@ -143,6 +143,7 @@ class Interpreter:
         self.ask_order, self.index_called = protocols.ask_order, protocols.index_called
         self.got, self.set_through = protocols.got, protocols.set_through
         self.fill_record = records.fill_record
+        self.is_dataclass = records.is_dataclass
         self.row = records.row
         self.compared_fields = records.compared_fields
         self.record_method = records.record_method
@@ -158,6 +159,7 @@ class Interpreter:
         self.index = expressions.index
         self.element = containers.element
         self.container_members = containers.container_members
+        self.dictionary_method = containers.dictionary_method
         self.children = containers.children
         self.item = containers.item
         self.item_of = containers.item_of

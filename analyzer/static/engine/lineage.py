@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tcready.static.engine.knowledge import CONTAINERS, is_module_class
+from tcready.static.engine.knowledge import CONTAINERS, DICTIONARIES, is_module_class
 from tcready.static.index import ClassInfo, FunctionInfo
 
 PATCHED = ("forward", "__call__", "__init__")
 """Methods that class decorators are known to replace."""
+
+TENSORS = frozenset({"torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
+"""What a class derives from whose objects are tensors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,16 @@ class Mro:
     def container(self) -> str | None:
         """The torch.nn container this class derives from, or None."""
         return next((name for name in self.external if name in CONTAINERS), None)
+
+    @property
+    def is_tensor(self) -> bool:
+        """Its objects are tensors."""
+        return any(name in TENSORS for name in self.external)
+
+    @property
+    def is_dictionary(self) -> bool:
+        """Its objects are dicts, with whatever methods of their own."""
+        return any(name in DICTIONARIES for name in self.external)
 
     def functions(self, name: str, after: ClassInfo | None = None) -> list[FunctionInfo]:
         """The definitions of a method, nearest class first found."""

@@ -32,6 +32,7 @@ from tcready.static.engine.values import (
     likely,
     options,
     prefer,
+    tensor_of,
 )
 from tcready.static.index import ClassInfo, FunctionInfo, nodes_in
 
@@ -145,6 +146,8 @@ class Objects(Room):
     def instantiate(self, cls: Class, site: CallSite) -> Value:
         """An object made by calling a class: what `__new__` gives if that is none of the class, else a new one."""
         mro = self.engine.mro(cls.info)
+        if mro.is_tensor:
+            return self._tensor_made(cls, mro, site)
         maker = mro.functions("__new__")[:1]
         if not maker:
             return self._initialised(cls, mro, site)
@@ -156,6 +159,17 @@ class Objects(Room):
         if isinstance(others, Unknown):
             return self._initialised(cls, mro, site)
         return given if others == given else join(self._initialised(cls, mro, site), others)
+
+    def _tensor_made(self, cls: Class, mro: Mro, site: CallSite) -> Tensor:
+        """An object of a class of tensors, once its methods have run that make it."""
+        kinds = [tensor.dtype for value in site.args if (tensor := tensor_of(value)) is not None]
+        made = Tensor(kinds[0] if kinds else None, leaf=self.engine.quiet > 0, subclass=cls.info)
+        for name, owner in (("__new__", cls), ("__init__", made)):
+            for info in mro.functions(name)[:1]:
+                self.engine.invoke(
+                    Function(info), (owner, *site.args), site.keywords, site.frame, site.confidence, site.rest
+                )
+        return made
 
     def _above(self, made: Instance) -> tuple[ClassInfo, ...]:
         return self.engine.mro(made.cls).classes
@@ -182,6 +196,9 @@ class Objects(Room):
             return made
         if mro.container:
             self.engine.fill_container(made, mro.container, site.spread().args, site.node)
+            return made
+        if mro.is_dictionary and not self.engine.is_dataclass(cls.info):
+            self.engine.dictionary_method(made, "__init__", site.args, site.keywords)
             return made
         if self.engine.is_enum(mro) and site.args:
             return site.args[0]
