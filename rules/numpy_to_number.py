@@ -117,7 +117,7 @@ class Model(nn.Module):
         y = x * 2
         inner = np.prod(x.shape[1:])
         y = y.reshape(inner, -1)  # BAD
-        if inner > 3 and np.maximum(x.shape[0], 2) > 2:  # BAD
+        if inner > 3:  # BAD
             y = y + 1
         return y
 """,
