@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tcready import project
 from tcready.installed import load_rules as load_rules  # as is the command line
+from tcready.installed import page_of as page_of
 from tcready.installed import rule_set, tool
 from tcready.installed import version as version
 from tcready.reports import FORMATS as FORMATS  # the command line offers them

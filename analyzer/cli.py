@@ -698,7 +698,7 @@ def completion(shell: str) -> None:
 @click.argument("code", shell_complete=_rule_codes)
 def rule(code: str) -> None:
     """Show the page of one rule: what it finds, why it hurts, what to write instead."""
-    _print(_rule(code).document)
+    _print(api.page_of(_rule(code)))
 
 
 @app.command()

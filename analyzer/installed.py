@@ -38,6 +38,22 @@ def tool() -> Tool:
     return Tool("tcready", version())
 
 
+def page_of(rule: Rule) -> str:
+    """The page of a rule as text, with what its rewrite makes of a sample, or why there is no rewrite."""
+    from tcready.refactor.example import example
+
+    made = example(rule)
+    if made is not None:
+        how = " ".join(f"{each}." for each in made.how)
+        of = "" if made.before == rule.before else f"Before:\n\n{_indented(made.before)}\n\nAfter:\n\n"
+        return f"{rule.document}\n## Rewrite\n\n{how}\n\n{of}{_indented(made.after)}\n"
+    return f"{rule.document}\n## Rewrite\n\n{rule.no_rewrite}\n" if rule.no_rewrite else rule.document
+
+
+def _indented(code: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in code.splitlines())
+
+
 def _suggest(path: str, rule: Rule, place: Located) -> tuple[Edit, ...]:
     from tcready.refactor.suggest import suggest
 

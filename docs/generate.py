@@ -20,6 +20,7 @@ from pydantic_core import core_schema
 from tcready import api, resolve, schema
 from tcready.cli import app
 from tcready.options import Declared, RunOptions
+from tcready.refactor.example import example
 from tcready.schema.codec import FLAT, json_name, omitted
 from tcready.static.rule import Rule, Sample
 from tcready.static.versions import version_of
@@ -107,6 +108,7 @@ def _rule_page(rule: Rule) -> str:
         + _code(rule.shown(rule.bad[0]))
         + "\nAfter:\n\n"
         + _code(rule.shown(rule.good[0]))
+        + _rewrite(rule)
         + "\n## What it claims\n\n| | |\n|---|---|\n"
         + "".join(f"| {name} | {value} |\n" for name, value in claim)
         + f"\n{_proof(rule)}\n\n"
@@ -114,6 +116,16 @@ def _rule_page(rule: Rule) -> str:
         + f"One finding: `# noqa: {rule.code}` at the end of its line. Everywhere: `--ignore {rule.code}`. "
         + "[More on that](../silencing.md).\n"
     )
+
+
+def _rewrite(rule: Rule) -> str:
+    """What the rule's own rewrite makes of a sample."""
+    made = example(rule)
+    if made is not None:
+        how = " ".join(f"{each}." for each in made.how)
+        of = "" if made.before == rule.before else f"Before:\n\n{_code(made.before)}\nAfter:\n\n"
+        return f"\n## Rewrite\n\n{how}\n\n{of}{_code(made.after)}"
+    return f"\n## Rewrite\n\n{rule.no_rewrite}\n" if rule.no_rewrite else ""
 
 
 def _pinned_torch() -> tuple[int, int]:

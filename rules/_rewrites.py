@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from tcready.static.concrete import name_of_torch
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -17,15 +18,9 @@ Ways = Iterator[Rewrite | Declined]
 
 def torch_name(place: Located) -> tuple[str, tuple[str, ...]] | None:
     """What the file calls torch, and the import that it lacks; None if the name means something else around the place."""
-    names = [
-        alias.asname or alias.name
-        for statement in place.source.tree.body
-        if isinstance(statement, ast.Import)
-        for alias in statement.names
-        if alias.name == "torch" or (alias.asname is None and alias.name.startswith("torch."))
-    ]
-    name, needed = (names[0].partition(".")[0], ()) if names else ("torch", ("import torch",))
-    bound = place.piece.bound if names else frozenset(_bound(place.source.tree))
+    found = name_of_torch(place.source.tree)
+    name, needed = (found, ()) if found else ("torch", ("import torch",))
+    bound = place.piece.bound if found else frozenset(_bound(place.source.tree))
     return None if name in bound else (name, needed)
 
 
@@ -104,198 +99,26 @@ def bare(value: cst.BaseExpression) -> cst.BaseExpression:
     return value.with_changes(lpar=(), rpar=())
 
 
-def unless_compiling(place: Located) -> Ways:
-    """A call that stands alone as a statement, put below `if not torch.compiler.is_compiling():`."""
-    statement = place.statement
-    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
-        return
-    only = statement.body[0]
-    if not isinstance(only, cst.Expr) or only.value is not place.node:
-        yield Declined("its value is used")
-        return
-    torch = torch_name(place)
-    if torch is None:
-        yield Declined("`torch` means something else here")
-        return
-    assert isinstance(place.node, cst.Call)
-    name, imports = torch
-    guarded = cst.If(
-        test=cst.parse_expression(f"not {name}.compiler.is_compiling()"),
-        body=cst.IndentedBlock(body=[statement.with_changes(leading_lines=())]),
-    )
-    yield Rewrite(
-        "It is done where nothing is compiled, and left out of what is compiled",
-        (Change((statement,), (guarded,)),),
-        None
-        if all(is_pure(arg.value) for arg in place.node.args)
-        else "an argument is a call, whose effect is lost",
-        imports,
-    )
+NO_TORCH = "`torch` means something else here"
 
 
-def is_pure(value: cst.CSTNode) -> bool:
-    """Whether working it out changes nothing: no call, no await, no assignment in it."""
-    if isinstance(value, (cst.Call, cst.Await, cst.Yield, cst.NamedExpr)):
-        return False
-    return all(is_pure(child) for child in value.children)
+def in_place_of(place: Located, branch: cst.If, new: tuple[cst.BaseStatement, ...]) -> Change:
+    """Statements in place of an `if`; where that is an `elif`, below an `else` of what it belongs to."""
+    top = place.piece.parents.get(branch)
+    if not isinstance(top, cst.If):
+        return Change((branch,), new)
+    body = new or (cst.SimpleStatementLine([cst.Pass()]),)
+    inner: cst.BaseStatement | cst.Else = cst.Else(body=cst.IndentedBlock(body=body))
+    only = body[0] if len(body) == 1 else None
+    if isinstance(only, cst.If):
+        inner = only  # stays an `elif`
+    while True:
+        whole = top.with_changes(orelse=inner)
+        above = place.piece.parents.get(top)
+        if not isinstance(above, cst.If) or above.orelse is not top:
+            return Change((top,), (whole,))
+        top, inner = above, whole
 
 
-ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
-
-
-def same_shape(test: cst.BaseExpression, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
-    """Whether both ways are arithmetic on the same names, the tensor that the test asks among them.
-
-    `torch.where` broadcasts, and makes a tensor of a number: any other pair might fail or quietly change what
-    comes out.
-    """
-    used, other = _operands(yes), _operands(no)
-    return bool(used) and used == other and bool(_asked(test) & (used or set()))
-
-
-def _operands(value: cst.BaseExpression) -> set[str] | None:
-    """The names an elementwise expression is made of; None if it is not arithmetic on names and numbers."""
-    if isinstance(value, cst.Name):
-        return {value.value}
-    if isinstance(value, (cst.Integer, cst.Float)):
-        return set()
-    if isinstance(value, cst.UnaryOperation) and isinstance(value.operator, cst.Minus):
-        return _operands(value.expression)
-    if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, ARITHMETIC):
-        left, right = _operands(value.left), _operands(value.right)
-        return None if left is None or right is None else left | right
-    return None
-
-
-def _asked(test: cst.CSTNode) -> set[str]:
-    """Names whose methods a test calls: `y` in `y.sum() > 0`."""
-    found = {name for child in test.children for name in _asked(child)}
-    if (
-        isinstance(test, cst.Call)
-        and isinstance(test.func, cst.Attribute)
-        and isinstance(test.func.value, cst.Name)
-    ):
-        found.add(test.func.value.value)
-    return found
-
-
-def where(
-    torch: str, test: cst.BaseExpression, yes: cst.BaseExpression, no: cst.BaseExpression
-) -> cst.BaseExpression:
-    """`torch.where(test, yes, no)`."""
-    return expression(f"{torch}.where(test, yes, no)", test=test, yes=yes, no=no)
-
-
-WHERE = "`torch.where` takes the place of the branch: both sides are worked out, and one is chosen"
-BOTH_SIDES = "both sides are worked out, so that a value of one that is not finite, or another dtype, may reach the other"
-OTHER_SHAPE = "the two sides are not arithmetic on the same names: `torch.where` might change what comes out"
-
-
-def choose_expression(place: Located) -> Ways:
-    """`a if test else b` as `torch.where(test, a, b)`, where the whole test is what was found."""
-    parent = place.piece.parents.get(place.node)
-    if not isinstance(parent, cst.IfExp) or parent.test is not place.node:
-        return
-    torch = torch_name(place)
-    if torch is None:
-        yield Declined("`torch` means something else here")
-    elif not same_shape(parent.test, parent.body, parent.orelse):
-        yield Declined(OTHER_SHAPE)
-    else:
-        made = where(torch[0], parent.test, parent.body, parent.orelse)
-        yield Rewrite(WHERE, (Change((parent,), (made,)),), BOTH_SIDES, torch[1])
-
-
-def choose_statement(place: Located) -> Ways:
-    """An `if` whose two ways return, or assign one name, as one `torch.where`."""
-    branch = place.piece.parents.get(place.node)
-    if not isinstance(branch, cst.If) or branch.test is not place.node:
-        return
-    torch = torch_name(place)
-    if torch is None:
-        yield Declined("`torch` means something else here")
-        return
-    block = place.piece.parents.get(branch)
-    if isinstance(block, cst.If):
-        yield Declined("it is an `elif`")
-        return
-    change = _as_where(torch[0], block, branch)
-    if change is None:
-        yield Declined(OTHER_SHAPE)
-    else:
-        yield Rewrite(WHERE, (change,), BOTH_SIDES, torch[1])
-
-
-def _as_where(torch: str, block: cst.CSTNode | None, branch: cst.If) -> Change | None:
-    yes = _only(branch.body)
-    if isinstance(branch.orelse, cst.Else):
-        return _both_ways(torch, branch, yes, _only(branch.orelse.body))
-    if branch.orelse is not None:
-        return None
-    name = _assigned(yes)
-    if isinstance(yes, cst.Assign) and name is not None:
-        if not same_shape(branch.test, yes.value, cst.Name(name)):
-            return None
-        made = where(torch, branch.test, yes.value, cst.Name(name))
-        return Change((branch,), (_line(yes.with_changes(value=made)),))
-    if isinstance(block, cst.IndentedBlock) and isinstance(yes, cst.Return) and yes.value is not None:
-        return _return_early(torch, block, branch, yes.value)
-    return None
-
-
-def _both_ways(
-    torch: str, branch: cst.If, yes: cst.BaseSmallStatement | None, no: cst.BaseSmallStatement | None
-) -> Change | None:
-    if not isinstance(yes, (cst.Return, cst.Assign)) or not isinstance(no, (cst.Return, cst.Assign)):
-        return None
-    if not (yes.value and no.value and same_shape(branch.test, yes.value, no.value)):
-        return None
-    made = where(torch, branch.test, yes.value, no.value)
-    if isinstance(yes, cst.Return) and isinstance(no, cst.Return):
-        return Change((branch,), (_line(cst.Return(value=made)),))
-    if isinstance(yes, cst.Assign) and isinstance(no, cst.Assign):
-        name = _assigned(yes)
-        if name is not None and name == _assigned(no):
-            return Change((branch,), (_line(yes.with_changes(value=made)),))
-    return None
-
-
-def _return_early(
-    torch: str, block: cst.IndentedBlock, branch: cst.If, value: cst.BaseExpression
-) -> Change | None:
-    """`if test: return a` followed by `return b`."""
-    position = next(i for i, s in enumerate(block.body) if s is branch)
-    following = block.body[position + 1] if position + 1 < len(block.body) else None
-    if not isinstance(following, cst.SimpleStatementLine) or len(following.body) != 1:
-        return None
-    last = following.body[0]
-    if (
-        not isinstance(last, cst.Return)
-        or last.value is None
-        or not same_shape(branch.test, value, last.value)
-    ):
-        return None
-    made = where(torch, branch.test, value, last.value)
-    return Change((branch, following), (_line(cst.Return(value=made)),))
-
-
-def _line(statement: cst.BaseSmallStatement) -> cst.SimpleStatementLine:
+def line_of(statement: cst.BaseSmallStatement) -> cst.SimpleStatementLine:
     return cst.SimpleStatementLine(body=[statement])
-
-
-def _only(body: cst.BaseSuite) -> cst.BaseSmallStatement | None:
-    """The one simple statement a block consists of, or None."""
-    if isinstance(body, cst.SimpleStatementSuite):
-        return body.body[0] if len(body.body) == 1 else None
-    if len(body.body) == 1 and isinstance(body.body[0], cst.SimpleStatementLine):
-        line = body.body[0]
-        return line.body[0] if len(line.body) == 1 else None
-    return None
-
-
-def _assigned(statement: cst.BaseSmallStatement | None) -> str | None:
-    """The plain name that is assigned, or None."""
-    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
-        target = statement.targets[0].target
-        return target.value if isinstance(target, cst.Name) else None
-    return None

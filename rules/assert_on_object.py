@@ -16,6 +16,10 @@ Numbers, text and rows of these are known while tracing, and so are functions an
 message that is no plain text is an ordinary branch, and traces.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Test
 from tcready.static.engine.values import (
     ExternalInstance,
@@ -28,7 +32,12 @@ from tcready.static.engine.values import (
     members_of,
     options,
 )
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Test) -> Claim | None:
@@ -59,6 +68,12 @@ def _is_no_constant(value: Value) -> bool:
     return isinstance(value, Tensor) or _cannot_be_asserted(value)
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._truths import asserting_object
+
+    return asserting_object(place)
+
+
 RULE = Rule(
     code="TCR106",
     name="assert-on-object",
@@ -67,6 +82,7 @@ RULE = Rule(
     gb_ids=("GB0055", "GB0112"),
     facts=(Test,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

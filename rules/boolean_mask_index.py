@@ -17,13 +17,21 @@ operators. A mask whose dtype the source does not tell is believed by its name a
 `batch["pad_mask"]`), with medium confidence.
 """
 
+from __future__ import annotations
+
 import ast
 import re
+from typing import TYPE_CHECKING
 
 from tcready.static.engine.facts import Index
 from tcready.static.engine.knowledge import ARRAY
 from tcready.static.engine.values import Const, Sequence, Value, options, tensor_of
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 NAMED_MASK = re.compile(r"(^|_)masks?$")
 
@@ -82,6 +90,12 @@ def _all_bool(items: tuple[Value, ...]) -> bool:
     return bool(items) and all(isinstance(item, Const) and isinstance(item.value, bool) for item in items)
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._masks import masked_read
+
+    return masked_read(place)
+
+
 RULE = Rule(
     code="TCR204",
     name="boolean-mask-index",
@@ -91,6 +105,7 @@ RULE = Rule(
     settings=(SETTING,),
     facts=(Index,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

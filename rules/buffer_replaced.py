@@ -16,11 +16,19 @@ nothing has to be kept.
 A conversion that does convert gives a plain tensor, which is traced; which it is, the source does not tell.
 """
 
+from __future__ import annotations
+
 import ast
+from typing import TYPE_CHECKING
 
 from tcready.static.engine.facts import Store
 from tcready.static.engine.values import Tensor, options, tensor_of
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 CONVERSIONS = frozenset("to float type type_as contiguous cpu cuda".split())
 """Methods that give back the tensor itself if there is nothing to convert."""
@@ -50,6 +58,12 @@ def _gives_itself(source: ast.expr | None, target: ast.Attribute) -> bool:
     return name != "requires_grad_" and ast.unparse(source.func.value) == ast.unparse(target)
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import keep_buffer
+
+    return keep_buffer(place)
+
+
 RULE = Rule(
     code="TCR323",
     name="buffer-replaced",
@@ -58,6 +72,7 @@ RULE = Rule(
     gb_ids=("GB4841", "GB0170"),
     facts=(Store,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -54,6 +54,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Store,),
     check=check,
+    no_rewrite="What is kept, and for how long, is for the author to say: it has to be made before the first call.",
     page=__doc__,
     bad=(
         Sample(

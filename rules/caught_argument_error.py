@@ -32,6 +32,7 @@ RULE = Rule(
     gb_ids=("GB7312",),
     facts=(Misfit,),
     check=check,
+    no_rewrite="Only whoever wrote the call knows which functions it may meet: ask before it.",
     page=__doc__,
     bad=(
         Sample(

@@ -58,6 +58,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Handler,),
     check=check,
+    no_rewrite="Only whoever wrote the operation knows what it fails for: ask for that before it.",
     page=__doc__,
     bad=(
         Sample(

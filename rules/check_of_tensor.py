@@ -15,9 +15,18 @@ assertion inside the graph. `torch._check` is for sizes and other Python values.
 `torch._check` refuses a tensor, eagerly too, so it is not reported here.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 NAMES = frozenset({"torch._check_tensor_all", "torch._check_tensor_all_with"})
 
@@ -28,6 +37,12 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._truths import checking
+
+    return checking(place)
+
+
 RULE = Rule(
     code="TCR212",
     name="check-of-tensor",
@@ -36,6 +51,7 @@ RULE = Rule(
     gb_ids=("GB0124",),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -31,6 +31,7 @@ RULE = Rule(
     gb_ids=("GB8977",),
     facts=(Define,),
     check=check,
+    no_rewrite="What the class takes from the function around it has to be handed to it once it stands at module level.",
     page=__doc__,
     bad=(
         Sample(

@@ -15,9 +15,18 @@ A list of one's own: `list(text.split(","))` or a comprehension over it; better,
 A list that is text taken apart on one way through the code and another list on another is not told.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Call, Index
 from tcready.static.engine.values import Sequence, Value, likely, options
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 CHANGING = frozenset("append extend insert pop remove clear sort reverse".split())
 
@@ -36,6 +45,12 @@ def _is_constant(value: Value) -> bool:
     return all(isinstance(v, Sequence) and v.constant and v.kind == "list" for v in options(likely(value)))
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import own_list
+
+    return own_list(place)
+
+
 RULE = Rule(
     code="TCR324",
     name="constant-list-change",
@@ -44,6 +59,7 @@ RULE = Rule(
     gb_ids=("GB0156", "GB7786"),
     facts=(Call, Index),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

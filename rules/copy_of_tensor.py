@@ -16,6 +16,10 @@ models this is the second most frequent break: layers cloned by `deepcopy` when 
 object whose class has a `forward` is taken for a module.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import (
     ExternalInstance,
@@ -26,7 +30,12 @@ from tcready.static.engine.values import (
     holds_tensor,
     options,
 )
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -55,6 +64,12 @@ def _is_list(value: Value) -> bool:
     return isinstance(value, Sequence) and value.kind == "list"
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import copied
+
+    return copied(place)
+
+
 RULE = Rule(
     code="TCR321",
     name="copy-of-tensor",
@@ -63,6 +78,7 @@ RULE = Rule(
     gb_ids=("GB4198", "GB0208", "GB0007", "GB0156"),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -21,9 +21,18 @@ the graph; the `if` that asks for its answer is told as such. `filter` by a tens
 not recognised.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Call, Contains, Test
 from tcready.static.engine.values import Sequence, Value, members_of, options, tensor_of
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 WORDS = {
     "comprehension": "the `if` of a comprehension",
@@ -61,6 +70,14 @@ def walks_tensors(value: Value) -> bool:
     )
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._tests import written_anew
+    from tcready.rules._truths import deciding
+
+    yield from written_anew(place)
+    yield from deciding(place)
+
+
 RULE = Rule(
     code="TCR105",
     name="data-dependent-choice",
@@ -73,6 +90,7 @@ RULE = Rule(
         Contains,
     ),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

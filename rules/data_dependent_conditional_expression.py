@@ -35,9 +35,9 @@ def check(fact: Test) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._rewrites import choose_expression
+    from tcready.rules._branches import choosing_expression
 
-    return choose_expression(place)
+    return choosing_expression(place)
 
 
 RULE = Rule(

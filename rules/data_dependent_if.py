@@ -38,9 +38,9 @@ def check(fact: Test) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._rewrites import choose_statement
+    from tcready.rules._tests import written_anew
 
-    return choose_statement(place)
+    return written_anew(place)
 
 
 RULE = Rule(

@@ -16,10 +16,19 @@ size=n)` and `torch.topk` if a bound is known.
 Under `fullgraph=True` Dynamo captures such operators.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.rules._names import SELECTING, operands
 from tcready.static.engine.facts import Call
 from tcready.static.engine.knowledge import ARRAY
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -31,6 +40,14 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._masks import masked_select
+    from tcready.rules._truths import counting
+
+    yield from counting(place)
+    yield from masked_select(place)
+
+
 RULE = Rule(
     code="TCR205",
     name="data-dependent-selection",
@@ -40,6 +57,7 @@ RULE = Rule(
     settings=("capture_dynamic_output_shape_ops",),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -19,9 +19,18 @@ index, ones)` for `bincount` and for counting what `unique` was to count.
 break lies inside torch.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.rules._names import SELECTING, operands
 from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 MESSAGE = "the size of the result depends on the values of a tensor"
 NEEDS = "the values of a tensor are needed while tracing: the graph ends here"
@@ -40,6 +49,12 @@ def check(fact: Call) -> Claim | None:
     return Claim((MESSAGE if hint else NEEDS) + hint)
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._masks import counted
+
+    return counted(place)
+
+
 RULE = Rule(
     code="TCR206",
     name="data-dependent-size",
@@ -49,6 +64,7 @@ RULE = Rule(
     settings=(SETTING,),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -15,15 +15,30 @@ body is pure; or keep the loop outside and compile its body.
 Loops that count Python numbers or sizes are unrolled while tracing and are not reported.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Test
 from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Test) -> Claim | None:
     if fact.kind == "while" and tensor_of(fact.value):
         return Claim("`while` on the value of a tensor: Dynamo cannot know how many rounds it takes")
     return None
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._truths import looping
+
+    return looping(place)
 
 
 RULE = Rule(
@@ -34,6 +49,7 @@ RULE = Rule(
     gb_ids=("GB0170", "GB7000"),
     facts=(Test,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

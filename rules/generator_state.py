@@ -48,6 +48,7 @@ RULE = Rule(
     gb_ids=("GB0007", "GB0208", "GB0363", "GB0046", "GB0055"),
     facts=(Call,),
     check=check,
+    no_rewrite="A graph has no state of random numbers to read or set: do it before the call.",
     page=__doc__,
     bad=(
         Sample(

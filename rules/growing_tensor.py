@@ -41,6 +41,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Store,),
     check=check,
+    no_rewrite="Only the author knows how long it may become: make it that long at first, and keep how much is filled.",
     page=__doc__,
     bad=(
         Sample(

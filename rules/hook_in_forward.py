@@ -43,6 +43,7 @@ RULE = Rule(
     gb_ids=("GB0467", "GB0013", "GB0083", "GB0156"),
     facts=(Call,),
     check=check,
+    no_rewrite="When the hook has to be there is for the author to say: register it before compiling.",
     page=__doc__,
     bad=(
         Sample(

@@ -16,9 +16,18 @@ A tensor indexed by an integer tensor is harmless. Under `fullgraph=True` both a
 stays symbolic.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Index
 from tcready.static.engine.values import ExternalInstance, Sequence, Value, options, tensor_of
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Index) -> Claim | None:
@@ -36,6 +45,12 @@ def python_list(value: Value) -> bool:
     return isinstance(value, Sequence) and value.kind in ("list", "tuple")
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._numbers import index_numbers
+
+    return index_numbers(place)
+
+
 RULE = Rule(
     code="TCR207",
     name="index-by-tensor",
@@ -45,6 +60,7 @@ RULE = Rule(
     settings=("capture_scalar_outputs",),
     facts=(Index,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -34,6 +34,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Call,),
     check=check,
+    no_rewrite="What it holds depends on the call: `__init__` has nothing to register it with.",
     page=__doc__,
     bad=(
         Sample(

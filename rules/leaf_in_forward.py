@@ -15,9 +15,18 @@ that is to be learnt is a parameter, made in `__init__`.
 `x.new_zeros(..., requires_grad=True)` and its kin are traced and not reported, `x.new_tensor` is.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Const, Tensor, likely
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -32,6 +41,12 @@ def check(fact: Call) -> Claim | None:
     )
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import plain_leaf
+
+    return plain_leaf(place)
+
+
 RULE = Rule(
     code="TCR325",
     name="leaf-in-forward",
@@ -40,6 +55,7 @@ RULE = Rule(
     gb_ids=("GB0225",),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

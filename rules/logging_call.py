@@ -76,7 +76,7 @@ def named_logger(fact: Call) -> bool:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._rewrites import unless_compiling
+    from tcready.rules._messages import unless_compiling
 
     return unless_compiling(place)
 

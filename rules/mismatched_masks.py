@@ -73,6 +73,7 @@ RULE = Rule(
     gb_ids=("GB0007",),
     facts=(Call,),
     check=check,
+    no_rewrite="Which of the two kinds is meant to be converted, and where it is made, is for the author to say.",
     page=__doc__,
     bad=(
         Sample(

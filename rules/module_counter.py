@@ -18,9 +18,18 @@ A counter under `if self.training:` counts only in training. Assigning a value t
 old one is harmless.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Store
 from tcready.static.engine.values import Class, Const, Function, Plain, Value, options
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Store) -> Claim | None:
@@ -47,6 +56,12 @@ def kind_of(value: Value) -> str | None:
     return None
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import counter
+
+    return counter(place)
+
+
 RULE = Rule(
     code="TCR311",
     name="module-counter",
@@ -55,6 +70,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Store,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

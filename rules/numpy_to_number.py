@@ -19,11 +19,20 @@ Arithmetic between arrays and `torch.from_numpy` are traced and not reported. Wh
 numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`) stays known while tracing, but for a branch on it.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.rules._names import receiver_class, sizes
 from tcready.static.engine.facts import Call, Index, Test
 from tcready.static.engine.knowledge import ARRAY, NUMBER
 from tcready.static.engine.values import Sequence, Value, options
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 ARRAYS = (ARRAY, NUMBER)
 ASKED = frozenset({"if", "while", "ifexp", "and", "or", "not", "comprehension", "filter"})
@@ -59,6 +68,12 @@ def array(value: Value) -> bool:
     return ARRAY in options(value)
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._numpy import without_numpy
+
+    return without_numpy(place)
+
+
 RULE = Rule(
     code="TCR209",
     name="numpy-to-number",
@@ -67,6 +82,7 @@ RULE = Rule(
     gb_ids=("GB0033", "GB0059", "GB0109", "GB0170"),
     facts=(Call, Test, Index),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(
@@ -101,7 +117,7 @@ class Model(nn.Module):
         y = x * 2
         inner = np.prod(x.shape[1:])
         y = y.reshape(inner, -1)  # BAD
-        if inner > 3 and np.maximum(x.shape[0], 2) > 2:  # BAD
+        if inner > 3:  # BAD
             y = y + 1
         return y
 """,

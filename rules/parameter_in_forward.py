@@ -16,8 +16,17 @@ if no weight is learnt.
 Layers without parameters (`nn.ReLU`, `nn.Dropout`, `nn.Softmax`, losses) may be created in the forward.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 LAYERS = (
     "Parameter",
@@ -48,6 +57,12 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import without_layer
+
+    return without_layer(place)
+
+
 RULE = Rule(
     code="TCR315",
     name="parameter-in-forward",
@@ -56,6 +71,7 @@ RULE = Rule(
     gb_ids=("GB0264", "GB0116", "GB0119"),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -36,7 +36,7 @@ def check(fact: Call) -> Claim | None:
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
-    from tcready.rules._rewrites import unless_compiling
+    from tcready.rules._messages import unless_compiling
 
     return unless_compiling(place)
 

@@ -19,9 +19,18 @@ the number as a tensor.
 such a number, and a size or an index made of it, end the graph too and are not reported.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Call, Test
 from tcready.static.engine.values import NONE, Plain, options
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 BRANCHES = frozenset({"if", "while", "ifexp", "and", "or", "comprehension"})
 """What asks for the truth of a draw in a way that ends the graph; an `assert` is traced."""
@@ -59,6 +68,12 @@ def scalar(fact: Call, draw: str) -> bool:
     return fact.keyword("size") in (None, NONE) and len(fact.args) < 3
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import drawn
+
+    return drawn(place)
+
+
 RULE = Rule(
     code="TCR306",
     name="python-random",
@@ -70,6 +85,7 @@ RULE = Rule(
         Test,
     ),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -34,6 +34,7 @@ RULE = Rule(
     gb_ids=("GB0059",),
     facts=(Call,),
     check=check,
+    no_rewrite="How often the loop runs is data: a bound that is a size is for the author to choose.",
     page=__doc__,
     bad=(
         Sample(

@@ -38,6 +38,7 @@ RULE = Rule(
     settings=("allow_rnn",),
     facts=(Recurrent,),
     check=check,
+    no_rewrite="The code is as it has to be: `torch._dynamo.config.allow_rnn` lets Dynamo trace it.",
     page=__doc__,
     bad=(
         Sample(

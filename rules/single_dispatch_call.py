@@ -39,6 +39,7 @@ RULE = Rule(
     gb_ids=("GB0811",),
     facts=(Call,),
     check=check,
+    no_rewrite="Which function is meant follows from types that the code does not show: ask with `isinstance`.",
     page=__doc__,
     bad=(
         Sample(

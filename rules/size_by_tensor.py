@@ -18,10 +18,19 @@ A tensor that comes straight in as an argument, a parameter or a buffer may be t
 by its value, so it is not reported.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.rules._names import sizes
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Value, tensor_of
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 HARMLESS = frozenset({"torch.full"})
 """Dynamo fills what it made with the tensor."""
@@ -41,6 +50,12 @@ def read(value: Value) -> bool:
     return tensor is not None and not tensor.leaf and not tensor.given
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._numbers import without_number
+
+    return without_number(place)
+
+
 RULE = Rule(
     code="TCR210",
     name="size-by-tensor",
@@ -49,6 +64,7 @@ RULE = Rule(
     gb_ids=("GB0033",),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

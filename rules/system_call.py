@@ -70,6 +70,7 @@ RULE = Rule(
     check=check,
     incidental=True,
     fallback=True,
+    no_rewrite="What it asks of the system can only be asked outside of the graph: hand the answer to the call.",
     page=__doc__,
     bad=(
         Sample(

@@ -18,9 +18,18 @@ default` where `or` was meant to replace None.
 graph; those before it break.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Test
 from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Test) -> Claim | None:
@@ -31,6 +40,14 @@ def check(fact: Test) -> Claim | None:
     return None
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._guards import asserting
+    from tcready.rules._truths import operating
+
+    yield from asserting(place)
+    yield from operating(place)
+
+
 RULE = Rule(
     code="TCR103",
     name="tensor-boolean-operator",
@@ -39,6 +56,7 @@ RULE = Rule(
     gb_ids=("GB0170", "GB0033"),
     facts=(Test,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

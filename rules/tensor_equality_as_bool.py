@@ -16,9 +16,18 @@ region, or into an `assert` of a tensor, which is captured.
 Comparing shapes, dtypes and devices is harmless.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -26,6 +35,14 @@ def check(fact: Call) -> Claim | None:
     if asserted or (fact.reads == "number" and fact.method != "item"):
         return Claim("needs a Python bool from the values of a tensor: the graph ends here")
     return None
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._tests import written_anew
+    from tcready.rules._truths import equating
+
+    yield from written_anew(place)
+    yield from equating(place)
 
 
 RULE = Rule(
@@ -36,6 +53,7 @@ RULE = Rule(
     gb_ids=("GB0033",),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -18,9 +18,18 @@ With `fullgraph=True` Dynamo captures scalars by itself, so there this line may 
 does not show to be tensors are not reported.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.rules._names import method_of_tensor
 from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Call) -> Claim | None:
@@ -28,6 +37,14 @@ def check(fact: Call) -> Claim | None:
         message = "`.item()` reads a number out of a tensor: the graph ends here"
         return Claim(message, unless="capture_scalar_outputs")
     return None
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._numbers import keep_tensor
+    from tcready.rules._tests import written_anew
+
+    yield from written_anew(place)
+    yield from keep_tensor(place)
 
 
 RULE = Rule(
@@ -39,6 +56,7 @@ RULE = Rule(
     settings=("capture_scalar_outputs",),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

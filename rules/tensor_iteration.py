@@ -36,6 +36,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Loop,),
     check=check,
+    no_rewrite="One operation over all rows in the place of a loop is another way to compute, for the author to choose.",
     page=__doc__,
     bad=(
         Sample(

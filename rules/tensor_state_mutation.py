@@ -53,6 +53,7 @@ RULE = Rule(
         Store,
     ),
     check=check,
+    no_rewrite="A graph does not change what a tensor is, only what it holds: do it before the call.",
     page=__doc__,
     bad=(
         Sample(

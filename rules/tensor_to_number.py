@@ -16,9 +16,18 @@ Conversions of sizes and Python numbers are harmless, and so is `math.prod` over
 already read by `.item()` is told there.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
 HARMLESS = frozenset({"math.prod"})
@@ -35,6 +44,14 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._numbers import keep_tensor
+    from tcready.rules._tests import written_anew
+
+    yield from written_anew(place)
+    yield from keep_tensor(place)
+
+
 RULE = Rule(
     code="TCR203",
     name="tensor-to-number",
@@ -44,6 +61,7 @@ RULE = Rule(
     settings=("capture_scalar_outputs",),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -40,6 +40,7 @@ RULE = Rule(
     gb_ids=("GB0059", "GB0569", "GB0088"),
     facts=(Call,),
     check=check,
+    no_rewrite="The text needs the values: write it outside of what is compiled.",
     page=__doc__,
     bad=(
         Sample(

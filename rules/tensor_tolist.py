@@ -16,15 +16,30 @@ A float tensor breaks under every setting, an integer one passes with `capture_s
 `fullgraph=True` too).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.rules._names import method_of_tensor
 from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Call) -> Claim | None:
     if method_of_tensor(fact, "tolist"):
         return Claim("`.tolist()` reads a tensor back to Python: the graph ends here")
     return None
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._numbers import keep_tensors
+
+    return keep_tensors(place)
 
 
 RULE = Rule(
@@ -35,6 +50,7 @@ RULE = Rule(
     gb_ids=("GB0109", "GB0033"),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

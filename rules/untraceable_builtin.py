@@ -16,10 +16,19 @@ module level; no `breakpoint` in code that is compiled.
 `eval` of a constant, `locals`, `vars`, `hasattr`, `getattr` and `isinstance` are traced.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.rules._names import instance_called
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Plain, options, tensor_of
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 OF_OTHER_RULES = frozenset({"print", "open", "__import__"})
 
@@ -40,6 +49,12 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import power
+
+    return power(place)
+
+
 RULE = Rule(
     code="TCR308",
     name="untraceable-builtin",
@@ -48,6 +63,7 @@ RULE = Rule(
     gb_ids=("GB0059", "GB0156", "GB0190"),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -20,10 +20,19 @@ an object of your own where it is entered, `with Scope(state):`, which is traced
 ranges are traced where they are made in the compiled code. `with open(...)` is told as the system call it is.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.rules._names import receiver_class
 from tcready.static.engine.facts import Call, With
 from tcready.static.engine.values import Function, likely
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Call | With) -> Claim | None:
@@ -48,6 +57,12 @@ def check(fact: Call | With) -> Claim | None:
     return Claim(f"`with {fact.name}` is not traced: the frame around it goes eager")
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import scope_made_here
+
+    return scope_made_here(place)
+
+
 RULE = Rule(
     code="TCR407",
     name="untraceable-context-manager",
@@ -69,6 +84,7 @@ RULE = Rule(
         With,
     ),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -14,15 +14,30 @@ Leave `validate_args` out: validation is then off while compiling. Check values 
 `torch.distributions.Distribution.set_default_validate_args(True)` is not followed.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Const
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 
 def check(fact: Call) -> Claim | None:
     if fact.constructed.startswith("torch.distributions.") and fact.keyword("validate_args") == Const(True):
         return Claim("validation of the arguments asks a tensor for a Python bool: the graph ends here")
     return None
+
+
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._state import unvalidated
+
+    return unvalidated(place)
 
 
 RULE = Rule(
@@ -33,6 +48,7 @@ RULE = Rule(
     gb_ids=("GB0007", "GB0170"),
     facts=(Call,),
     check=check,
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

@@ -172,8 +172,8 @@ def test_what_rules_suggest_is_one_patch(end: str, tail: str, tmp_path: Path) ->
         Concrete(source.read(tmp_path / "model.py")),
         {rule.code: rule for rule in api.load_rules()},
     )
-    found = [p for each in report.findings for p in for_finding(concrete, rules[each.rule or ""], each)]
-    changes = [each for each in found if isinstance(each, Proposal)]
+    found = [list(for_finding(concrete, rules[each.rule or ""], each)) for each in report.findings]
+    changes = [next(each for each in ways if isinstance(each, Proposal)) for ways in found]
     assert len(changes) == 3
     for number, change in enumerate(changes):
         diff = patch({"model.py": text}, change.edits)

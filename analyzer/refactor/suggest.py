@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 from tcready.edits import applied
 from tcready.schema import Edit, Finding, TcreadyError
-from tcready.static.concrete import Concrete, Located, comments, first_line
+from tcready.static.concrete import Concrete, Located, Piece, comments, first_line
 from tcready.static.rule import Change, Declined, Rewrite, Rule
 from tcready.static.source import Source
 
@@ -21,6 +21,7 @@ class Proposal:
     """A change that nobody has tried yet."""
 
     rule: str
+    """Its code; empty if no rule made it."""
     how: str
     """One sentence: what is done."""
     edits: tuple[Edit, ...]
@@ -67,7 +68,7 @@ def proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Decl
             yield way
             continue
         changed = tuple(_edits(path, place, way))
-        edits = (*changed, *_imported(path, place.source, way.imports))
+        edits = (*changed, *imported(path, place.source, way.imports))
         alone = bool(changed) and edits == changed and _parses(*_around(place.source, changed))
         if not alone and not _parses(place.source.text, edits):
             yield Declined("what it would be written as does not parse")
@@ -77,10 +78,11 @@ def proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Decl
 
 def _edits(path: str, place: Located, way: Rewrite) -> Iterator[Edit]:
     for change in way.changes:
+        piece = change.piece or place.piece
         if isinstance(change.old[0], cst.BaseExpression):
-            yield from _of_expression(path, place, change)
+            yield from _of_expression(path, place.source, piece, change)
         else:
-            yield _of_statements(path, place, change)
+            yield _of_statements(path, place.source, piece, change)
 
 
 def _parses(text: str, edits: Iterable[Edit]) -> bool:
@@ -105,15 +107,19 @@ def _around(source: Source, edits: Sequence[Edit]) -> tuple[str, list[Edit]]:
     return source.text[source.offset(first, 1) : ends], inside
 
 
-def _of_expression(path: str, place: Located, change: Change) -> Iterator[Edit]:
+def _of_expression(path: str, source: Source, piece: Piece, change: Change) -> Iterator[Edit]:
     """The expression alone, and the comments that stood in it above its statement."""
     (old,), (new,) = change.old, change.new
-    piece, source = place.piece, place.source
     span = piece.positions[old]
     above = piece.first - 1
     first, last = span.start.line + above, span.end.line + above
     column, end = span.start.column + 1, span.end.column + 1
-    text = piece.tree.code_for_node(new)
+    # written as a statement, so that lines in brackets are indented as deep as those around them
+    margin = _margin(source, piece.lines(piece.statement_of(old))[0])
+    text = "\n".join(_written(cst.SimpleStatementLine([cst.Expr(new)]), margin, piece.tree.default_indent))
+    text = text.removeprefix(margin)
+    if _needs_parentheses(piece.parents[old], old, new):
+        text = f"({text})"
     before = source.text[source.offset(first, column) : source.offset(last, end)]
     lost = _lost(before, text)
     if lost:
@@ -123,9 +129,30 @@ def _of_expression(path: str, place: Located, change: Change) -> Iterator[Edit]:
     yield Edit(path, first, column, last, end, text.replace("\n", source.line_end(first)))
 
 
-def _of_statements(path: str, place: Located, change: Change) -> Edit:
+_TIGHT = (
+    cst.Name,
+    cst.Attribute,
+    cst.Call,
+    cst.Subscript,
+    cst.BaseNumber,
+    cst.BaseString,
+    cst.List,
+    cst.Dict,
+    cst.Set,
+)
+
+
+def _needs_parentheses(parent: cst.CSTNode, old: cst.BaseExpression, new: cst.BaseExpression) -> bool:
+    """Whether an expression without parentheses would come apart beside what stands around it."""
+    if old.lpar or new.lpar or isinstance(new, _TIGHT):
+        return False
+    if isinstance(parent, cst.BooleanOperation) and isinstance(new, (cst.Comparison, cst.UnaryOperation)):
+        return False
+    return isinstance(parent, (cst.BaseExpression, cst.ComparisonTarget))
+
+
+def _of_statements(path: str, source: Source, piece: Piece, change: Change) -> Edit:
     """The lines of the statements."""
-    piece, source = place.piece, place.source
     first, last = piece.lines(change.old[0])[0], piece.lines(change.old[-1])[1]
     margin = _margin(source, first)
     new = list(change.new)
@@ -172,8 +199,8 @@ def _written(statement: cst.BaseStatement, indent: str, step: str) -> list[str]:
     return lines if indent else [line.removeprefix(step) for line in lines]
 
 
-def _imported(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit]:
-    """The statements behind the imports that the file begins with, else above its first statement."""
+def imported(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit]:
+    """Import statements behind the imports that the file begins with, else above its first statement."""
     needed = tuple(imports)
     if not needed:
         return

@@ -69,6 +69,8 @@ class Piece:
             pending = [target] if target is not None else []
             while pending:
                 each = pending.pop()
+                if isinstance(each, (cst.Subscript, cst.Attribute)):  # they name what they read
+                    continue
                 pending += each.children
                 found |= {each.value} if isinstance(each, cst.Name) else set()
         return frozenset(found)
@@ -106,6 +108,31 @@ class Located:
     source: Source
     piece: Piece
     node: cst.BaseExpression
+    file: Concrete
+
+    @property
+    def class_around(self) -> ast.ClassDef | None:
+        """The class whose method the piece is."""
+        line, found = self.piece.lines(self.node)[0], None
+        body: list[ast.stmt] = self.source.tree.body
+        while body:
+            around = next(
+                (
+                    s
+                    for s in body
+                    if isinstance(s, ast.ClassDef) and s.lineno <= line <= (s.end_lineno or s.lineno)
+                ),
+                None,
+            )
+            found, body = around or found, around.body if around else []
+        return found
+
+    def method(self, name: str) -> tuple[ast.FunctionDef, Piece] | None:
+        """The method of that name of the class around, if the class itself defines it, once."""
+        body = self.class_around.body if self.class_around else ()
+        found = [s for s in body if isinstance(s, ast.FunctionDef) and s.name == name]
+        piece = self.file.piece(found[0].lineno) if len(found) == 1 else None
+        return (found[0], piece) if piece is not None else None
 
     @property
     def statement(self) -> cst.BaseStatement:
@@ -128,21 +155,21 @@ class Concrete:
 
     def locate(self, line: int, column: int, end_line: int, end_column: int) -> Located | None:
         """The expression that stands exactly there (1-based, end exclusive), outermost first."""
-        piece = self._piece(line)
+        piece = self.piece(line)
         if piece is None:
             return None
         above = piece.first - 1
         node = piece.expressions.get((line - above, column - 1, end_line - above, end_column - 1))
-        return Located(self.source, piece, node) if node is not None else None
+        return Located(self.source, piece, node, self) if node is not None else None
 
     def expressions_at(self, line: int) -> Iterator[Located]:
         """The expressions that begin on a 1-based line, outermost first."""
-        piece = self._piece(line)
+        piece = self.piece(line)
         if piece is None:
             return
         for (first, *_), node in piece.expressions.items():
             if first == line - piece.first + 1:
-                yield Located(self.source, piece, node)
+                yield Located(self.source, piece, node, self)
 
     @cached_property
     def _tops(self) -> list[tuple[int, ast.stmt]]:
@@ -171,7 +198,7 @@ class Concrete:
             self._comments[top] = list(comments(text, top))
         return ((line, text) for line, text in self._comments[top] if first <= line <= last)
 
-    def _piece(self, line: int) -> Piece | None:
+    def piece(self, line: int) -> Piece | None:
         """The piece around a 1-based line; None if libcst does not read it."""
         first, last, depth = *self._top(line), 0
         around = whole = next((s for start, s in self._tops if start == first), None)
@@ -204,6 +231,20 @@ class Concrete:
         except (cst.ParserSyntaxError, RecursionError):
             return None
         return Piece(first, wrapper.module, dict(wrapper.resolve(PositionProvider)))
+
+
+def name_of_torch(tree: ast.Module) -> str | None:
+    """What a file calls torch, if it imports it on its top level, be it only on a condition."""
+    pending: list[ast.AST] = list(tree.body)
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name == "torch" or (alias.asname is None and alias.name.startswith("torch.")):
+                    return (alias.asname or alias.name).partition(".")[0]
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
+            pending[:0] = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)]
+    return None
 
 
 def _is_deep(node: ast.AST) -> bool:

@@ -41,6 +41,8 @@ class Change:
 
     old: tuple[Any, ...]
     new: tuple[Any, ...]
+    piece: Any = None
+    """The `concrete.Piece` that `old` stands in, if it is not the one of the place."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Rewrite:
     how: str
     """One sentence: what is done."""
     changes: tuple[Change, ...]
-    """They stand in one piece, and none stands in another."""
+    """None stands in another."""
     unsafe: str | None
     """Why it might not do what the code did, as the end of "not safe: ..."; None if it does so by construction."""
     imports: tuple[str, ...] = ()
@@ -106,6 +108,8 @@ class Rule:
     rewrite: Callable[[Any], Iterable[Rewrite | Declined]] | None = field(default=None, compare=False)
     """The ways to write anew what is found, the one to be preferred first, and why others are left out: of a
     `concrete.Located`, which may be any expression."""
+    no_rewrite: str | None = None
+    """Why there is no way to write it anew, as a sentence; nothing is said if None."""
     settings: tuple[str, ...] = ()
     """Names of `torch._dynamo.config` that its claims name as what takes this into the graph."""
     unproved: str | None = None

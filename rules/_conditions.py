@@ -1,0 +1,295 @@
+"""What is asked of a tensor: the test of a branch, apart in what Python decides and what becomes one bool tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import libcst as cst
+from tcready.rules._rewrites import expression, in_parentheses
+
+if TYPE_CHECKING:
+    from tcready.static.concrete import Located
+
+Owner: TypeAlias = "cst.If | cst.IfExp | cst.While | cst.Assert"
+
+OF_BOOL = frozenset(
+    "all any bool eq ge gt isclose isfinite isin isinf isnan isneginf isposinf isreal le logical_and logical_not "
+    "logical_or logical_xor lt ne not_equal signbit".split()
+)
+"""Methods and functions of torch that give a bool tensor."""
+OF_NUMBERS = frozenset(
+    "abs amax amin argmax argmin count_nonzero item max mean median min norm prod std sum var".split()
+)
+OF_PYTHON = frozenset({"allclose", "equal", "is_nonzero"})
+"""Those that give a Python bool, for which they read the tensor."""
+NOT_TORCH = frozenset({"math", "np", "numpy", "operator", "builtins"})
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One operand of a test. `negated`: it is asked for its opposite."""
+
+    node: cst.BaseExpression
+    of_tensor: bool
+    negated: bool
+
+
+@dataclass(frozen=True)
+class Joined:
+    """`and` (`every`) or `or` of several, in their order."""
+
+    parts: tuple[Tree, ...]
+    every: bool
+
+
+Tree: TypeAlias = "Leaf | Joined"
+
+
+def owner_of(place: Located) -> Owner | None:
+    """The statement or expression whose test what was found is, or is an operand of."""
+    node: cst.CSTNode = place.node
+    while True:
+        parent = place.piece.parents.get(node)
+        if isinstance(parent, (cst.If, cst.IfExp, cst.While, cst.Assert)):
+            return parent if parent.test is node else None
+        if isinstance(parent, (cst.Arg, cst.ComparisonTarget)):
+            node, parent = parent, place.piece.parents.get(parent)
+        if (
+            isinstance(parent, (cst.BooleanOperation, cst.UnaryOperation, cst.Comparison))
+            or (isinstance(parent, cst.Call) and _strips(parent))
+            or (isinstance(parent, cst.Attribute) and parent.attr.value == "item")
+        ):
+            node = parent
+        else:
+            return None
+
+
+def _strips(call: cst.Call) -> bool:
+    """Whether a call makes a Python value of a tensor and no more: `bool(t)`, `t.item()`."""
+    if isinstance(call.func, cst.Name):
+        return call.func.value in ("bool", "float", "int") and len(call.args) == 1
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "item" and not call.args
+
+
+def tree_of(place: Located, test: cst.BaseExpression, negated: bool = False) -> Tree:
+    """A test as `and` and `or` of its operands, every `not` pushed to these."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return tree_of(place, test.expression, not negated)
+    if isinstance(test, cst.BooleanOperation):
+        parts: list[Tree] = []
+        every = isinstance(test.operator, cst.And) != negated
+        for side in (test.left, test.right):
+            part = tree_of(place, side, negated)
+            parts += part.parts if isinstance(part, Joined) and part.every == every else (part,)
+        return Joined(tuple(parts), every)
+    return Leaf(test, _is_of_tensor(place, test), negated)
+
+
+def opposite(tree: Tree) -> Tree:
+    if isinstance(tree, Leaf):
+        return Leaf(tree.node, tree.of_tensor, not tree.negated)
+    return Joined(tuple(map(opposite, tree.parts)), not tree.every)
+
+
+def is_of_tensor(tree: Tree) -> bool:
+    """Whether every operand is a tensor."""
+    return tree.of_tensor if isinstance(tree, Leaf) else all(map(is_of_tensor, tree.parts))
+
+
+def is_of_python(tree: Tree) -> bool:
+    """Whether no operand is a tensor."""
+    return not tree.of_tensor if isinstance(tree, Leaf) else all(map(is_of_python, tree.parts))
+
+
+def apart(tree: Tree) -> tuple[cst.BaseExpression | None, Tree] | None:
+    """What Python decides before the tensors are asked, and the tensors' part; None where they are mixed with `or`.
+
+    An operand of Python's behind one of tensors is asked first: it must not call anything for that.
+    """
+    if is_of_tensor(tree):
+        return None, tree
+    if isinstance(tree, Leaf) or not tree.every:
+        return None
+    python: list[Tree] = []
+    tensors: list[Tree] = []
+    for part in tree.parts:
+        if is_of_tensor(part):
+            tensors.append(part)
+        elif is_of_python(part):
+            if tensors and not _may_be_asked_early(part):
+                return None
+            python.append(part)
+        else:
+            return None
+    if not tensors:
+        return None
+    return in_python(_joined(python)), _joined(tensors)
+
+
+def _joined(parts: Sequence[Tree]) -> Tree:
+    return parts[0] if len(parts) == 1 else Joined(tuple(parts), every=True)
+
+
+def _may_be_asked_early(tree: Tree) -> bool:
+    if isinstance(tree, Joined):
+        return all(map(_may_be_asked_early, tree.parts))
+    return not any(isinstance(node, (cst.Call, cst.Subscript, cst.Await)) for node in walk(tree.node))
+
+
+def in_python(tree: Tree) -> cst.BaseExpression:
+    """A test as Python has it."""
+    if isinstance(tree, Joined):
+        made = in_python(tree.parts[0])
+        for part in tree.parts[1:]:
+            made = cst.BooleanOperation(
+                _operand(made), cst.And() if tree.every else cst.Or(), _operand(in_python(part))
+            )
+        return made
+    if not tree.negated:
+        return tree.node
+    if isinstance(tree.node, cst.Comparison) and len(tree.node.comparisons) == 1:
+        (only,) = tree.node.comparisons
+        for there, turned in ((cst.Is, cst.IsNot), (cst.IsNot, cst.Is)):
+            if isinstance(only.operator, there):
+                return tree.node.with_changes(comparisons=[only.with_changes(operator=turned())])
+    return expression("not a", a=tree.node)
+
+
+def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
+    """In parentheses, unless `and` and `or` bind less."""
+    return (
+        node
+        if isinstance(node, (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation))
+        else in_parentheses(node)
+    )
+
+
+def as_tensor(place: Located, torch: str, tree: Tree) -> cst.BaseExpression:
+    """A test of tensors as one bool tensor."""
+    if isinstance(tree, Joined):
+        made = as_tensor(place, torch, tree.parts[0])
+        for part in tree.parts[1:]:
+            name = "logical_and" if tree.every else "logical_or"
+            made = expression(f"{torch}.{name}(a, b)", a=made, b=as_tensor(place, torch, part))
+        return made
+    node = kept_tensor(torch, tree.node)
+    if tree.negated:
+        return expression(f"{torch}.logical_not(a)", a=node)
+    return node if _is_bool(place, node) else expression("a.bool()", a=node)
+
+
+def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
+    """An operand without what makes a Python value of it, and a chain of comparisons as `logical_and`."""
+    if isinstance(node, cst.Call) and _strips(node):
+        inner = node.args[0].value if isinstance(node.func, cst.Name) else node.func.value  # type: ignore[attr-defined]
+        return kept_tensor(torch, inner)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        name = node.func.attr.value
+        if name == "allclose":
+            turned = node.with_changes(func=node.func.with_changes(attr=cst.Name("isclose")))
+            return expression("a.all()", a=turned)
+        if name == "equal":
+            turned = node.with_changes(func=node.func.with_changes(attr=cst.Name("eq")))
+            return expression("a.all()", a=turned)
+        if name == "is_nonzero" and len(node.args) == 1:
+            return expression("a != 0", a=node.args[0].value)
+        return node
+    if isinstance(node, cst.Comparison):
+        values = [node.left, *(each.comparator for each in node.comparisons)]
+        kept = [kept_tensor(torch, value) for value in values]
+        made: cst.BaseExpression | None = None
+        for left, each, right in zip(kept, node.comparisons, kept[1:], strict=False):
+            one = cst.Comparison(left, [each.with_changes(comparator=right)])
+            made = one if made is None else expression(f"{torch}.logical_and(a, b)", a=made, b=one)
+        assert made is not None
+        return made.with_changes(lpar=node.lpar, rpar=node.rpar) if len(values) == 2 else made
+    return node
+
+
+def _is_bool(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
+    """Whether what it gives is a bool by its form."""
+    if isinstance(node, cst.Comparison):
+        return True
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return node.func.attr.value in OF_BOOL
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.BitInvert):
+        return _is_bool(place, node.expression, deep)
+    if isinstance(node, cst.BinaryOperation) and isinstance(
+        node.operator, (cst.BitAnd, cst.BitOr, cst.BitXor)
+    ):
+        return _is_bool(place, node.left, deep) and _is_bool(place, node.right, deep)
+    if isinstance(node, cst.Subscript):
+        return _is_bool(place, node.value, deep)
+    if isinstance(node, cst.Name) and deep:
+        value = value_of(place, node.value)
+        return value is not None and _is_bool(place, value, deep - 1)
+    return False
+
+
+def is_mask(place: Located, node: cst.BaseExpression) -> bool:
+    """Whether it is a bool tensor by its form."""
+    return _is_bool(place, node)
+
+
+def _is_of_tensor(place: Located, node: cst.BaseExpression) -> bool:
+    return any(each is place.node for each in walk(node)) or _looks_like_tensor(place, node)
+
+
+def _looks_like_tensor(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
+    if isinstance(node, cst.Comparison):
+        if any(
+            isinstance(each.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for each in node.comparisons
+        ):
+            return False
+        values = [node.left, *(each.comparator for each in node.comparisons)]
+        return any(_looks_like_tensor(place, value, deep) for value in values)
+    if isinstance(node, cst.Call):
+        if _strips(node) and isinstance(node.func, cst.Name):
+            return _looks_like_tensor(place, node.args[0].value, deep)
+        if not isinstance(node.func, cst.Attribute):
+            return False
+        of = node.func.value
+        if isinstance(of, cst.Name) and of.value in NOT_TORCH:
+            return False
+        return node.func.attr.value in OF_BOOL | OF_NUMBERS | OF_PYTHON
+    if isinstance(node, cst.UnaryOperation):
+        return _looks_like_tensor(place, node.expression, deep)
+    if isinstance(node, cst.BinaryOperation):
+        return _looks_like_tensor(place, node.left, deep) or _looks_like_tensor(place, node.right, deep)
+    if isinstance(node, cst.Subscript):
+        return _looks_like_tensor(place, node.value, deep)
+    if isinstance(node, cst.Name) and deep:
+        value = value_of(place, node.value)
+        return value is not None and _looks_like_tensor(place, value, deep - 1)
+    return False
+
+
+def value_of(place: Located, name: str) -> cst.BaseExpression | None:
+    """What a name stands for, if the function gives it a value once."""
+    found: list[cst.BaseExpression | None] = []
+    for node in place.piece.parents:
+        if isinstance(node, cst.Assign):
+            for target in node.targets:
+                if isinstance(target.target, cst.Name) and target.target.value == name:
+                    found.append(node.value)
+                elif any(isinstance(each, cst.Name) and each.value == name for each in walk(target.target)):
+                    found.append(None)
+        elif isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.For, cst.CompFor, cst.NamedExpr)):
+            if any(isinstance(each, cst.Name) and each.value == name for each in walk(node.target)):
+                found.append(None)
+        elif isinstance(node, (cst.Param, cst.AsName)):
+            if any(isinstance(each, cst.Name) and each.value == name for each in walk(node.name)):
+                found.append(None)
+    return found[0] if len(found) == 1 else None
+
+
+def walk(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """A node and all that stands in it."""
+    found, pending = [], [node]
+    while pending:
+        each = pending.pop()
+        found.append(each)
+        pending += each.children
+    return found

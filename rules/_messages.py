@@ -1,0 +1,181 @@
+"""What prints, logs or warns, left out of what is compiled. Imported only when a rewrite is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from tcready.rules._rewrites import Ways, in_parentheses, torch_name
+from tcready.static.rule import Change, Declined, Rewrite
+
+if TYPE_CHECKING:
+    from tcready.static.concrete import Located
+
+LEVELS = frozenset(
+    "debug info warning warn error critical exception log fatal warning_once info_once warn_explicit".split()
+)
+LOGGERS = frozenset("logger log logging warnings _logger LOGGER LOG _log".split())
+SETTING = frozenset("setLevel simplefilter filterwarnings resetwarnings disable basicConfig".split())
+OF_LOGGERS = frozenset("isEnabledFor getEffectiveLevel setLevel hasHandlers getChild pprint".split())
+PURE = frozenset(
+    "len str repr type format int float bool round tuple list min max sum abs id isinstance".split()
+)
+PURE_METHODS = frozenset(
+    """
+    item tolist size dim numel mean sum min max std var norm any all abs detach cpu float double int long bool isnan isinf
+    isfinite format join keys values items isEnabledFor get_device argmax argmin unique nonzero count_nonzero sqrt
+    """.split()
+)
+"""Methods of tensors, texts and dicts that change nothing."""
+GUARDED = "It is done where nothing is compiled, and left out of what is compiled"
+LOST = "{} is a call, whose effect may be lost"
+
+
+def unless_compiling(place: Located) -> Ways:
+    """A call that stands alone as a statement, or in the test of an `if` that does no more than such calls, put below
+    `if not torch.compiler.is_compiling():`."""
+    torch = torch_name(place)
+    if torch is None:
+        yield Declined("`torch` means something else here")
+        return
+    if not isinstance(place.node, cst.Call) or not _speaks(place.node):
+        return
+    statement = place.piece.parents.get(place.node)
+    branch = _branch_around(place)
+    if isinstance(statement, cst.Expr):
+        yield from _statement(place, statement, torch)
+    elif branch is None:
+        yield Declined("its value is used")
+    if branch is not None:
+        yield from message_branch(place, branch)
+
+
+def message_branch(place: Located, branch: cst.If) -> Ways:
+    """An `if` that does no more than print, log and warn, done only where nothing is compiled, so that its test is not
+    asked either."""
+    torch = torch_name(place)
+    parent = place.piece.parents[branch]
+    if (
+        torch is None
+        or branch.orelse is not None
+        or isinstance(parent, cst.If)
+        or not _only_messages(branch.body)
+    ):
+        return
+    test = branch.test
+    if not isinstance(test, (cst.Comparison, cst.UnaryOperation)):
+        test = in_parentheses(test)
+    made = cst.BooleanOperation(
+        left=cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()"), operator=cst.And(), right=test
+    )
+    yield Rewrite(
+        "The branch is asked where nothing is compiled, and left out of what is compiled",
+        (Change((branch.test,), (made,)),),
+        None
+        if is_without_effect(branch.test) and _pure_messages(branch.body)
+        else LOST.format("a part of it"),
+        torch[1],
+    )
+
+
+def _statement(place: Located, expr: cst.Expr, torch: tuple[str, tuple[str, ...]]) -> Ways:
+    line = place.piece.parents[expr]
+    assert isinstance(expr.value, cst.Call)
+    test = cst.parse_expression(f"not {torch[0]}.compiler.is_compiling()")
+    unsafe = None if _pure_arguments(expr.value) else LOST.format("an argument")
+    if isinstance(expr.value.func, cst.Attribute) and expr.value.func.attr.value in SETTING:
+        unsafe = "what it sets is set by eager code alone"
+    if isinstance(line, cst.SimpleStatementSuite):
+        whole = place.piece.parents[line]
+        if len(line.body) != 1 or not isinstance(whole, cst.If) or whole.body is not line:
+            yield Declined("it shares its line with what is compiled")
+        return  # on a line of its own with its `if`: that is guarded
+    assert isinstance(line, cst.SimpleStatementLine)
+    number = next(i for i, each in enumerate(line.body) if each is expr)
+    only = cst.SimpleStatementLine(
+        body=[expr.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)],
+        trailing_whitespace=line.trailing_whitespace
+        if number == len(line.body) - 1
+        else cst.TrailingWhitespace(),
+    )
+    guarded: cst.BaseStatement = cst.If(test=test, body=cst.IndentedBlock(body=[only]))
+    made: list[cst.BaseStatement] = [guarded]
+    if number:
+        made.insert(0, _line(line.body[:number]))
+    if number + 1 < len(line.body):
+        made.append(_line(line.body[number + 1 :]).with_changes(trailing_whitespace=line.trailing_whitespace))
+    yield Rewrite(GUARDED, (Change((line,), tuple(made)),), unsafe, torch[1])
+
+
+def _line(body: Sequence[cst.BaseSmallStatement]) -> cst.SimpleStatementLine:
+    last = body[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+    return cst.SimpleStatementLine(body=[*body[:-1], last])
+
+
+def _branch_around(place: Located) -> cst.If | None:
+    """The `if` in whose test the call stands, or whose only work it is part of."""
+    node: cst.CSTNode | None = place.statement
+    if isinstance(node, cst.SimpleStatementLine):
+        block = place.piece.parents[node]
+        node = place.piece.parents.get(block)
+        if not isinstance(node, cst.If) or node.body is not block:
+            return None
+    return node if isinstance(node, cst.If) and _only_messages(node.body) and node.orelse is None else None
+
+
+def _only_messages(body: cst.BaseSuite) -> bool:
+    return all(call is not None and is_message(call) for call in _calls(body))
+
+
+def _pure_messages(body: cst.BaseSuite) -> bool:
+    return all(call is not None and _pure_arguments(call) for call in _calls(body))
+
+
+def _calls(body: cst.BaseSuite) -> list[cst.Call | None]:
+    """The statements of a block, None for each that is no call."""
+    found: list[cst.Call | None] = []
+    for line in [body] if isinstance(body, cst.SimpleStatementSuite) else body.body:
+        small = line.body if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else [None]
+        found += [
+            each.value if isinstance(each, cst.Expr) and isinstance(each.value, cst.Call) else None
+            for each in small
+        ]
+    return found
+
+
+def is_message(call: cst.Call) -> bool:
+    """Whether it prints, logs or warns, by how it is written."""
+    if isinstance(call.func, cst.Name):
+        return call.func.value in ("print", "pprint", "warn")
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in LEVELS | {"pprint"}:
+        return False
+    owner = call.func.value
+    name = owner.attr if isinstance(owner, cst.Attribute) else owner
+    return isinstance(name, cst.Name) and name.value in LOGGERS | {"pprint"}
+
+
+def _speaks(call: cst.Call) -> bool:
+    """Whether it may print, log or warn, or belongs to what does."""
+    if is_message(call) or not isinstance(call.func, cst.Attribute):
+        return is_message(call)
+    name, owner = call.func.attr.value, call.func.value
+    of_module = isinstance(owner, cst.Name) and owner.value in ("logging", "warnings")
+    return of_module or (name in (LEVELS - {"log"}) | OF_LOGGERS)
+
+
+def _pure_arguments(call: cst.Call) -> bool:
+    return all(is_without_effect(arg.value) for arg in call.args)
+
+
+def is_without_effect(value: cst.CSTNode) -> bool:
+    """Whether working it out changes nothing: no assignment, and no call but of what is known to change nothing."""
+    if isinstance(value, (cst.Await, cst.Yield, cst.NamedExpr)):
+        return False
+    if isinstance(value, cst.Call):
+        known = (isinstance(value.func, cst.Name) and value.func.value in PURE) or (
+            isinstance(value.func, cst.Attribute) and value.func.attr.value in PURE_METHODS
+        )
+        if not known:
+            return False
+    return all(is_without_effect(child) for child in value.children)

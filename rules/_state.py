@@ -1,0 +1,563 @@
+"""State that is kept, or made, while a forward runs: made before, or kept as a tensor. Imported only when a rewrite is
+asked for."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from tcready.rules._numbers import Uses
+from tcready.rules._rewrites import Ways, expression, torch_name
+from tcready.static.concrete import name_of_torch
+from tcready.static.rule import Change, Declined, Rewrite
+
+if TYPE_CHECKING:
+    from tcready.static.concrete import Located, Piece
+
+NO_TORCH = Declined("`torch` means something else here")
+CONVERSIONS = frozenset("to float double half bfloat16 long int bool cpu cuda type contiguous".split())
+SCOPES = frozenset("no_grad enable_grad inference_mode autocast".split())
+"""Context managers of torch that Dynamo traces where they are made in the `with` itself."""
+
+
+def counter(place: Located) -> Ways:
+    """`self.n += 1` on a buffer: `self.n = 0` of `__init__` becomes `self.register_buffer(...)`."""
+    statement = _small(place)
+    if isinstance(statement, cst.AugAssign):
+        target: cst.BaseExpression = statement.target
+    elif isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0].target
+        if not any(each.deep_equals(target) for each in _below(statement.value)):
+            return
+    else:
+        return
+    name = _of_self(target)
+    if name is None:
+        if isinstance(target, (cst.Attribute, cst.Subscript)):
+            yield Declined("it is counted elsewhere than in an attribute of the module itself")
+        return
+    around, init, torch = place.class_around, place.method("__init__"), torch_name(place)
+    if around is None or init is None:
+        yield Declined("the class has no `__init__` of its own, where a buffer could be made")
+        return
+    if torch is None or torch[0] in init[1].bound:
+        yield NO_TORCH
+        return
+    start = _start(init[0], name)
+    if start is None:
+        yield Declined(f"`__init__` does not give `{name}` a plain number behind `super().__init__()`")
+        return
+    assigned, value = start
+    reason = _why_a_number(place.source.tree, around, name, assigned, isinstance(value, int))
+    if reason:
+        yield Declined(reason)
+        return
+    line = _line_of(init[1], assigned)
+    if line is None:
+        yield Declined("`__init__` does more on that line")
+        return
+    first = f"{torch[0]}.tensor({value}{'' if isinstance(value, int) else f', dtype={torch[0]}.float64'})"
+    made = cst.parse_statement(f'self.register_buffer("{name}", {first}, persistent=False)')
+    yield Rewrite(
+        "The number becomes a buffer, which is no part of the state dict: it is counted in the graph",
+        (Change((line,), (made,), init[1]),),
+        f"who reads `{name}` from outside finds a tensor",
+        torch[1],
+    )
+
+
+def _small(place: Located) -> cst.CSTNode:
+    node: cst.CSTNode = place.node
+    while not isinstance(node, (cst.BaseSmallStatement, cst.BaseStatement)):
+        node = place.piece.parents[node]
+    return node
+
+
+def _of_self(node: cst.BaseExpression) -> str | None:
+    """`n` of `self.n`."""
+    if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self":
+        return node.attr.value
+    return None
+
+
+def _is_self(node: ast.AST, name: str) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == name
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )
+
+
+def _start(init: ast.FunctionDef, name: str) -> tuple[ast.Assign, int | float] | None:
+    """Where `__init__` gives `self.NAME` a number, behind `super().__init__()`."""
+    ready = False
+    for statement in init.body:
+        ready = ready or (
+            ast.unparse(statement).startswith("super(") and "__init__(" in ast.unparse(statement)
+        )
+        if isinstance(statement, ast.Assign) and any(_is_self(each, name) for each in statement.targets):
+            value = statement.value.value if isinstance(statement.value, ast.Constant) else None
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not ready or len(statement.targets) != 1 or not number:
+                return None
+            assert isinstance(value, (int, float))
+            return statement, value
+    return None
+
+
+def _why_a_number(
+    tree: ast.Module, around: ast.ClassDef, name: str, start: ast.Assign, whole: bool
+) -> str | None:
+    """Why an attribute has to stay a Python number, by what the file does with it."""
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    within = set(ast.walk(around))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or node.attr != name:
+            continue
+        if node not in within or not _is_self(node, name):
+            return f"`{name}` is read or written elsewhere"
+        parent = parents[node]
+        if parent is start:
+            continue
+        if isinstance(parent, ast.AugAssign) and parent.target is node:
+            fraction = isinstance(parent.value, ast.Constant) and isinstance(parent.value.value, float)
+            if not isinstance(parent.op, (ast.Add, ast.Sub, ast.Mult)) or (whole and fraction):
+                return f"`{name}` does not stay of one type"
+            continue
+        if isinstance(node.ctx, ast.Store):
+            computed = parent.value if isinstance(parent, ast.Assign) else None
+            own = isinstance(computed, ast.BinOp) and any(_is_self(n, name) for n in ast.walk(computed))
+            if not own:
+                return f"`{name}` is set to a number again"
+            continue
+        used: ast.AST = node
+        while isinstance(parents[used], (ast.BinOp, ast.UnaryOp)):
+            used = parents[used]
+        fine = isinstance(used, (ast.BinOp, ast.UnaryOp)) and isinstance(
+            parents[used], (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)
+        )
+        if not fine:
+            return f"`{name}` is read where a Python number is wanted"
+    return None
+
+
+def _line_of(piece: Piece, statement: ast.stmt) -> cst.SimpleStatementLine | None:
+    """A statement of the file as libcst reads it, if it is alone on its line."""
+    for node in piece.parents:
+        if isinstance(node, cst.SimpleStatementLine) and piece.lines(node)[0] == statement.lineno:
+            return node if len(node.body) == 1 else None
+    return None
+
+
+def keep_buffer(place: Located) -> Ways:
+    """`self.e = self.e.add_(1)` without the assignment; `self.e = self.e.to(d)` as a local name."""
+    statement = _small(place)
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+        return
+    target, value = statement.targets[0].target, statement.value
+    name = _of_self(target)
+    if name is None or not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
+        return
+    if not value.func.value.deep_equals(target):
+        return
+    method = value.func.attr.value
+    line = place.piece.parents[statement]
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        yield Declined("it shares its line with what is compiled")
+    elif method.endswith("_"):
+        made = line.with_changes(body=[cst.Expr(value=value)])
+        yield Rewrite(
+            "It is changed in place, and not given to itself again",
+            (Change((line,), (made,)),),
+            None,
+        )
+    elif method in CONVERSIONS:
+        yield from _converted_locally(place, line, statement, name)
+
+
+def _converted_locally(
+    place: Located, line: cst.SimpleStatementLine, statement: cst.Assign, name: str
+) -> Ways:
+    piece = place.piece
+    target = statement.targets[0].target
+    block = piece.parents[line]
+    if name in piece.bound:
+        yield Declined(f"`{name}` is a name of the function already")
+        return
+    changes = [Change((target,), (cst.Name(name),))]
+    end = piece.lines(line)[1]
+    inside = {*_below(block)}
+    for node, parent in piece.parents.items():
+        if not isinstance(node, cst.Attribute) or not node.deep_equals(target) or node is target:
+            continue
+        if isinstance(parent, (cst.AssignTarget, cst.AugAssign)):
+            yield Declined("the buffer is written a second time")
+            return
+        if piece.lines(node)[0] > end:
+            if node not in inside:
+                yield Declined("the buffer is converted on one way through the function alone")
+                return
+            changes.append(Change((node,), (cst.Name(name),)))
+    around: cst.CSTNode | None = block
+    while around is not None:
+        if isinstance(around, (cst.For, cst.While)):
+            yield Declined("the buffer is converted in a loop")
+            return
+        around = piece.parents.get(around)
+    yield Rewrite(
+        "What it is converted to is a local name",
+        tuple(changes),
+        "the buffer itself keeps its dtype and its device",
+    )
+
+
+def _below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    for child in node.children:
+        yield child
+        yield from _below(child)
+
+
+def copied(place: Located) -> Ways:
+    """`copy.deepcopy(t)` of a tensor."""
+    node = place.node
+    if not isinstance(node, cst.Call) or len(node.args) != 1 or node.args[0].keyword is not None:
+        return
+    name = node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", "")
+    what = node.args[0].value
+    if name not in ("deepcopy", "copy"):
+        return
+    if not isinstance(what, cst.Name):
+        yield Declined("what is copied may be a container or a module: it has to be made before")
+        return
+    copy = ".clone()" if name == "deepcopy" else ""
+    how = "The tensor is copied by torch" if copy else "Another tensor is made over the same memory"
+    asked = f"t.detach(){copy}.requires_grad_(t.requires_grad)"
+    only = "it has to be a tensor, and one that was computed with gradients is copied where `copy` raises"
+    if name == "copy":
+        only = "it has to be a tensor, and no leaf that asks for a gradient"
+    yield Rewrite(how, (Change((node,), (expression(asked, t=what),)),), only)
+    yield Rewrite(
+        how,
+        (Change((node,), (expression(f"t.detach(){copy}", t=what),)),),
+        "it has to be a tensor that asks for no gradient",
+    )
+
+
+DRAWS = {
+    "random.random": "torch.rand(())",
+    "random.uniform": "a + (b - a) * torch.rand(())",
+    "random.gauss": "a + b * torch.randn(())",
+    "random.normalvariate": "a + b * torch.randn(())",
+    "random.randint": "torch.randint(a, b + 1, ())",
+    "np.random.rand": "torch.rand(())",
+    "np.random.random": "torch.rand(())",
+    "np.random.uniform": "a + (b - a) * torch.rand(())",
+    "np.random.randn": "torch.randn(())",
+    "np.random.normal": "a + b * torch.randn(())",
+}
+"""What torch draws of the same distribution; `a` and `b` stand for the two arguments."""
+
+
+def drawn(place: Located) -> Ways:
+    """`random.random()` as `torch.rand(())`, where a tensor does as well."""
+    node = place.node
+    if not isinstance(node, cst.Call):
+        if any(_is_draw(each) for each in _behind(place)):
+            yield Declined("a branch asks for a random number: it is the branch that has to be written anew")
+        return
+    if not _is_draw(node):
+        return
+    name = _written(node.func).replace("numpy.", "np.")
+    code = DRAWS.get(name)
+    wanted = 2 if code is not None and re.search(r"\ba\b", code) else 0
+    if code is None or len(node.args) != wanted:
+        yield Declined("torch has no draw of that kind for one number")
+        return
+    torch = torch_name(place)
+    if torch is None:
+        yield NO_TORCH
+        return
+    uses = Uses(place.piece, torch[0])
+    reason = uses.of(node)
+    made = expression(
+        code.replace("torch.", f"{torch[0]}."),
+        **dict(zip("ab", (arg.value for arg in node.args), strict=False)),
+    )
+    changes = None if reason else uses.written(node, made)
+    if changes is None:
+        yield Declined(reason or "it is used in an index of an index")
+        return
+    yield Rewrite(
+        "Torch draws it, and it stays a tensor",
+        changes,
+        "the numbers come from another stream, which `random.seed` has no say in",
+        torch[1],
+    )
+
+
+def _written(node: cst.CSTNode) -> str:
+    return cst.Module(body=()).code_for_node(node)
+
+
+def _is_draw(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Call) and _written(node.func).startswith(
+        ("random.", "np.random.", "numpy.random.")
+    )
+
+
+def _behind(place: Located) -> Iterator[cst.CSTNode]:
+    """The parts of an expression, and of what its names are given."""
+    uses = Uses(place.piece, "torch")
+    for node in (place.node, *_below(place.node)):
+        yield node
+        if isinstance(node, cst.Name):
+            for value in uses.values_of(node.value):
+                yield from (value, *_below(value)) if value is not None else ()
+
+
+def plain_leaf(place: Located) -> Ways:
+    """`torch.zeros(1, requires_grad=True)` without the keyword."""
+    node = place.node
+    if not isinstance(node, cst.Call) or _written(node.func).endswith("Parameter"):
+        return
+    if any(_is_false(arg.value) for arg in node.args if arg.keyword and arg.keyword.value == "requires_grad"):
+        return
+    yield from _without(
+        place,
+        "requires_grad",
+        "It asks for no gradient of its own",
+        "what is made of it alone has no gradient then",
+    )
+
+
+def _is_false(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "False"
+
+
+def unvalidated(place: Located) -> Ways:
+    """`Normal(m, s, validate_args=True)` without the keyword: eager code looks at the arguments all the same."""
+    yield from _without(
+        place,
+        "validate_args",
+        "The arguments are looked at where nothing is compiled, as they are by default",
+        "what is compiled does not raise on arguments that are out of range",
+    )
+
+
+def _without(place: Located, word: str, how: str, unsafe: str) -> Ways:
+    node = place.node
+    if not isinstance(node, cst.Call):
+        return
+    kept = [arg for arg in node.args if arg.keyword is None or arg.keyword.value != word]
+    if len(kept) == len(node.args):
+        yield Declined(f"`{word}` is not written in the call itself")
+        return
+    if kept:
+        kept[-1] = kept[-1].with_changes(
+            comma=node.args[-1].comma, whitespace_after_arg=node.args[-1].whitespace_after_arg
+        )
+    yield Rewrite(how, (Change((node,), (node.with_changes(args=kept),)),), unsafe)
+
+
+NORMS = {
+    "LayerNorm": "f.layer_norm(x, (n,))",
+    "GroupNorm": "f.group_norm(x, n)",
+    "BatchNorm1d": "f.batch_norm(x, None, None, training=True)",
+    "BatchNorm2d": "f.batch_norm(x, None, None, training=True)",
+    "BatchNorm3d": "f.batch_norm(x, None, None, training=True)",
+}
+"""What a layer that was made just now works out: its weights are one, its biases zero, and it trains."""
+
+
+def without_layer(place: Located) -> Ways:
+    """`nn.LayerNorm(8)(x)` in a forward as `F.layer_norm(x, (8,))`; `nn.Parameter(t)` as `t.detach()`."""
+    node = place.node
+    if not isinstance(node, cst.Call):
+        return
+    name = node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", "")
+    torch = torch_name(place)
+    if torch is None:
+        yield NO_TORCH
+        return
+    if not _written(node.func).startswith(("nn.", f"{torch[0]}.nn.")) and name not in ("Parameter", "Buffer"):
+        return
+    parent = place.piece.parents[node]
+    target = parent.targets[0].target if isinstance(parent, cst.Assign) and len(parent.targets) == 1 else None
+    of_self = _of_self(target) if target is not None else None
+    given = [arg for arg in node.args if arg.keyword is None]
+    if name == "Buffer" and of_self is not None and len(given) == 1:
+        words = "".join(
+            f", {arg.keyword.value}={_written(arg.value)}" for arg in node.args if arg.keyword is not None
+        )
+        made = expression(f'self.register_buffer("{of_self}", t{words})', t=given[0].value)
+        line = place.piece.parents[parent]
+        if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+            yield Rewrite(
+                "It is registered as a buffer, which Dynamo traces",
+                (Change((line,), (line.with_changes(body=[cst.Expr(value=made)]),)),),
+                "the buffer is a plain tensor then, and no `nn.Buffer`",
+            )
+        return
+    used = isinstance(target, cst.Name) or isinstance(parent, (cst.BinaryOperation, cst.Arg))
+    if name == "Parameter" and len(given) == 1 and used:
+        yield Rewrite(
+            "A plain tensor takes the place of the parameter, which nothing would train",
+            (Change((node,), (expression("t.detach()", t=given[0].value),)),),
+            "what is made of it alone has no gradient then",
+        )
+        return
+    code = NORMS.get(name)
+    calls = _calls_of(place, node, target) if code is not None else None
+    if name == "Parameter":
+        yield Declined("it is kept: made in `__init__` it would be trained and stored")
+        return
+    if code is None or not given or not calls or any(arg.keyword is not None for arg in node.args):
+        yield Declined("its weights are drawn anew at each call: made in `__init__` they would be kept")
+        return
+    size = given[0].value
+    if name == "LayerNorm" and not _is_one_size(size):
+        yield Declined("whether it is given one size or several is not written here")
+        return
+    changes = [
+        Change(
+            (call,),
+            (
+                expression(
+                    code, f=cst.parse_expression(f"{torch[0]}.nn.functional"), x=call.args[0].value, n=size
+                ),
+            ),
+        )
+        for call in calls
+    ]
+    if isinstance(parent, cst.Assign):
+        changes.append(Change((place.piece.parents[parent],), ()))
+    yield Rewrite(
+        "The function takes the place of the layer, whose weights are one and whose biases are zero",
+        tuple(changes),
+        "it has to stand for the same device and dtype, and nothing else may ask for the layer",
+        torch[1],
+    )
+
+
+def _is_one_size(size: cst.BaseExpression) -> bool:
+    """Whether it is one number, by how it is written."""
+    if isinstance(size, cst.Integer):
+        return True
+    if isinstance(size, cst.Call):
+        return isinstance(size.func, cst.Attribute) and size.func.attr.value == "size" and len(size.args) == 1
+    return (
+        isinstance(size, cst.Subscript)
+        and isinstance(size.value, cst.Attribute)
+        and size.value.attr.value == "shape"
+        and isinstance(size.slice[0].slice, cst.Index)
+    )
+
+
+def _calls_of(place: Located, node: cst.Call, target: cst.BaseExpression | None) -> list[cst.Call] | None:
+    """The calls of a layer that is made there; None if it is used in another way."""
+    parents = place.piece.parents
+    if isinstance(parents[node], cst.Call):
+        whole = parents[node]
+        assert isinstance(whole, cst.Call)
+        return [whole] if len(whole.args) == 1 else None
+    uses = Uses(place.piece, "torch")
+    if not isinstance(target, cst.Name) or len(uses.values_of(target.value)) != 1:
+        return None
+    found = []
+    for load in uses.loads(target.value):
+        call = parents[load]
+        if not isinstance(call, cst.Call) or call.func is not load or len(call.args) != 1:
+            return None
+        if uses.function_of(load) is not uses.function_of(node):
+            return None
+        found.append(call)
+    return found
+
+
+def scope_made_here(place: Located) -> Ways:
+    """`with self.quiet:` as `with torch.no_grad():`, if that is what `__init__` made."""
+    parent = place.piece.parents[place.node]
+    if not isinstance(parent, cst.WithItem):
+        if isinstance(place.node, cst.Call) and _written(place.node.func).endswith(".enter_context"):
+            yield Declined(
+                "a context entered through a stack ends where the stack does: no `with` is the same"
+            )
+        return
+    name, around, init = _of_self(place.node), place.class_around, place.method("__init__")
+    if name is None or around is None or init is None:
+        yield Declined("no form of this context manager is traced")
+        return
+    values = [
+        node.value
+        for node in ast.walk(around)
+        if isinstance(node, ast.Assign) and any(_is_self(each, name) for each in node.targets)
+    ]
+    torch = torch_name(place)
+    if torch is None or len(values) != 1 or values[0] not in set(ast.walk(init[0])):
+        yield Declined("what the context manager is, is not written in `__init__`")
+        return
+    made = values[0]
+    called = ast.unparse(made.func) if isinstance(made, ast.Call) else ""
+    parts = [*made.args, *(word.value for word in made.keywords)] if isinstance(made, ast.Call) else []
+    if called.partition(".")[0] != torch[0] or called.rpartition(".")[2] not in SCOPES:
+        yield Declined("no form of this context manager is traced")
+    elif not all(isinstance(part, (ast.Constant, ast.Attribute)) for part in parts):
+        yield Declined("what the context manager was made with is not known here")
+    else:
+        new = cst.parse_expression(ast.unparse(made))
+        yield Rewrite("It is made where it is entered", (Change((place.node,), (new,)),), None)
+
+
+CHANGING = frozenset("append extend insert pop remove clear sort reverse".split())
+
+
+def own_list(place: Located) -> Ways:
+    """`parts = text.split(",")`, which is changed later, as `parts = list(text.split(","))`."""
+    node = place.node
+    uses = Uses(place.piece, "torch")
+    if (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value in CHANGING
+    ):
+        name = node.func.value
+    elif isinstance(node, cst.Subscript) and isinstance(place.piece.parents[node], cst.AssignTarget):
+        name = node.value
+    else:
+        return
+    values = uses.values_of(name.value) if isinstance(name, cst.Name) else []
+    made = values[0] if len(values) == 1 else None
+    if not isinstance(made, cst.Call) or not isinstance(made.func, cst.Attribute):
+        return
+    of_torch = isinstance(made.func.value, cst.Name) and made.func.value.value == name_of_torch(
+        place.source.tree
+    )
+    if not of_torch and made.func.attr.value in ("split", "rsplit", "splitlines"):
+        yield Rewrite(
+            "It is copied into a list of its own",
+            (Change((made,), (expression("list(t)", t=made),)),),
+            None if "list" not in place.piece.bound else "`list` means something else here",
+        )
+
+
+UNTRACED = frozenset("globals dir exec compile breakpoint bytes bytearray memoryview object getattr".split())
+
+
+def power(place: Located) -> Ways:
+    """`pow(x, 2)` as `x**2`."""
+    node = place.node
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name):
+        return
+    if node.func.value in UNTRACED:
+        yield Declined("nothing that Dynamo traces does the same")
+    elif node.func.value == "pow" and (
+        len(node.args) != 2 or any(arg.keyword is not None or arg.star for arg in node.args)
+    ):
+        yield Declined("`pow` with a modulus has no operator")
+    elif node.func.value == "pow":
+        made = expression("a**b", a=node.args[0].value, b=node.args[1].value)
+        yield Rewrite("The operator takes the place of the builtin", (Change((node,), (made,)),), None)

@@ -1,0 +1,368 @@
+"""The truth of tensors outside of branches: `and`, `or`, `not`, chains, `any`, `all`, `in`; and loops on tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from tcready.rules._branches import (
+    _assigned_in,
+    _block,
+    _has_effect,
+    _is_bound,
+    _is_read_after,
+    _reads,
+    is_pure,
+    text,
+)
+from tcready.rules._conditions import (
+    apart,
+    as_tensor,
+    is_mask,
+    is_of_tensor,
+    kept_tensor,
+    owner_of,
+    tree_of,
+)
+from tcready.rules._rewrites import NO_TORCH, bare, expression, line_of, torch_name
+from tcready.static.rule import Change, Declined, Rewrite
+
+if TYPE_CHECKING:
+    from tcready.static.concrete import Located
+
+Ways = Iterator["Rewrite | Declined"]
+
+BOOL = "a bool becomes a tensor"
+MIXED = "a tensor and what Python decides are joined so that neither can be asked alone"
+
+
+def operating(place: Located) -> Ways:
+    """`a and b`, `a or b`, `not a` that give a value, through `torch.logical_and` and its kin."""
+    if owner_of(place) is not None:
+        return
+    whole = place.node
+    parent = place.piece.parents.get(whole)
+    while isinstance(parent, cst.BooleanOperation) or (
+        isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)
+    ):
+        whole, parent = parent, place.piece.parents.get(parent)
+    if not isinstance(whole, cst.BooleanOperation) and not (
+        isinstance(whole, cst.UnaryOperation) and isinstance(whole.operator, cst.Not)
+    ):
+        return
+    torch = torch_name(place)
+    if torch is None:
+        yield Declined(NO_TORCH)
+        return
+    name, imports = torch
+    tree = tree_of(place, whole)
+    change = "The operator becomes one of torch, which stays in the graph"
+    if isinstance(whole, cst.BooleanOperation) and not is_of_tensor(tree):
+        left, right = whole.left, whole.right
+        number = isinstance(right, (cst.Integer, cst.Float))
+        if not (
+            number
+            and isinstance(whole.operator, cst.Or)
+            and is_pure(left)
+            and is_of_tensor(tree_of(place, left))
+        ):
+            yield Declined(MIXED)
+            return
+        made = expression(f"{name}.where(test, a, b)", test=_truth(place, left), a=left, b=right)
+        yield Rewrite(change, (Change((whole,), (bare(made),)),), "a number becomes a tensor", imports)
+        return
+    if isinstance(whole, cst.BooleanOperation) and not _all_bool(place, whole):
+        yield Declined("it gives one of its operands, which may be no bool")
+        return
+    yield Rewrite(change, (Change((whole,), (bare(as_tensor(place, name, tree)),)),), BOOL, imports)
+
+
+def _truth(place: Located, node: cst.BaseExpression) -> cst.BaseExpression:
+    return node if is_mask(place, node) else expression("a != 0", a=node)
+
+
+def _all_bool(place: Located, node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.BooleanOperation):
+        return _all_bool(place, node.left) and _all_bool(place, node.right)
+    return (isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)) or is_mask(
+        place, node
+    )
+
+
+def deciding(place: Located) -> Ways:
+    """A chain of comparisons, `any`, `all`, `in` and the order of tensors, as torch has them."""
+    node = place.node
+    if owner_of(place) is not None and isinstance(node, cst.Comparison):
+        return  # the branch is written anew as a whole
+    torch = torch_name(place)
+    if torch is None:
+        yield Declined(NO_TORCH)
+        return
+    name, imports = torch
+    call = node
+    parent = place.piece.parents.get(node)
+    if isinstance(parent, cst.Arg):
+        around = place.piece.parents.get(parent)
+        if isinstance(around, cst.Call) and isinstance(around.func, cst.Name):
+            call = around
+    made: cst.BaseExpression | None = None
+    unsafe = BOOL
+    if isinstance(node, cst.Comparison):
+        made = _compared(name, node)
+    elif isinstance(call, cst.Call) and isinstance(call.func, cst.Name):
+        if any(isinstance(arg.value, cst.GeneratorExp) for arg in call.args):
+            yield Declined("what is asked of each is worked out only until one decides")
+            return
+        made = _called(name, call)
+        if call.func.value == "sorted":
+            unsafe = "they must be single elements of one dtype"
+        node = call
+    if any(isinstance(each, (cst.ListComp, cst.GeneratorExp)) for each in (node, parent)):
+        yield Declined("how many items are left depends on the data")
+        return
+    if made is None:
+        yield Declined("torch has nothing that does the same")
+        return
+    if not is_pure(node) and not isinstance(node, cst.Call):
+        yield Declined("an operand is a call that may have an effect")
+        return
+    yield Rewrite(
+        "The question is asked by torch, inside the graph", (Change((node,), (bare(made),)),), unsafe, imports
+    )
+
+
+def _compared(torch: str, node: cst.Comparison) -> cst.BaseExpression | None:
+    if len(node.comparisons) > 1:
+        return kept_tensor(torch, node)
+    (only,) = node.comparisons
+    if isinstance(only.operator, (cst.In, cst.NotIn)):
+        if isinstance(only.comparator, (cst.List, cst.Tuple, cst.Set, cst.Dict)):
+            return None
+        made = expression("(a == b).any()", a=only.comparator, b=node.left)
+        return made if isinstance(only.operator, cst.In) else expression(f"{torch}.logical_not(a)", a=made)
+    left, right = node.left, only.comparator
+    if (
+        isinstance(only.operator, (cst.Equal, cst.NotEqual))
+        and isinstance(left, cst.Tuple)
+        and isinstance(right, cst.Tuple)
+        and len(left.elements) == len(right.elements) > 0
+    ):
+        same = isinstance(only.operator, cst.Equal)
+        joined: cst.BaseExpression | None = None
+        for a, b in zip(left.elements, right.elements, strict=True):
+            one = expression(f"a {'==' if same else '!='} b", a=a.value, b=b.value)
+            word = "and" if same else "or"
+            joined = one if joined is None else expression(f"{torch}.logical_{word}(a, b)", a=joined, b=one)
+        return joined
+    return None
+
+
+def _called(torch: str, call: cst.Call) -> cst.BaseExpression | None:
+    if not isinstance(call.func, cst.Name) or len(call.args) != 1:
+        return None
+    name, given = call.func.value, call.args[0].value
+    if name in ("any", "all"):
+        if isinstance(given, (cst.List, cst.Tuple)):
+            made: cst.BaseExpression | None = None
+            word = "or" if name == "any" else "and"
+            for each in given.elements:
+                if isinstance(each, cst.StarredElement):
+                    return None
+                made = (
+                    each.value
+                    if made is None
+                    else expression(f"{torch}.logical_{word}(a, b)", a=made, b=each.value)
+                )
+            return made if len(given.elements) > 1 else None
+        return expression(f"a.{name}()", a=given)
+    if name == "sorted" and isinstance(given, (cst.List, cst.Tuple)) and len(given.elements) > 1:
+        return expression(f"list({torch}.stack(a).sort(stable=True).values.unbind())", a=given)
+    return None
+
+
+def equating(place: Located) -> Ways:
+    """`torch.equal`, `allclose`, `is_nonzero` and `torch._assert` outside of a branch."""
+    call = place.node
+    if (
+        owner_of(place) is not None
+        or not isinstance(call, cst.Call)
+        or not isinstance(call.func, cst.Attribute)
+    ):
+        return
+    torch = torch_name(place)
+    if torch is None:
+        yield Declined(NO_TORCH)
+        return
+    name, imports = torch
+    if call.func.attr.value == "_assert":
+        if len(call.args) not in (1, 2) or any(arg.keyword or arg.star for arg in call.args):
+            yield Declined("its condition is not given by position")
+            return
+        made: cst.BaseExpression = call.with_changes(
+            func=call.func.with_changes(attr=cst.Name("_assert_async"))
+        )
+        unsafe = "it raises RuntimeError in place of AssertionError; on a GPU it is raised later than it was"
+    else:
+        made = kept_tensor(name, call)
+        unsafe = f"{BOOL}, and tensors of other shapes are an error or are broadcast"
+    yield Rewrite(
+        "The question is asked by torch, inside the graph", (Change((call,), (bare(made),)),), unsafe, imports
+    )
+
+
+def looping(place: Located) -> Ways:
+    """`while t:` over local tensors as `while_loop`, where it is compiled."""
+    loop = owner_of(place)
+    if not isinstance(loop, cst.While):
+        return
+    torch = torch_name(place)
+    if torch is None:
+        yield Declined(NO_TORCH)
+        return
+    name, imports = torch
+    parts = apart(tree_of(place, loop.test))
+    if parts is None:
+        yield Declined(MIXED)
+        return
+    python, tensors = parts
+    body = _block(loop.body)
+    given = sorted(_assigned_in(body))
+    if loop.orelse is not None or any(
+        not isinstance(each, cst.SimpleStatementLine)
+        or any(isinstance(part, (cst.Break, cst.Continue, cst.Return)) for part in each.body)
+        for each in body
+    ):
+        yield Declined("its body has a block of its own, or leaves in the middle")
+        return
+    if any(_has_effect(each) for each in body):
+        yield Declined("its body writes to what is not its own")
+        return
+    carried = [each for each in given if _is_bound(place, loop, each)]
+    if python is not None and any(_reads(python, each) for each in given):
+        yield Declined("what Python asks of each round changes in the round")
+        return
+    if not carried or any(each not in carried and _is_read_after(place, loop, each) for each in given):
+        yield Declined("what a round works out has no value before the first")
+        return
+    taken = place.piece.bound
+    if {"is_to_go_on", "one_round"} & taken:
+        yield Declined("the names that it would need are taken")
+        return
+    params = ", ".join(carried)
+    row = f"({params},)" if len(carried) == 1 else f"({params})"
+    asks = _inner("is_to_go_on", params, [line_of(cst.Return(as_tensor(place, name, tensors)))])
+    does = _inner("one_round", params, [*body, cst.parse_statement(f"return {row}")])
+    run = cst.parse_statement(f"{row} = {name}._higher_order_ops.while_loop(is_to_go_on, one_round, {row})")
+    assert isinstance(run, cst.SimpleStatementLine)
+    inside: cst.BaseStatement = run
+    if python is not None:
+        inside = cst.If(test=python, body=cst.IndentedBlock(body=[run]))
+    both = cst.If(
+        test=cst.parse_expression(f"{name}.compiler.is_compiling()"),
+        body=cst.IndentedBlock([inside]),
+        orelse=cst.Else(body=cst.IndentedBlock([loop.with_changes(leading_lines=())])),
+        leading_lines=[cst.EmptyLine(indent=False)],
+    )
+    yield Rewrite(
+        "Where it is compiled, `while_loop` runs the rounds inside the graph",
+        (Change((loop,), (asks, does, both)),),
+        "`while_loop` asks for rounds that leave shapes and dtypes as they are, and change nothing else",
+        imports,
+    )
+
+
+def _inner(
+    name: str, params: str, body: Sequence[cst.BaseStatement | cst.BaseCompoundStatement]
+) -> cst.FunctionDef:
+    made = cst.parse_statement(f"def {name}({params}): pass")
+    assert isinstance(made, cst.FunctionDef)
+    return made.with_changes(body=cst.IndentedBlock(body), leading_lines=[cst.EmptyLine(indent=False)])
+
+
+def asserting_object(place: Located) -> Ways:
+    """`assert rows` as `assert bool(rows)`: of a bool of Python's, Dynamo makes no tensor."""
+    if not isinstance(owner_of(place), cst.Assert) or place.piece.parents[place.node] is not owner_of(place):
+        return
+    if "bool" in place.piece.bound:
+        yield Declined("`bool` means something else here")
+        return
+    made = expression("bool(a)", a=place.node)
+    yield Rewrite(
+        "What is asserted is made a bool first, as Python does", (Change((place.node,), (made,)),), None
+    )
+
+
+def checking(place: Located) -> Ways:
+    """`torch._check_tensor_all(condition)` as an assertion inside the graph."""
+    call = place.node
+    line = place.statement
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return
+    kind = call.func.attr.value
+    position = {"_check_tensor_all": 0, "_check_tensor_all_with": 1}.get(kind)
+    if position is None:
+        return
+    torch = torch_name(place)
+    if torch is None:
+        yield Declined(NO_TORCH)
+        return
+    name, imports = torch
+    if len(call.args) <= position or any(arg.star or arg.keyword for arg in call.args[: position + 1]):
+        yield Declined("its condition is not given by position")
+        return
+    condition = expression("a.all()", a=call.args[position].value)
+    message = call.args[position + 1].value if len(call.args) > position + 1 else None
+    if isinstance(message, cst.Lambda):
+        message = message.body
+    made = expression(f"{name}._assert_async(a)", a=condition)
+    if isinstance(message, (cst.SimpleString, cst.ConcatenatedString)):
+        made = expression(f"{name}._assert_async(a, b)", a=condition, b=message)
+    raised = text(call.args[0].value) if position else "RuntimeError"
+    only = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    if position and isinstance(only, cst.Expr) and only.value is call:
+        both = cst.If(
+            test=cst.parse_expression(f"{name}.compiler.is_compiling()"),
+            body=cst.IndentedBlock([line_of(cst.Expr(made))]),
+            orelse=cst.Else(body=cst.IndentedBlock([line.with_changes(leading_lines=())])),
+        )
+        yield Rewrite(
+            "Where it is compiled, the check becomes an assertion inside the graph",
+            (Change((line,), (both,)),),
+            f"the compiled model raises RuntimeError in place of {raised}; on a GPU it is raised later than it was",
+            imports,
+        )
+    yield Rewrite(
+        "The check becomes an assertion inside the graph",
+        (Change((call,), (made,)),),
+        f"it raises RuntimeError{f' in place of {raised}' if position else ''}; on a GPU it is raised later than it was",
+        imports,
+    )
+
+
+def counting(place: Located) -> Ways:
+    """How many elements `nonzero` picks, without picking them."""
+    call = place.node
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return
+    torch = torch_name(place)
+    if torch is None or call.func.attr.value not in ("nonzero", "argwhere"):
+        return
+    name, imports = torch
+    given = list(call.args) if text(call.func.value) == name else [cst.Arg(call.func.value), *call.args]
+    parent = place.piece.parents.get(call)
+    around = place.piece.parents.get(parent) if parent is not None else None
+    is_length = isinstance(parent, cst.Arg) and isinstance(around, cst.Call) and text(around.func) == "len"
+    is_size = isinstance(around, (cst.Call, cst.Subscript)) and text(around) in (
+        f"{text(call)}.size(0)",
+        f"{text(call)}.shape[0]",
+    )
+    if len(given) != 1 or given[0].keyword or not (is_length or is_size):
+        return
+    made = expression(f"{name}.count_nonzero(a)", a=given[0].value)
+    yield Rewrite(
+        "The elements are counted without picking them",
+        (Change((around,), (made,)),),
+        "a number becomes a tensor",
+        imports,
+    )

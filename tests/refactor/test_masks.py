@@ -1,0 +1,84 @@
+"""Reads through a mask: written over the full length where that gives the same, declined where it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rewriting import assert_same, change, forward, proposed
+from tcready.refactor.suggest import Proposal
+from tcready.static.rule import Declined
+
+OVER_ALL = {
+    "a sum": "y = x * 2\nreturn y[y > 0].sum() + y",
+    "a mean": "y = x * 2\nreturn y[y > 0].mean() + y",
+    "a mean of rows": "y = x * 2\nkeep = y.sum(1) > 0\nreturn y[keep].mean() + y",
+    "a mean of squares": "y = x * 2\nreturn y[y > 0].log().square().mean() + y",
+    "by a function": "y = x * 2\nreturn torch.sum(y[y > 0]) + y",
+    "a name": "y = x * 2\nkeep = y > 0\npart = y[keep]\nreturn part.mean() + part.sum() + y",
+    "any": "keep = x > 0\nreturn (x > 1)[keep].any() + x",
+    "all": "keep = x > 0\nreturn (x > 1)[keep].all() + x",
+    "selected": "return x.masked_select(x > 0).mean() + x",
+    "selected by a row": "return torch.masked_select(x, x[:1] > 0).mean() + x",
+    "copied": "y = x * 2\nz = torch.zeros_like(y)\nkeep = y > 0\nz[keep] = y[keep]\nreturn z",
+    "copied by rows": "z = torch.zeros_like(x)\nkeep = x.sum(1) > 0\nz[keep] = x[keep] * 3 + 1\nreturn z",
+    "a root": "y = x * 2\nkeep = y > 0\ny[keep] = torch.sqrt(y[keep])\nreturn y",
+    "a product": "y = x * 2\nkeep = y > 0\ny[keep] = y[keep] * y[keep]\nreturn y",
+    "a fraction": "y = x * 2\nkeep = y != 0\ny[keep] = 1 / y[keep]\nreturn y",
+    "added": "y = x * 2\ny[y > 0] += 1\nreturn y",
+    "a multiple": "y = x * 2\ny[y > 0] *= 0.5\nreturn y",
+    "written where": "y = x * 2\ny[torch.where(y > 0)] = 0.0\nreturn y",
+    "written at places": "y = x * 2\nat = (y > 0).nonzero(as_tuple=True)\ny[at] = 0.0\nreturn y",
+    "cross entropy": (
+        "keep = x[:, 0] > 0\nlabels = x.argmax(1)\nreturn F.cross_entropy(x[keep], labels[keep]) + x"
+    ),
+    "squared error": "keep = x > 0\nreturn F.mse_loss(x[keep], (x * 3)[keep]) + x",
+    "squared error of rows": "keep = x[:, 0] > 0\ny = x * 3\nreturn F.mse_loss(x[keep], y[keep]) + x",
+    "absolute error": "y = x * 3\nk = x > 0\nreturn F.l1_loss(x[k], y[k], reduction='sum') + x",
+    "counted": "at = x.argmax(1)\nreturn torch.bincount(at, minlength=8) + x",
+}
+DECLINED = {
+    "kept": ("return x[x > 0]", "capture_dynamic_output_shape_ops"),
+    "columns": ("keep = x.sum(0) > 0\nreturn x[:, keep]", "capture_dynamic_output_shape_ops"),
+    "the largest": ("return x[x > 0].max() + x", "capture_dynamic_output_shape_ops"),
+    "a function of its own": (
+        "y = x * 2\nkeep = y > 0\ny[keep] = F.softmax(y[keep], dim=0)\nreturn y",
+        "capture_dynamic_output_shape_ops",
+    ),
+    "another mask": (
+        "y = x * 2\na = y > 0\nb = x > 0\ny[a] = x[b]\nreturn y",
+        "capture_dynamic_output_shape_ops",
+    ),
+    "a list": ("return x[[True, False, True, True]].sum() + x", "as numbers"),
+    "what may have an effect": ("return x[self.mask(x)].sum()", "an effect"),
+    "places": ("return x + torch.nonzero(x > 0).sum()", "capture_dynamic_output_shape_ops"),
+    "classes": ("return F.one_hot(x.argmax(1)) + x[:, :1]", "no size"),
+    "counted without places": ("return torch.bincount(x.argmax(1)).sum() + x", "without a number of places"),
+    "the different": ("return torch.unique(x.argmax(1)).sum() + x", "no size"),
+}
+
+
+def inputs(sign: int) -> tuple[object, ...]:
+    """Items on both sides of 0; above it alone; below it alone; and rows on each side."""
+    import torch
+
+    x = torch.randn(4, 8) if sign in (0, 2) else sign * (torch.rand(4, 8) + 0.1)
+    if sign == 2:
+        x = x.abs() * torch.tensor([1, -1, 1, -1])[:, None]
+    return (x.requires_grad_(),)
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize("body", OVER_ALL.values(), ids=OVER_ALL)
+def test_it_is_worked_out_over_all(body: str, tmp_path: Path) -> None:
+    before = forward(body)
+    after = change(tmp_path, before)
+    for sign in (0, 1, -1, 2):
+        assert_same(before, after, lambda sign=sign: inputs(sign))
+
+
+@pytest.mark.parametrize(("body", "reason"), DECLINED.values(), ids=DECLINED)
+def test_what_comes_out_in_another_size_is_declined(body: str, reason: str, tmp_path: Path) -> None:
+    found = proposed(tmp_path, forward(body) + "\n    def mask(self, x):\n        return x > 0\n")
+    assert [each for each in found if isinstance(each, Proposal)] == []
+    assert any(reason in each.reason for each in found if isinstance(each, Declined)), found

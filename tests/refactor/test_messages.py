@@ -1,0 +1,77 @@
+"""Printing, logging and warnings: left out of what is compiled, done in the same order by eager code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rewriting import change, forward, loaded, proposed
+from tcready.refactor.suggest import Proposal
+from tcready.static.rule import Declined
+
+LOGGER = "import logging\nimport warnings\n\nlogger = logging.getLogger(__name__)\n"
+GUARDED = {
+    "several statements on a line": "y = x + 1; print(y.shape); z = y * 2  # three\nreturn z",
+    "the first of a line": "print(x.shape); y = x * 2\nreturn y",
+    "the last of a line": "y = x * 2; print('a')  # why\nreturn y",
+    "in a loop": "for i in range(2):\n    print(i)\n    x = x + i\nreturn x",
+    "once": "if x.shape[0] > 2:\n    warnings.warn('x', stacklevel=2)\n    x = x + 1\nreturn x",
+    "of a value": "y = x * 2\nprint('mean', y.mean().item(), len(y))\nreturn y",
+    "logged": "logger.warning(f'{x.shape} {x.mean()}')\nreturn x + 1",
+}
+BRANCHES = {
+    "of a flag": "y = x + 1\nif x.shape[0] > 2: print('a')\nreturn y",
+    "of a value": "if x.sum() > 0 or x.isnan().any():\n    logger.warning('large')\nreturn x + 1",
+    "of a level": "if logger.isEnabledFor(10):\n    logger.debug('x %s', x.mean())\nreturn x + 1",
+}
+DECLINED = {
+    "used": ("y = print(x)\nreturn x", "its value is used"),
+    "in a loop of one line": ("for i in range(2): print(i)\nreturn x", "shares its line"),
+    "fetched": ("log = logging.getLogger('a')\nreturn x", "its value is used"),
+}
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize(
+    ("body", "last"), [*((b, 0) for b in GUARDED.values()), *((b, -1) for b in BRANCHES.values())]
+)
+def test_a_message_is_given_by_eager_code_alone(
+    body: str, last: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    import torch
+
+    before = LOGGER + forward(body)
+    after = change(tmp_path, before, last)
+    caplog.set_level("DEBUG", logger="builtins")
+    spoken = []
+    for text in (before, after):
+        with pytest.warns() if "warnings.warn(" in body else _nothing():
+            out = loaded(text)(torch.ones(3))
+        spoken.append((out.tolist(), capsys.readouterr().out, caplog.messages))
+        caplog.clear()
+    assert spoken[0] == spoken[1]
+    torch._dynamo.reset()
+    model = loaded(after)
+    torch.testing.assert_close(torch.compile(model, backend="eager", fullgraph=True)(torch.ones(3)), out)
+    assert not capsys.readouterr().out
+
+
+def _nothing() -> object:
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+@pytest.mark.parametrize(("body", "reason"), DECLINED.values(), ids=DECLINED)
+def test_what_is_no_statement_of_its_own_is_declined(body: str, reason: str, tmp_path: Path) -> None:
+    found = proposed(tmp_path, LOGGER + forward(body))
+    assert [each for each in found if isinstance(each, Proposal)] == []
+    assert any(reason in each.reason for each in found if isinstance(each, Declined)), found
+
+
+def test_an_argument_with_an_effect_is_not_safe(tmp_path: Path) -> None:
+    body = "rows = [1]\nprint(rows.pop())\nprint(x.mean(), len(rows))\nreturn x"
+    assert [each.unsafe for each in proposed(tmp_path, forward(body)) if isinstance(each, Proposal)] == [
+        "an argument is a call, whose effect may be lost",
+        None,
+    ]

@@ -1,0 +1,114 @@
+"""State that a forward keeps or makes: made before, or kept as a tensor; what has to stay as it is, is declined."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rewriting import assert_same, change, forward, proposed
+from tcready.refactor.suggest import Proposal
+from tcready.static.rule import Declined
+
+HEAD = "import copy\nimport random\nimport types\n\n"
+COUNTER = "self.n = 0"
+REWRITTEN = {
+    "a counter": (COUNTER, "self.n += 1\nreturn x * 2"),
+    "a counter that is used": (
+        "self.n = 3  # three",
+        "self.n += 1\nscale = 1 / (self.n + 1)\nreturn x * scale",
+    ),
+    "a sum of sizes": (COUNTER, "self.n = self.n + x.shape[0]\nreturn x * 2"),
+    "a factor": ("self.f = 1.0", "self.f *= 0.5\nreturn x * 2 + self.f * x"),
+    "a buffer in place": (
+        "self.e = nn.Buffer(torch.zeros(8))",
+        "self.e = self.e.add_(1)\nreturn x + self.e",
+    ),
+    "a buffer converted": (
+        "self.e = nn.Buffer(torch.ones(8))",
+        "y = x * 2\nself.e = self.e.to(y.dtype)  # as y\nreturn y + self.e",
+    ),
+    "a deep copy": ("", "y = x.detach() * 2\nz = copy.deepcopy(y)\nz += 1\nreturn x * z + y"),
+    "a leaf": ("", "y = x * 2\nloss = torch.tensor(0.0, requires_grad=True)\nreturn y + loss"),
+    "a leaf among others": ("", "y = x * 2\nreturn y + torch.zeros(8, requires_grad=True, dtype=x.dtype)"),
+    "a parameter": ("", "y = x * 2\nweight = nn.Parameter(torch.full((8,), 2.0))\nreturn y * weight"),
+    "a norm": ("", "y = x * 2\nnorm = nn.LayerNorm(8)\nreturn norm(y) + y"),
+    "a norm called at once": ("", "y = x * 2\nreturn nn.LayerNorm(x.shape[-1])(y) + y"),
+    "a norm of batches": ("", "y = x * 2\nreturn nn.BatchNorm1d(8)(y) - y"),
+    "a distribution": (
+        "",
+        "y = x * 2\nd = torch.distributions.Normal(y, torch.ones(8), validate_args=True)\nreturn d.mean + y",
+    ),
+    "a scope": ("self.quiet = torch.no_grad()", "y = x * 2\nwith self.quiet:\n    z = y * 2\nreturn y + z"),
+    "a list of text": (
+        "",
+        "y = x * 2\nparts = 'a,b,c'.split(',')\nlast = parts.pop()\nreturn y + len(parts) + len(last)",
+    ),
+    "a power": ("", "y = -pow(x, 2).sum()\nreturn y + x"),
+}
+DECLINED = {
+    "a counter that is asked": (
+        COUNTER,
+        "self.n += 1\nif self.n > 3:\n    x = x + 1\nreturn x",
+        "number is wanted",
+    ),
+    "a counter that is set": (
+        COUNTER,
+        "self.n += 1\nif x.dim() > 7:\n    self.n = 0\nreturn x",
+        "set to a number",
+    ),
+    "a counter of a dict": (
+        "self.c = {'n': 0}",
+        "self.c['n'] += 1\nreturn x",
+        "elsewhere than in an attribute",
+    ),
+    "a counter of no number": ("self.n = int('3')", "self.n += 1\nreturn x", "does not give"),
+    "another tensor": (
+        "self.e = nn.Buffer(torch.zeros(8))\nself.g = nn.Buffer(torch.zeros(8))",
+        "self.e = self.e.to(x.dtype)\nif x.dim() > 1:\n    self.e = self.e.to(x.dtype)\nreturn x + self.e",
+        "a second time",
+    ),
+    "a copied module": (
+        "self.l = nn.Linear(8, 8)",
+        "y = copy.deepcopy(self.l)\nreturn y(x)",
+        "container or a module",
+    ),
+    "a drawn branch": ("", "if random.random() > 0.5:\n    x = x + 1\nreturn x", "a branch asks for it"),
+    "a choice": ("", "return x * random.choice([1, 2])", "no draw of that kind"),
+    "a layer": ("", "layer = nn.Linear(8, 8)\nreturn layer(x)", "drawn anew"),
+    "a scope of one's own": (
+        "self.scope = torch.autograd.set_detect_anomaly(True)",
+        "with self.scope:\n    x = x + 1\nreturn x",
+        "no form",
+    ),
+}
+
+
+def inputs() -> tuple[object, ...]:
+    import torch
+
+    return (torch.randn(4, 8, requires_grad=True),)
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize(("init", "body"), REWRITTEN.values(), ids=REWRITTEN)
+def test_it_gives_what_it_gave(init: str, body: str, tmp_path: Path) -> None:
+    before = HEAD + forward(body, init=init)
+    assert_same(before, change(tmp_path, before), inputs)
+
+
+@pytest.mark.parametrize(("init", "body", "reason"), DECLINED.values(), ids=DECLINED)
+def test_what_would_change_is_declined(init: str, body: str, reason: str, tmp_path: Path) -> None:
+    found = proposed(tmp_path, HEAD + forward(body, init=init))
+    assert [each for each in found if isinstance(each, Proposal)] == []
+    assert any(reason in each.reason for each in found if isinstance(each, Declined)), found
+
+
+def test_what_is_drawn_stays_a_tensor(tmp_path: Path) -> None:
+    text = HEAD + forward("keep = random.gauss(1, 2)\nreturn x * keep")
+    assert "keep = 1 + 2 * torch.randn(())" in change(tmp_path, text)
+
+
+def test_a_counter_changes_the_line_that_makes_it_alone(tmp_path: Path) -> None:
+    text = forward("self.n += 1\nreturn x", init=COUNTER)
+    register = 'self.register_buffer("n", torch.tensor(0), persistent=False)'
+    assert change(tmp_path, text) == text.replace(COUNTER, register)
