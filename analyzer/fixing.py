@@ -7,7 +7,7 @@ a break that is gone shows in the next round.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +52,7 @@ from tcready.target import Target
 BREAKS = ("graph_break", "frame_skip", "compile_error")
 """Effects that keep code out of graphs."""
 Tell = Callable[[str], None]
-ROUNDS = 6
+ROUNDS = 10
 ALTERNATIVES = 3
 """Changes that are tried for one break in one round."""
 
@@ -183,9 +183,10 @@ def _in_rounds(
         if not sites:
             break
         found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
-        candidates = list(work.candidates(sites, found.findings, by_code, flags, no_fix, number))
-        old = {_what(change) for change in refused}
-        candidates = [each for each in candidates if _what(each.change) not in old]
+        candidates = _next_ones(
+            work.candidates(sites, found.findings, by_code, flags, no_fix, number),
+            {_what(change) for change in refused},
+        )
         if not candidates:
             break
         tell(f"round {number}: {len(candidates)} changes for {len(sites)} breaks")
@@ -194,7 +195,7 @@ def _in_rounds(
         if failure is not None:
             return Fixed(FixResult(tuple(changes), tuple(refused), failure=f"{target}: {failure}"))
         if not accepted:
-            break
+            continue
         changes += accepted
         flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in each.settings)]))
         seen = after
@@ -358,8 +359,23 @@ def _one_run(names: Sequence[str], settings: Settings, rules: RuleSet, tell: Tel
 
 
 def _what(change: FixChange) -> tuple[object, ...]:
-    """What tells one change from another: a setting is the same wherever it is wanted."""
-    return (change.path, change.edits) if change.edits else change.settings
+    """What tells one change from another, wherever it has moved: a setting is the same wherever it is wanted."""
+    if change.settings:
+        return change.settings
+    return change.path, change.line, change.how, tuple(edit.new_text for edit in change.edits)
+
+
+def _next_ones(candidates: Iterable[_Candidate], tried: Set[tuple[object, ...]]) -> list[_Candidate]:
+    """For each break the first change that was not tried yet."""
+    found: dict[object, _Candidate] = {}
+    for each in candidates:
+        if _what(each.change) not in tried:
+            found.setdefault(each.change.settings or (each.change.path, each.change.line), each)
+    places = {(c.change.path, c.change.line) for c in found.values() if not c.change.settings}
+    # what an edit may cure is not put below a setting as well, before the edit was tried
+    return [
+        c for c in found.values() if not c.change.settings or (c.change.path, c.change.line) not in places
+    ]
 
 
 def _named(change: FixChange) -> str:

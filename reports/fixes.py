@@ -19,7 +19,7 @@ def text(result: FixResult) -> str:
         lines += _change(change)
     for change in result.refused:
         lines.append(f"{_place(change)} left out: {change.how}")
-        lines.append(f"    {change.reason}")
+        lines.append(f"    {change.reason or change.unsafe}")
     for item in result.no_fix:
         lines += [
             f"{item.path}:{item.line} {_named(item.rule, item.gb_ids)}: no change",

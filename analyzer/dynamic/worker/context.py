@@ -41,6 +41,8 @@ class Context:
     """Of the outputs, relative and absolute; None: that of their dtype."""
     compares: bool = True
     """Whether the stage `parity` is asked for."""
+    measures: bool = True
+    """Whether operations are timed again and again: of a change that is tried their number is enough."""
     watches_lines: bool = True
     """Whether to note which lines run: it takes the place of whatever else watches them, a coverage tool."""
 

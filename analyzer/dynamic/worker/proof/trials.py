@@ -76,6 +76,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
 
 def after(context: Context, request: ProofRequest, variant: Variant, trace_path: Path) -> Trial:
     """Makes the same calls on a variant; where all agree, captures it and compares compiled code with eager code."""
+    context.measures = False
     overlay.install(dict(variant.sources))
     for name in variant.settings:
         dynamo.set_flag(name)

@@ -84,7 +84,8 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
             if journal.observation.explain is None:
                 journal.add(explain=_explained(explained.output()))
             backend.owners = narrate.owners(record, context.names)
-    time_again(context, compiled, case, backend)
+    if context.measures:
+        time_again(context, compiled, case, backend)
     graphs = narrate.graphs(cold, context.names, context.work.options.mode, case.name, backend.owned)
     journal.add(
         break_sites=with_cost(journal.observation.break_sites, case.name, backend.counts),
