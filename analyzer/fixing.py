@@ -17,6 +17,7 @@ from tcready.applying import patched
 from tcready.edits import applied, between, patch
 from tcready.options import ReadOptions, RunOptions
 from tcready.refactor.changed import Changed, LineMap, changed
+from tcready.refactor.disable import disabled
 from tcready.refactor.judgement import Judgement, breaks
 from tcready.refactor.judgement import judged as judgement_of
 from tcready.refactor.suggest import Proposal, at_line, for_finding
@@ -179,7 +180,7 @@ def _in_rounds(
     no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix] = {}
     flags: tuple[str, ...] = ()
     for number in range(1, ROUNDS + 1):
-        sites = [s for s in seen.break_sites if wanted.third_party or s.origin == "own"]
+        sites = work.wanted_sites(seen)
         if not sites:
             break
         found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
@@ -199,6 +200,13 @@ def _in_rounds(
         changes += accepted
         flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in each.settings)]))
         seen = after
+    sites = work.wanted_sites(seen)
+    if sites and not wanted.select:
+        candidates = _next_ones(work.kept_out(sites, ROUNDS), {_what(change) for change in refused})
+        tell(f"last round: {len(candidates)} functions kept out for {len(sites)} breaks")
+        accepted, left, seen, _ = work.round(seen, candidates, flags)
+        changes += accepted
+        refused += left
     left_over = {
         (site.path, work.files.original_line(str(path), site.line))
         for site in seen.break_sites
@@ -405,6 +413,9 @@ class _Work:
     wanted: FixOptions
     tell: Tell
 
+    def wanted_sites(self, seen: Observation) -> list[BreakSite]:
+        return [site for site in seen.break_sites if self.wanted.third_party or site.origin == "own"]
+
     def candidates(
         self,
         sites: Sequence[BreakSite],
@@ -415,58 +426,71 @@ class _Work:
         number: int,
     ) -> Iterator[_Candidate]:
         """What might cure each break; breaks for which there is nothing go to `no_fix`."""
-        concrete: dict[str, Concrete] = {}
-        offered: dict[str, None] = {}
+        concrete: dict[Path, Concrete] = {}
+        offered: set[str] = set(settings)
         flags: list[FixChange] = []
-        for shown, line in dict.fromkeys((site.path, site.line) for site in sites):
-            here = [site for site in sites if (site.path, site.line) == (shown, line)]
+        for shown, line, path, here in self._places(sites):
+            if path not in concrete:
+                concrete[path] = Concrete(source.of_text(path, self.files.text(str(path))))
             ids = tuple(dict.fromkeys(name for site in here for name in site.gb_ids))
-            path = self.files.path(shown)
-            if path is None:
-                continue
-            if shown not in concrete:
-                concrete[shown] = Concrete(source.of_text(path, self.files.text(str(path))))
             covering = [
                 f for f in findings if f.path == shown and f.line <= line <= f.end_line and f.rule in rules
             ]
+            of_the_break = [rule for rule in rules.values() if set(rule.gb_ids) & set(ids)]
             ways: list[Proposal | Declined] = []
             for finding in covering:
-                ways += for_finding(concrete[shown], rules[finding.rule or ""], finding)
-            of_the_break = [rule for rule in rules.values() if set(rule.gb_ids) & set(ids)]
+                ways += for_finding(concrete[path], rules[finding.rule or ""], finding)
             if not any(isinstance(way, Proposal) for way in ways):
-                ways += at_line(concrete[shown], shown, line, of_the_break)
-            named = [name for f in covering if f.fix is not None for name in f.fix.settings]
-            named += [name for rule in of_the_break for name in rule.settings]
+                ways += at_line(concrete[path], shown, line, of_the_break)
             proposals = [way for way in ways if isinstance(way, Proposal)][:ALTERNATIVES]
             rule = covering[0].rule if covering else proposals[0].rule if proposals else None
-            if self.wanted.select and not any((rule or "").startswith(code) for code in self.wanted.select):
+            if self.wanted.select and not (rule or "").startswith(self.wanted.select):
                 continue
+            named = [name for f in covering if f.fix is not None for name in f.fix.settings]
+            named += [name for rule in of_the_break for name in rule.settings]
             stands = self.files.original_line(str(path), line)
             base = FixChange(
                 shown, stands, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
             )
-            made = [
-                dataclasses.replace(base, how=p.how, edits=p.edits, unsafe=p.unsafe, rule=p.rule)
-                for p in proposals
-            ]
-            made += [
-                dataclasses.replace(base, how=f"`torch._dynamo.config.{name} = True`", settings=(name,))
-                for name in dict.fromkeys(named)
-                if name not in (*settings, *offered)
-            ]
-            offered |= dict.fromkeys(named)
-            if not made and not named:
+            for each in proposals:
+                change = dataclasses.replace(
+                    base, how=each.how, edits=each.edits, unsafe=each.unsafe, rule=each.rule
+                )
+                yield _Candidate(change, self.files.with_edits(change.edits))
+            for name in [each for each in dict.fromkeys(named) if each not in offered]:
+                offered.add(name)
+                flags.append(
+                    dataclasses.replace(base, how=f"`torch._dynamo.config.{name} = True`", settings=(name,))
+                )
+                yield _Candidate(flags[-1], dict(self.files.now))
+            if not proposals and not named:
                 reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
                 why = "; ".join(reasons) or "no rewrite is known for it"
                 no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, why)
-            for change in made:
-                yield _Candidate(change, self.files.with_edits(change.edits))
-                if change.settings:
-                    flags.append(change)
         if len(flags) > 1:  # one may take into the graph what leads to a break without the other
             names = tuple(name for change in flags for name in change.settings)
             how = " and ".join(change.how for change in flags)
             yield _Candidate(dataclasses.replace(flags[0], how=how, settings=names), dict(self.files.now))
+
+    def kept_out(self, sites: Sequence[BreakSite], number: int) -> Iterator[_Candidate]:
+        """The functions around breaks that nothing cures, each left out of what is compiled."""
+        for shown, line, path, here in self._places(sites):
+            way = disabled(shown, source.of_text(path, self.files.text(str(path))), line)
+            if isinstance(way, Proposal):
+                stands = self.files.original_line(str(path), line)
+                ids = tuple(dict.fromkeys(name for site in here for name in site.gb_ids))
+                change = FixChange(
+                    shown, stands, here[0].symbol, None, ids, way.how, way.edits, (), way.unsafe, "not_run",
+                    round=number, keeps_out=True,
+                )  # fmt: skip
+                yield _Candidate(change, self.files.with_edits(change.edits))
+
+    def _places(self, sites: Sequence[BreakSite]) -> Iterator[tuple[str, int, Path, list[BreakSite]]]:
+        """Each line that breaks, the file it stands in, and its breaks."""
+        for shown, line in dict.fromkeys((site.path, site.line) for site in sites):
+            path = self.files.path(shown)
+            if path is not None:
+                yield shown, line, path, [site for site in sites if (site.path, site.line) == (shown, line)]
 
     def round(
         self, before: Observation, candidates: Sequence[_Candidate], settings: tuple[str, ...]
@@ -521,6 +545,7 @@ class _Work:
         names = tuple(dict.fromkeys(name for each in chosen for name in each.change.settings))
         sources = self.files.with_edits(edits)
         whole = FixChange("", 0, "", None, (), "all together", tuple(edits), names, None, "not_run")
+        whole = dataclasses.replace(whole, keeps_out=any(each.change.keeps_out for each in chosen))
         result, request, tests = self.tried([("all together", sources, names)], settings)
         if result.failure is None:
             together = _Candidate(whole, sources)
@@ -575,7 +600,9 @@ class _Work:
         }
         paths = dict.fromkeys(test.path for test in tests)
         shown = {path: (self._shown(path), self.files.before(path).text) for path in paths}
-        judgement: Judgement = judgement_of(before, trial, result, request, tests, lines, shown)
+        judgement: Judgement = judgement_of(
+            before, trial, result, request, tests, lines, shown, keeps_out=change.keeps_out
+        )
         return dataclasses.replace(
             change,
             state=judgement.state,

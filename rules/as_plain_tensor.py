@@ -36,6 +36,7 @@ RULE = Rule(
     gb_ids=("GB0001", "GB0117"),
     facts=(Call,),
     check=check,
+    no_rewrite="The class of the tensor is what the code is about.",
     page=__doc__,
     bad=(
         Sample(

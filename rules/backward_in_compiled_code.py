@@ -40,6 +40,7 @@ RULE = Rule(
     gb_ids=("GB0123", "GB0007", "GB9186", "GB0025", "GB0008"),
     facts=(Call,),
     check=check,
+    no_rewrite="What is compiled has to end before `backward()`: where to cut is a matter of the whole training step.",
     page=__doc__,
     bad=(
         Sample(

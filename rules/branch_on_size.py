@@ -46,6 +46,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Test,),
     check=check,
+    no_rewrite="The branch is traced; whether sizes vary is for the caller to say: mark them dynamic, or pad.",
     page=__doc__,
     bad=(
         Sample(

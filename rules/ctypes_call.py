@@ -35,6 +35,7 @@ RULE = Rule(
     gb_ids=("GB0156", "GB8977"),
     facts=(Call,),
     check=check,
+    no_rewrite="Only the library knows its shapes: register the call as an operator with a fake kernel.",
     page=__doc__,
     bad=(
         Sample(

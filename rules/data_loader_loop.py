@@ -43,6 +43,7 @@ RULE = Rule(
     gb_ids=("GB0008",),
     facts=(Call, Loop),
     check=check,
+    no_rewrite="The loop belongs around what is compiled: where to cut is for the author to say.",
     page=__doc__,
     bad=(
         Sample(

@@ -36,6 +36,7 @@ RULE = Rule(
     gb_ids=("GB0025", "GB0098", "GB0099", "GB0007"),
     facts=(Call,),
     check=check,
+    no_rewrite="Its author wants it.",
     page=__doc__,
     bad=(
         Sample(

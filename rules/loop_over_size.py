@@ -39,6 +39,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(Loop,),
     check=check,
+    no_rewrite="The loop is traced; whether sizes vary is for the caller to say: mark them dynamic, or pad.",
     page=__doc__,
     bad=(
         Sample(

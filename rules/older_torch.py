@@ -46,6 +46,7 @@ RULE = Rule(
     gb_ids=("GB0179", "GB0023", "GB0059", "GB0007", "GB0156"),
     facts=(Call,),
     check=check,
+    no_rewrite="A newer torch takes it.",
     fallback=True,
     page=__doc__,
     recorded=(2, 11),

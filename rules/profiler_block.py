@@ -34,6 +34,7 @@ RULE = Rule(
     gb_ids=(),
     facts=(With,),
     check=check,
+    no_rewrite="What is to be measured is for its author to say: put the block around the compiled call, or take it out.",
     unproved="the results are eager's: what is missing is a label in a profile",
     page=__doc__,
     bad=(

@@ -41,6 +41,7 @@ RULE = Rule(
     gb_ids=("GB4695", "GB0007", "GB0008", "GB0098", "GB0116", "GB0082"),
     facts=(Call,),
     check=check,
+    no_rewrite="The module was scripted elsewhere: give the model the module it was made of.",
     page=__doc__,
     bad=(
         Sample(

@@ -68,6 +68,7 @@ RULE = Rule(
     gb_ids=("GB0277", "GB0015", "GB0090", "GB0016", "GB0007"),
     facts=(Call,),
     check=check,
+    no_rewrite="Another layout is another algorithm: nothing says how dense tensors compute the same.",
     page=__doc__,
     bad=(
         Sample(

@@ -47,6 +47,7 @@ RULE = Rule(
     gb_ids=("GB0007", "GB0172"),
     facts=(Call,),
     check=check,
+    no_rewrite="Another collective is another protocol between the processes.",
     page=__doc__,
     bad=(
         Sample(

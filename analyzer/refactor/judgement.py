@@ -41,6 +41,8 @@ def judged(
     tests: Iterable[Span],
     lines: Mapping[str, LineMap],
     shown: Mapping[str, tuple[str, str]],
+    *,
+    keeps_out: bool = False,
 ) -> Judgement:
     """What a trial shows of a change.
 
@@ -52,6 +54,8 @@ def judged(
         tests: The branch tests that the change takes away.
         lines: Of each changed file, by the path the observations show, where its lines went.
         shown: Of each file with tests, by absolute path, the path that is shown and its text.
+        keeps_out: Whether the change keeps a function out of what is compiled: then more is to be captured around it,
+            and breaks may stand where it is called.
     """
     sides = _sides(result, frozenset(tests), shown)
     after = trial.observation
@@ -69,7 +73,7 @@ def judged(
         fullgraph=_passed(after, "fullgraph"),
         eager_ratio=trial.seconds / result.seconds if trial.seconds and result.seconds else None,
     )
-    reason = _refuted(before, trial, lines)
+    reason = _refuted(before, trial, lines, keeps_out=keeps_out)
     if reason is not None:
         return Judgement("refuted", reason, None, proof)
     unsafe = None
@@ -99,7 +103,9 @@ def _passed(seen: Observation, name: str) -> bool | None:
     return None if stage is None or stage.state == "not_run" else stage.state == "pass"
 
 
-def _refuted(before: Observation, trial: Trial, lines: Mapping[str, LineMap]) -> str | None:
+def _refuted(
+    before: Observation, trial: Trial, lines: Mapping[str, LineMap], *, keeps_out: bool
+) -> str | None:
     """Why the change does not hold, in one line."""
     after = trial.observation
     if trial.difference is not None:
@@ -109,6 +115,14 @@ def _refuted(before: Observation, trial: Trial, lines: Mapping[str, LineMap]) ->
         return f"{failed.stage}: {failed.detail}"
     if _passed(after, "capture") is None:
         return "it was not captured"
+    one, other = _share(before), _share(after)
+    if keeps_out:
+        more = one is not None and other is not None and other > one + 1e-9
+        return (
+            None
+            if more
+            else f"no more is captured: {_percent(other)} of the operations, {_percent(one)} before"
+        )
     known = {(site.path, site.line) for site in before.break_sites}
     traced = {
         (each.path, line)
@@ -127,7 +141,6 @@ def _refuted(before: Observation, trial: Trial, lines: Mapping[str, LineMap]) ->
             return f"a line breaks that did not ({path}:{line})"
     if kept == len(known):
         return "the break is still there"
-    one, other = _share(before), _share(after)
     if one is not None and (other is None or other < one - 1e-9):
         return f"less is captured: {_percent(other)} of the operations, {_percent(one)} before"
     if _passed(before, "fullgraph") and not _passed(after, "fullgraph"):

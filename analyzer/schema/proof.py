@@ -172,6 +172,8 @@ class FixChange:
     proof: Proof | None = None
     round: int = 1
     """In which it was found: behind the breaks that earlier ones cure."""
+    keeps_out: bool = False
+    """Whether it cures no break, but keeps the function around it out of what is compiled."""
 
 
 @dataclass(frozen=True)

@@ -64,3 +64,8 @@ def test_a_rule_with_a_rewrite_writes_a_sample_anew(rule: Rule) -> None:
 def test_a_rule_without_says_why_where_it_does() -> None:
     rule = next(rule for rule in RULES if rule.no_rewrite)
     assert page_of(rule).endswith(f"## Rewrite\n\n{rule.no_rewrite}\n")
+
+
+def test_each_rule_has_a_rewrite_or_says_why_not() -> None:
+    wrong = [rule.code for rule in api.load_rules() if (rule.rewrite is None) != bool(rule.no_rewrite)]
+    assert wrong == []
