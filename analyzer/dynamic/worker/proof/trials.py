@@ -22,6 +22,9 @@ from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.schema import ProofRequest, ProofResult, Trial, Variant
 from torch import nn
 
+REPEATS = 4
+PAUSE = 0.2
+SLOWER = 1.1
 COMPILED = 6
 """Calls that are compared compiled against eager, at most."""
 
@@ -34,6 +37,8 @@ class Trace:
     telling: list[Key] = field(default_factory=list)
     """The calls of the model that took a side which none before had taken."""
     weights: dict[str, float] = field(default_factory=dict)
+    seconds: float | None = None
+    """Of the shortest eager call."""
 
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
@@ -60,7 +65,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
             if found and found[0] != "state":  # names of a module keep what the calls before left in them
                 return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
             break
-        seconds = shortest(context, request)
+        seconds = trace.seconds = shortest(context, request)
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
     if given and all(seen.error for seen in given):
@@ -107,8 +112,20 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
                 )
     climb(context, TO_GRAPHS)
     seen = context.journal.observation
-    trial = Trial(variant.name, seen, compared, raises=raises, seconds=shortest(context, request))
+    seconds = _measured(context, request, trace.seconds)
+    trial = Trial(variant.name, seen, compared, raises=raises, seconds=seconds)
     return _compiled(context, trial, trace)
+
+
+def _measured(context: Context, request: ProofRequest, known: float | None) -> float | None:
+    """The shortest eager call; one that seems slower than the `known` one is measured again, in case something else ran."""
+    found = shortest(context, request)
+    for _ in range(REPEATS):
+        if found is None or known is None or found <= known * SLOWER:
+            break
+        time.sleep(PAUSE)
+        found = min(found, shortest(context, request) or found)
+    return found
 
 
 def _not_begun(context: Context) -> str | None:
