@@ -118,7 +118,7 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
 
 
 def _measured(context: Context, request: ProofRequest, known: float | None) -> float | None:
-    """The shortest eager call; one that seems slower than the `known` one is measured again, in case something else ran."""
+    """The shortest eager call; one that seems slower than the `known` one is measured again: others use the machine."""
     found = shortest(context, request)
     for _ in range(REPEATS):
         if found is None or known is None or found <= known * SLOWER:
