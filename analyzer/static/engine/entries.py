@@ -93,12 +93,14 @@ class Entries(Room):
         pairs = positional(node.args)[skip:]
         names = [arg.arg for arg in (*(pair[0] for pair in pairs), *node.args.kwonlyargs)]
         targets = parameters_for("target", info, root, self.engine)
+        overrides = parameters_for("override", info, root, self.engine)
         inputs = self._inputs(info, root) | {name for name in names if name.endswith("attention_mask")}
         if targets and not self.engine.plain_call:
-            usual = frozenset(names) - parameters_for("override", info, root, self.engine) | inputs
+            usual = frozenset(names) - overrides | inputs
         else:
             inputs |= {"decoder_input_ids"}
-            usual = self._usually_given(info, [p for p in pairs if p[0].arg not in targets], inputs)
+            others = [pair for pair in pairs if pair[0].arg not in targets | overrides]
+            usual = self._usually_given(info, others, inputs)
             targets = frozenset()
         only_position = len(node.args.posonlyargs) - skip
         args = tuple(
