@@ -99,7 +99,9 @@ class _Body:
         if isinstance(called, ast.Attribute):
             for owner in options(self._engine.eval(called.value, self._frame)):
                 if isinstance(owner, Instance):
-                    yield from (Function(f, owner) for f in self._engine.mro(owner.cls).functions(called.attr))
+                    yield from (
+                        Function(f, owner) for f in self._engine.mro(owner.cls).functions(called.attr)
+                    )
         yield from options(self._engine.eval(called, self._frame))
 
     def _callee(self, value: Value) -> _Body | None:
@@ -126,7 +128,7 @@ def _calls(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
 def _optional(info: FunctionInfo) -> Iterator[str]:
     spec = info.node.args
     for arg, default in (*positional(spec), *zip(spec.kwonlyargs, spec.kw_defaults, strict=True)):
-        if isinstance(default, ast.Constant) and default.value is None:
+        if default is not None and _is_none(default):
             yield arg.arg
 
 
@@ -144,6 +146,10 @@ def _gates(function: ast.AST) -> Iterator[tuple[frozenset[str], list[ast.AST], l
         if isinstance(node, ast.IfExp):
             yield frozenset(_given(node.test, True)), [node.body], [node.orelse]
             yield frozenset(_given(node.test, False)), [node.orelse], [node.body]
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.IfExp):
+            for holds, absent in ((True, node.value.orelse), (False, node.value.body)):
+                if not _is_none(absent):
+                    yield frozenset(_given(node.value.test, holds)), [], [*node.targets]
         for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
             for index, each in enumerate(block if isinstance(block, list) else ()):
                 if isinstance(each, ast.If):
@@ -160,10 +166,12 @@ def _given(test: ast.expr, holds: bool) -> Iterator[str]:
         for each in test.values:
             yield from _given(each, holds)
     elif isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and len(test.ops) == 1:
-        other = test.comparators[0]
-        none = isinstance(other, ast.Constant) and other.value is None
-        if none and isinstance(test.ops[0], ast.IsNot if holds else ast.Is):
+        if _is_none(test.comparators[0]) and isinstance(test.ops[0], ast.IsNot if holds else ast.Is):
             yield test.left.id
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _needed_in_training(function: ast.AST) -> Iterator[str]:
