@@ -150,8 +150,9 @@ def _gates(function: ast.AST) -> Iterator[tuple[frozenset[str], list[ast.AST], l
             for holds, absent in ((True, node.value.orelse), (False, node.value.body)):
                 if not _is_none(absent):
                     yield frozenset(_given(node.value.test, holds)), [], [*node.targets]
-        for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
-            for index, each in enumerate(block if isinstance(block, list) else ()):
+        blocks: list[object] = [getattr(node, "body", None), getattr(node, "orelse", None)]
+        for block in (each for each in blocks if isinstance(each, list)):
+            for index, each in enumerate(block):
                 if isinstance(each, ast.If):
                     after = block[index + 1 :] if isinstance(each.body[-1], (ast.Return, ast.Raise)) else []
                     yield frozenset(_given(each.test, True)), [*each.body], [*each.orelse, *after]
@@ -188,8 +189,9 @@ def _refuses(statement: ast.AST) -> bool:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         args = statement.value.args[:1]
         return bool(args) and isinstance(args[0], ast.Constant) and args[0].value is False
-    false = isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Constant)
-    return isinstance(statement, ast.Raise) or (false and not statement.test.value)
+    if isinstance(statement, ast.Assert):
+        return isinstance(statement.test, ast.Constant) and not statement.test.value
+    return isinstance(statement, ast.Raise)
 
 
 def _asks_training(node: ast.AST) -> bool:
