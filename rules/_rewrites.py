@@ -2,43 +2,142 @@
 
 from __future__ import annotations
 
-import re
+import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tcready.static.concrete import Located
 
-IMPORTS_TORCH = re.compile(r"^import torch(\s*$|\s*[,#;])", re.MULTILINE)
-Change = tuple[cst.CSTNode, cst.CSTNode]
+Ways = Iterator[Rewrite | Declined]
 
 
-def names_torch(place: Located) -> bool:
-    """The file says `import torch`, so that a change may say `torch.`."""
-    return bool(IMPORTS_TORCH.search(place.source.text))
+def torch_name(place: Located) -> tuple[str, tuple[str, ...]] | None:
+    """What the file calls torch, and the import that it lacks; None if the name means something else around the place."""
+    names = [
+        alias.asname or alias.name
+        for statement in place.source.tree.body
+        if isinstance(statement, ast.Import)
+        for alias in statement.names
+        if alias.name == "torch" or (alias.asname is None and alias.name.startswith("torch."))
+    ]
+    name, needed = (names[0].partition(".")[0], ()) if names else ("torch", ("import torch",))
+    bound = place.piece.bound if names else frozenset(_bound(place.source.tree))
+    return None if name in bound else (name, needed)
 
 
-def unless_compiling(place: Located) -> Change | None:
+def _bound(tree: ast.Module) -> Iterator[str]:
+    """Every name that is given a value anywhere in a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
+
+
+def expression(code: str, **parts: cst.BaseExpression) -> cst.BaseExpression:
+    """An expression of which some names stand for other expressions: `expression("a > 0", a=node)`.
+
+    A part is put in parentheses where it needs them there.
+    """
+    made = cst.parse_expression(code).visit(_Fill(parts))
+    assert isinstance(made, cst.BaseExpression)
+    return made
+
+
+class _Fill(cst.CSTTransformer):
+    def __init__(self, parts: dict[str, cst.BaseExpression]) -> None:
+        super().__init__()
+        self.parts = parts
+
+    def visit_Attribute_attr(self, node: cst.Attribute) -> None:  # noqa: N802  libcst's name
+        self.kept = node.attr
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:  # noqa: N802
+        part = self.parts.get(original_node.value)
+        return updated_node if part is None else in_parentheses(part)
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:  # noqa: N802
+        # an argument stands between commas: it needs no parentheses of its own
+        return updated_node.with_changes(value=bare(updated_node.value), keyword=original_node.keyword)
+
+    def leave_Attribute(  # noqa: N802
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.Attribute:
+        return updated_node.with_changes(attr=original_node.attr)
+
+
+TIGHT = (
+    cst.Name,
+    cst.Attribute,
+    cst.Call,
+    cst.Subscript,
+    cst.Integer,
+    cst.Float,
+    cst.SimpleString,
+    cst.FormattedString,
+    cst.List,
+    cst.Dict,
+    cst.Set,
+)
+"""What needs no parentheses beside any operator."""
+
+
+def in_parentheses(value: cst.BaseExpression) -> cst.BaseExpression:
+    """In parentheses, unless it needs none beside any operator."""
+    if value.lpar or isinstance(value, TIGHT):
+        return value
+    return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+def bare(value: cst.BaseExpression) -> cst.BaseExpression:
+    """Without the parentheses that the place it came from needed; a tuple keeps its own."""
+    if isinstance(value, (cst.Tuple, cst.GeneratorExp, cst.NamedExpr)) or len(value.lpar) != 1:
+        return value
+    return value.with_changes(lpar=(), rpar=())
+
+
+def unless_compiling(place: Located) -> Ways:
     """A call that stands alone as a statement, put below `if not torch.compiler.is_compiling():`."""
     statement = place.statement
-    if (
-        not isinstance(statement, cst.SimpleStatementLine)
-        or len(statement.body) != 1
-        or not names_torch(place)
-    ):
-        return None
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return
     only = statement.body[0]
     if not isinstance(only, cst.Expr) or only.value is not place.node:
-        return None
+        yield Declined("its value is used")
+        return
+    torch = torch_name(place)
+    if torch is None:
+        yield Declined("`torch` means something else here")
+        return
+    assert isinstance(place.node, cst.Call)
+    name, imports = torch
     guarded = cst.If(
-        test=cst.parse_expression("not torch.compiler.is_compiling()"),
+        test=cst.parse_expression(f"not {name}.compiler.is_compiling()"),
         body=cst.IndentedBlock(body=[statement.with_changes(leading_lines=())]),
-        leading_lines=statement.leading_lines,
     )
-    return statement, guarded
+    yield Rewrite(
+        "It is done where nothing is compiled, and left out of what is compiled",
+        (Change((statement,), (guarded,)),),
+        None
+        if all(is_pure(arg.value) for arg in place.node.args)
+        else "an argument is a call, whose effect is lost",
+        imports,
+    )
+
+
+def is_pure(value: cst.CSTNode) -> bool:
+    """Whether working it out changes nothing: no call, no await, no assignment in it."""
+    if isinstance(value, (cst.Call, cst.Await, cst.Yield, cst.NamedExpr)):
+        return False
+    return all(is_pure(child) for child in value.children)
 
 
 ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
@@ -80,73 +179,90 @@ def _asked(test: cst.CSTNode) -> set[str]:
     return found
 
 
-def where(test: cst.BaseExpression, yes: cst.BaseExpression, no: cst.BaseExpression) -> cst.BaseExpression:
+def where(
+    torch: str, test: cst.BaseExpression, yes: cst.BaseExpression, no: cst.BaseExpression
+) -> cst.BaseExpression:
     """`torch.where(test, yes, no)`."""
-    made = cst.parse_expression("torch.where(a, b, c)")
-    assert isinstance(made, cst.Call)
-    args = [
-        arg.with_changes(value=_bare(value)) for arg, value in zip(made.args, (test, yes, no), strict=True)
-    ]
-    return made.with_changes(args=args)
+    return expression(f"{torch}.where(test, yes, no)", test=test, yes=yes, no=no)
 
 
-def _bare(value: cst.BaseExpression) -> cst.BaseExpression:
-    """Without the parentheses that the place it came from needed; a tuple keeps its own."""
-    if isinstance(value, (cst.Tuple, cst.GeneratorExp, cst.NamedExpr)) or len(value.lpar) != 1:
-        return value
-    return value.with_changes(lpar=(), rpar=())
+WHERE = "`torch.where` takes the place of the branch: both sides are worked out, and one is chosen"
+BOTH_SIDES = "both sides are worked out, so that a value of one that is not finite, or another dtype, may reach the other"
+OTHER_SHAPE = "the two sides are not arithmetic on the same names: `torch.where` might change what comes out"
 
 
-def choose_expression(place: Located) -> Change | None:
+def choose_expression(place: Located) -> Ways:
     """`a if test else b` as `torch.where(test, a, b)`, where the whole test is what was found."""
     parent = place.piece.parents.get(place.node)
-    if not isinstance(parent, cst.IfExp) or parent.test is not place.node or not names_torch(place):
-        return None
-    if not same_shape(parent.test, parent.body, parent.orelse):
-        return None
-    return parent, where(parent.test, parent.body, parent.orelse)
+    if not isinstance(parent, cst.IfExp) or parent.test is not place.node:
+        return
+    torch = torch_name(place)
+    if torch is None:
+        yield Declined("`torch` means something else here")
+    elif not same_shape(parent.test, parent.body, parent.orelse):
+        yield Declined(OTHER_SHAPE)
+    else:
+        made = where(torch[0], parent.test, parent.body, parent.orelse)
+        yield Rewrite(WHERE, (Change((parent,), (made,)),), BOTH_SIDES, torch[1])
 
 
-def choose_statement(place: Located) -> Change | None:
+def choose_statement(place: Located) -> Ways:
     """An `if` whose two ways return, or assign one name, as one `torch.where`."""
     branch = place.piece.parents.get(place.node)
-    if not isinstance(branch, cst.If) or branch.test is not place.node or not names_torch(place):
-        return None
+    if not isinstance(branch, cst.If) or branch.test is not place.node:
+        return
+    torch = torch_name(place)
+    if torch is None:
+        yield Declined("`torch` means something else here")
+        return
     block = place.piece.parents.get(branch)
-    if isinstance(block, cst.If):  # an `elif`
-        return None
+    if isinstance(block, cst.If):
+        yield Declined("it is an `elif`")
+        return
+    change = _as_where(torch[0], block, branch)
+    if change is None:
+        yield Declined(OTHER_SHAPE)
+    else:
+        yield Rewrite(WHERE, (change,), BOTH_SIDES, torch[1])
+
+
+def _as_where(torch: str, block: cst.CSTNode | None, branch: cst.If) -> Change | None:
     yes = _only(branch.body)
     if isinstance(branch.orelse, cst.Else):
-        return _both_ways(branch, yes, _only(branch.orelse.body))
+        return _both_ways(torch, branch, yes, _only(branch.orelse.body))
     if branch.orelse is not None:
         return None
     name = _assigned(yes)
     if isinstance(yes, cst.Assign) and name is not None:
         if not same_shape(branch.test, yes.value, cst.Name(name)):
             return None
-        return branch, _line(branch, yes.with_changes(value=where(branch.test, yes.value, cst.Name(name))))
+        made = where(torch, branch.test, yes.value, cst.Name(name))
+        return Change((branch,), (_line(yes.with_changes(value=made)),))
     if isinstance(block, cst.IndentedBlock) and isinstance(yes, cst.Return) and yes.value is not None:
-        return _return_early(block, branch, yes.value)
+        return _return_early(torch, block, branch, yes.value)
     return None
 
 
 def _both_ways(
-    branch: cst.If, yes: cst.BaseSmallStatement | None, no: cst.BaseSmallStatement | None
+    torch: str, branch: cst.If, yes: cst.BaseSmallStatement | None, no: cst.BaseSmallStatement | None
 ) -> Change | None:
     if not isinstance(yes, (cst.Return, cst.Assign)) or not isinstance(no, (cst.Return, cst.Assign)):
         return None
     if not (yes.value and no.value and same_shape(branch.test, yes.value, no.value)):
         return None
+    made = where(torch, branch.test, yes.value, no.value)
     if isinstance(yes, cst.Return) and isinstance(no, cst.Return):
-        return branch, _line(branch, cst.Return(value=where(branch.test, yes.value, no.value)))
+        return Change((branch,), (_line(cst.Return(value=made)),))
     if isinstance(yes, cst.Assign) and isinstance(no, cst.Assign):
         name = _assigned(yes)
         if name is not None and name == _assigned(no):
-            return branch, _line(branch, yes.with_changes(value=where(branch.test, yes.value, no.value)))
+            return Change((branch,), (_line(yes.with_changes(value=made)),))
     return None
 
 
-def _return_early(block: cst.IndentedBlock, branch: cst.If, value: cst.BaseExpression) -> Change | None:
+def _return_early(
+    torch: str, block: cst.IndentedBlock, branch: cst.If, value: cst.BaseExpression
+) -> Change | None:
     """`if test: return a` followed by `return b`."""
     position = next(i for i, s in enumerate(block.body) if s is branch)
     following = block.body[position + 1] if position + 1 < len(block.body) else None
@@ -159,13 +275,12 @@ def _return_early(block: cst.IndentedBlock, branch: cst.If, value: cst.BaseExpre
         or not same_shape(branch.test, value, last.value)
     ):
         return None
-    line = _line(branch, cst.Return(value=where(branch.test, value, last.value)))
-    body: Sequence[cst.BaseStatement] = (*block.body[:position], line, *block.body[position + 2 :])
-    return block, block.with_changes(body=body)
+    made = where(torch, branch.test, value, last.value)
+    return Change((branch, following), (_line(cst.Return(value=made)),))
 
 
-def _line(branch: cst.If, statement: cst.BaseSmallStatement) -> cst.SimpleStatementLine:
-    return cst.SimpleStatementLine(body=[statement], leading_lines=branch.leading_lines)
+def _line(statement: cst.BaseSmallStatement) -> cst.SimpleStatementLine:
+    return cst.SimpleStatementLine(body=[statement])
 
 
 def _only(body: cst.BaseSuite) -> cst.BaseSmallStatement | None:

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 
 from tcready.static.engine.facts import Test
 from tcready.static.engine.values import tensor_of
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
-    from libcst import CSTNode
+    from collections.abc import Iterator
+
     from tcready.static.concrete import Located
 
 
@@ -33,7 +34,7 @@ def check(fact: Test) -> Claim | None:
     return None
 
 
-def rewrite(place: Located) -> tuple[CSTNode, CSTNode] | None:
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
     from tcready.rules._rewrites import choose_expression
 
     return choose_expression(place)

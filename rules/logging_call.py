@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from tcready.rules._names import constructed, receiver_class
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Unknown, options
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 LEVELS = ("debug", "info", "warning", "warn", "error", "critical", "exception", "log")
 METHODS = frozenset(
@@ -44,7 +44,8 @@ METHODS = frozenset(
 )
 
 if TYPE_CHECKING:
-    from libcst import CSTNode
+    from collections.abc import Iterator
+
     from tcready.static.concrete import Located
 
 
@@ -74,7 +75,7 @@ def named_logger(fact: Call) -> bool:
     )
 
 
-def rewrite(place: Located) -> tuple[CSTNode, CSTNode] | None:
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
     from tcready.rules._rewrites import unless_compiling
 
     return unless_compiling(place)

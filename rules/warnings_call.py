@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 
 from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
-    from libcst import CSTNode
+    from collections.abc import Iterator
+
     from tcready.static.concrete import Located
 
 
@@ -40,7 +41,7 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
-def rewrite(place: Located) -> tuple[CSTNode, CSTNode] | None:
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
     from tcready.rules._rewrites import unless_compiling
 
     return unless_compiling(place)

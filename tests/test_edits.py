@@ -10,7 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tcready import api
 from tcready.edits import applied, patch
+from tcready.refactor.suggest import Proposal, for_finding
 from tcready.schema import Edit, TcreadyError
+from tcready.static import source
+from tcready.static.concrete import Concrete
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 
@@ -165,12 +168,18 @@ def test_what_rules_suggest_is_one_patch(end: str, tail: str, tmp_path: Path) ->
     text = (MODEL + tail).replace("\n", end)
     (tmp_path / "model.py").write_bytes(text.encode())
     report = api.check(["model.py"], run=False, root=tmp_path)
-    fixes = [finding.fix for finding in report.findings if finding.fix is not None]
-    assert len(fixes) == 3
-    for number, fix in enumerate(fixes):
-        single = git_applied(tmp_path / str(number), {"model.py": text}, fix.diff or "")
-        assert single == {"model.py": applied(text, fix.edits)}
-    edits = [each for fix in fixes for each in fix.edits]
+    concrete, rules = (
+        Concrete(source.read(tmp_path / "model.py")),
+        {rule.code: rule for rule in api.load_rules()},
+    )
+    found = [p for each in report.findings for p in for_finding(concrete, rules[each.rule or ""], each)]
+    changes = [each for each in found if isinstance(each, Proposal)]
+    assert len(changes) == 3
+    for number, change in enumerate(changes):
+        diff = patch({"model.py": text}, change.edits)
+        single = git_applied(tmp_path / str(number), {"model.py": text}, diff)
+        assert single == {"model.py": applied(text, change.edits)}
+    edits = [each for change in changes for each in change.edits]
     made = git_applied(tmp_path, {"model.py": text}, patch({"model.py": text}, edits))["model.py"]
     assert made == applied(text, edits)
     assert made.count("torch.where") == 2

@@ -1,4 +1,4 @@
-"""Suggested changes: what is rewritten gives what it gave, without a break; what might not is left alone."""
+"""Rewrites: what is written anew gives what it gave, without a break; what might not is declined, or not called safe."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from typing import Any
 
 import pytest
 from tcready import api
+from tcready.edits import patch
+from tcready.refactor.suggest import Proposal, for_finding
+from tcready.static import source
+from tcready.static.concrete import Concrete
+from tcready.static.rule import Declined
 
 HEAD = "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
 REWRITTEN = {
@@ -34,22 +39,23 @@ LEFT_ALONE = {
 }
 
 
-def diffs(folder: Path, body: str) -> list[str | None]:
+def proposed(folder: Path, body: str) -> list[Proposal | Declined]:
+    """What the rules would write anew in a model whose forward is `body`."""
     (folder / "model.py").write_text(HEAD + body)
-    found = api.check(["model.py"], run=False, root=folder).findings
-    assert found
-    return [finding.fix.diff if finding.fix else None for finding in found]
+    report = api.check(["model.py"], run=False, root=folder)
+    concrete = Concrete(source.read(folder / "model.py"))
+    rules = {rule.code: rule for rule in api.load_rules()}
+    return [p for each in report.findings for p in for_finding(concrete, rules[each.rule or ""], each)]
 
 
 @pytest.mark.dynamo
 @pytest.mark.parametrize("body", REWRITTEN.values(), ids=REWRITTEN)
-def test_a_change_applies_and_gives_the_same_without_a_break(
-    body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_change_applies_and_gives_the_same_without_a_break(body: str, tmp_path: Path) -> None:
     import torch
 
-    (diff,) = diffs(tmp_path, body)
-    assert diff is not None
+    (change,) = proposed(tmp_path, body)
+    assert isinstance(change, Proposal)
+    diff = patch({"model.py": HEAD + body}, change.edits)
     subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=diff, text=True, check=True)
     before, after = (model(source) for source in (HEAD + body, (tmp_path / "model.py").read_text()))
     torch._dynamo.reset()
@@ -67,14 +73,22 @@ def model(source: str) -> Any:
 
 
 @pytest.mark.parametrize("body", LEFT_ALONE.values(), ids=LEFT_ALONE)
-def test_what_might_change_the_result_is_not_suggested(body: str, tmp_path: Path) -> None:
-    assert set(diffs(tmp_path, body)) == {None}
+def test_what_might_change_the_result_is_declined(body: str, tmp_path: Path) -> None:
+    found = proposed(tmp_path, body)
+    assert found
+    assert [each for each in found if isinstance(each, Proposal)] == []
+
+
+def test_a_check_shows_what_is_safe_alone(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(HEAD + "        print(x)\n        return x if x.sum() > 0 else -x\n")
+    found = api.check(["model.py"], run=False, root=tmp_path).findings
+    assert [bool(each.fix and each.fix.edits) for each in found] == [True, False]
 
 
 def test_only_the_lines_of_the_statement_change(tmp_path: Path) -> None:
-    (diff,) = diffs(tmp_path, REWRITTEN["print"])
-    assert diff is not None
-    assert diff.splitlines() == [
+    (change,) = proposed(tmp_path, REWRITTEN["print"])
+    assert isinstance(change, Proposal)
+    assert patch({"model.py": HEAD + REWRITTEN["print"]}, change.edits).splitlines() == [
         "--- a/model.py",
         "+++ b/model.py",
         "@@ -7,4 +7,5 @@",

@@ -26,7 +26,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "worker": frozenset({"schema", "options", "target", "placing"}),
     "merge": frozenset({"schema", "target", "identity", "placing", "edits"}),
     "rules": frozenset({"schema", "static"}),
-    "refactor": frozenset({"schema", "static"}),
+    "refactor": frozenset({"schema", "edits", "static"}),
     "reports": frozenset({"schema", "target"}),
     "keywords": frozenset({"schema"}),
     "resolve": frozenset({"schema", "options", "static"}),

@@ -1,47 +1,160 @@
-"""The suggested change of a rule as edits of the file as it stands."""
+"""The changes that a rule suggests, as edits of the file as it stands."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import libcst as cst
-from tcready.schema import Edit
-from tcready.static.concrete import Located
-from tcready.static.rule import Rule
+from tcready.edits import applied
+from tcready.schema import Edit, Finding, TcreadyError
+from tcready.static.concrete import Concrete, Located, comments
+from tcready.static.rule import Change, Declined, Rewrite, Rule
+from tcready.static.source import Source
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A change that nobody has tried yet."""
+
+    rule: str
+    how: str
+    """One sentence: what is done."""
+    edits: tuple[Edit, ...]
+    unsafe: str | None
+    """Why it might not do what the code did; None if it does so by construction."""
 
 
 def suggest(path: str, rule: Rule, place: Located) -> tuple[Edit, ...]:
-    """The edits that rewrite `place` as `rule` would, none if the rule cannot.
+    """The edits of the first change that is safe by construction, none if there is none.
 
-    Only the statement around the place is written anew, so that the cost does not grow with the file; what
-    does not parse after the change is no suggestion. `path` is how the file is named in every output.
+    `path` is how the file is named in every output.
     """
-    change = rule.rewrite(place) if rule.rewrite is not None else None
-    if change is None:
-        return ()
-    old, new = change
-    statement = place.piece.statement_of(old)
-    changed = new if old is statement else statement.deep_replace(old, new)
-    assert isinstance(changed, cst.BaseStatement)
-    first, last = place.piece.lines(statement)
-    lines = place.source.lines
-    indent = re.match(r"\s*", lines[first - 1])
-    margin = indent[0] if indent else ""
-    written = _written(changed, margin, place.piece.tree.default_indent)
-    if written is None:
-        return ()
-    new_text = place.source.line_end(first).join(written).removeprefix(margin)
-    return (Edit(path, first, len(margin) + 1, last, len(lines[last - 1]) + 1, new_text),)
+    return next(
+        (p.edits for p in proposals(path, rule, place) if isinstance(p, Proposal) and not p.unsafe), ()
+    )
 
 
-def _written(statement: cst.BaseStatement, indent: str, step: str) -> list[str] | None:
-    """The lines of a statement at `indent`, without the comments above it; None if they do not parse."""
-    bare = statement.with_changes(leading_lines=())
-    block = cst.IndentedBlock(body=[bare], indent=indent or step)
+def for_finding(concrete: Concrete, rule: Rule, finding: Finding) -> Iterator[Proposal | Declined]:
+    """The proposals for what `rule` found in the file that `concrete` reads."""
+    place = concrete.locate(finding.line, finding.column, finding.end_line, finding.end_column)
+    if place is None:
+        yield Declined("it is no expression of its own")
+    else:
+        yield from proposals(finding.path, rule, place)
+
+
+def proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Declined]:
+    """The ways in which `rule` would write `place` anew, the one to be preferred first, and why others are left out.
+
+    Nothing but the statements around the place is written anew. Every comment is kept: one that stood in what is
+    replaced goes above it. What does not parse after the change is declined.
+    """
+    for way in rule.rewrite(place) if rule.rewrite is not None else ():
+        if isinstance(way, Declined):
+            yield way
+            continue
+        edits = tuple(_edits(path, place, way))
+        try:
+            ast.parse(applied(place.source.text, edits))
+        except (SyntaxError, ValueError, TcreadyError):
+            yield Declined("what it would be written as does not parse")
+            continue
+        yield Proposal(rule.code, way.how, edits, way.unsafe)
+
+
+def _edits(path: str, place: Located, way: Rewrite) -> Iterator[Edit]:
+    for change in way.changes:
+        if isinstance(change.old[0], cst.BaseExpression):
+            yield from _of_expression(path, place, change)
+        else:
+            yield _of_statements(path, place, change)
+    yield from _imported(path, place.source, way.imports)
+
+
+def _of_expression(path: str, place: Located, change: Change) -> Iterator[Edit]:
+    """The expression alone, and the comments that stood in it above its statement."""
+    (old,), (new,) = change.old, change.new
+    piece, source = place.piece, place.source
+    span = piece.positions[old]
+    above = piece.first - 1
+    first, last = span.start.line + above, span.end.line + above
+    column, end = span.start.column + 1, span.end.column + 1
+    text = piece.tree.code_for_node(new)
+    before = source.text[source.offset(first, column) : source.offset(last, end)]
+    lost = _lost(before, text)
+    if lost:
+        top, _ = piece.lines(piece.statement_of(old))
+        margin = _margin(source, top)
+        yield Edit(path, top, 1, top, 1, "".join(f"{margin}{c}{source.line_end(top)}" for c in lost))
+    yield Edit(path, first, column, last, end, text.replace("\n", source.line_end(first)))
+
+
+def _of_statements(path: str, place: Located, change: Change) -> Edit:
+    """The lines of the statements."""
+    piece, source = place.piece, place.source
+    first, last = piece.lines(change.old[0])[0], piece.lines(change.old[-1])[1]
+    margin = _margin(source, first)
+    new = list(change.new)
+    if new:  # what stands above the first of the old ones stays there
+        new[0] = new[0].with_changes(leading_lines=())
+    written = [line for each in new for line in _written(each, margin, piece.tree.default_indent)]
+    before = "\n".join(source.lines[first - 1 : last])
+    written = [*(f"{margin}{comment}" for comment in _lost(before, "\n".join(written))), *written]
+    if not written:
+        after = last + 1 <= len(source.lines)
+        end = (last + 1, 1) if after else (last, len(source.lines[last - 1]) + 1)
+        return Edit(path, first, 1, *end, "")
+    new_text = source.line_end(first).join(written).removeprefix(margin)
+    return Edit(path, first, len(margin) + 1, last, len(source.lines[last - 1]) + 1, new_text)
+
+
+def _lost(before: str, after: str) -> list[str]:
+    """The comments of the one text that the other lacks."""
+
+    def of(text: str) -> list[str]:
+        # A part of a file may be indented, and its brackets open, which a tokenizer does not mind in brackets.
+        return [comment for _, comment in comments(f"(\n{text}\n)", 1)] if "#" in text else []
+
+    left = Counter(of(after))
+    lost = []
+    for comment in of(before):
+        if left[comment]:
+            left[comment] -= 1
+        else:
+            lost.append(comment)
+    return lost
+
+
+def _margin(source: Source, line: int) -> str:
+    indent = re.match(r"\s*", source.lines[line - 1])
+    return indent[0] if indent else ""
+
+
+def _written(statement: cst.BaseStatement, indent: str, step: str) -> list[str]:
+    """The lines of a statement at `indent`, with the comments above it."""
+    block = cst.IndentedBlock(body=[statement], indent=indent or step)
     code = cst.Module(body=[cst.If(test=cst.Name("x"), body=block)], default_indent=step).code
-    try:
-        cst.parse_module(code)
-    except cst.ParserSyntaxError:
-        return None
     lines = code.removesuffix("\n").split("\n")[1:]
     return lines if indent else [line.removeprefix(step) for line in lines]
+
+
+def _imported(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit]:
+    """The statements behind the imports that the file begins with, else above its first statement."""
+    needed = tuple(imports)
+    if not needed:
+        return
+    last, first = 0, 1
+    for number, statement in enumerate(source.tree.body):
+        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)) and (number or not is_text):
+            first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
+            break
+        last = statement.end_lineno or statement.lineno
+    line = last + 1 if last else first
+    if line > len(source.lines):
+        line = len(source.lines)
+    yield Edit(path, line, 1, line, 1, "".join(f"{each}{source.line_end(line)}" for each in needed))

@@ -49,6 +49,31 @@ class Piece:
         return found
 
     @cached_property
+    def bound(self) -> frozenset[str]:
+        """The names that are given a value somewhere in it, by parameters, assignments, loops or imports."""
+        import libcst as cst
+
+        found: set[str] = set()
+        for node in self.parents:
+            target: cst.CSTNode | None = None
+            if isinstance(
+                node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr)
+            ):
+                target = node.target
+            elif isinstance(node, (cst.AsName, cst.Param)):
+                target = node.name
+            elif isinstance(node, cst.ImportAlias) and node.asname is None:
+                target = node.name
+                while isinstance(target, cst.Attribute):
+                    target = target.value
+            pending = [target] if target is not None else []
+            while pending:
+                each = pending.pop()
+                pending += each.children
+                found |= {each.value} if isinstance(each, cst.Name) else set()
+        return frozenset(found)
+
+    @cached_property
     def expressions(self) -> dict[tuple[int, int, int, int], cst.BaseExpression]:
         """By (first line, first column, last line, end column) in the piece; the outermost of equals."""
         import libcst as cst

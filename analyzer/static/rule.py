@@ -35,6 +35,36 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Change:
+    """Nodes of libcst's tree and what takes their place: one expression for one, or statements that follow each other in
+    one block for statements, none of which takes them away."""
+
+    old: tuple[Any, ...]
+    new: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """One way to write code anew so that Dynamo takes it."""
+
+    how: str
+    """One sentence: what is done."""
+    changes: tuple[Change, ...]
+    """They stand in one piece, and none stands in another."""
+    unsafe: str | None
+    """Why it might not do what the code did, as the end of "not safe: ..."; None if it does so by construction."""
+    imports: tuple[str, ...] = ()
+    """Statements that the file needs at its top."""
+
+
+@dataclass(frozen=True)
+class Declined:
+    """Why the code stays as it is."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class Sample:
     """A model that shows a hazard (BAD) or its cure (GOOD), run under Dynamo by the tests.
 
@@ -71,9 +101,9 @@ class Rule:
     whether it runs at all, confidence falls: to medium in the user's files, to low in an installed package."""
     fallback: bool = False
     """Speaks of what no other rule speaks of: where another claims a break, it claims nothing."""
-    rewrite: Callable[[Any], tuple[Any, Any] | None] | None = field(default=None, compare=False)
-    """The suggested change on the user's own code: from a `concrete.Located` to (libcst node, its replacement),
-    None if the code around it is not of a kind the rule can rewrite."""
+    rewrite: Callable[[Any], Iterable[Rewrite | Declined]] | None = field(default=None, compare=False)
+    """The ways to write anew what is found, the one to be preferred first, and why others are left out: of a
+    `concrete.Located`, which may be any expression."""
     unproved: str | None = None
     """Why no CPU run can show the effect; such a rule stays a note."""
     recorded: Version | None = None
