@@ -165,6 +165,8 @@ class Entries(Room):
         if isinstance(value, Const) and value.value is not None:
             return prefer(value, Plain(type(value.value).__name__, "call"))
         if arg.arg in targets:
+            if arg.annotation is None and not self._is_an_object(arg.arg, info):
+                return join(value, _taken_for(arg.arg, info))
             return join(value, _of_tensors(without_none(declared)))
         # an optional tensor as often as not: what is done with it tells
         declared = TAINTED if arg.annotation is None else without_none(declared)
