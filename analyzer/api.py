@@ -20,6 +20,8 @@ from tcready.reports import FORMATS as FORMATS  # the command line offers them
 from tcready.resolve import Settings, keywords, resolve
 from tcready.schema import (
     Comparison,
+    FixChange,
+    FixResult,
     Level,
     Observation,
     Reading,
@@ -29,6 +31,7 @@ from tcready.schema import (
 )
 
 if TYPE_CHECKING:
+    from tcready.fixing import Fixed
     from tcready.keywords import CheckKeywords, ObserveKeywords
     from tcready.options import RunOptions
     from typing_extensions import Unpack  # for type checkers alone: it came to typing with 3.11
@@ -95,7 +98,7 @@ def check(
         names = tuple(name for name in names if is_wanted(name, base, chosen.read.exclude))
     may_run = run is not False and not observations
     tables = () if not may_run else project.target_tables(base) if chosen.tables is None else chosen.tables
-    version = chosen.read.torch or _installed_torch(base)
+    version = _torch_of(chosen)
     mode = plan.reading_mode(names, chosen, tables)
     reading = dataclasses.replace(chosen.read, mode=mode, torch=version)
     read = driver.read(names, reading, rule_set(), shown, cache=work.cache, jobs=work.jobs)
@@ -114,6 +117,10 @@ def check(
         warnings=(*read.result.warnings, *empty, *seen.warnings, *other_torch),
     )
     report = merge(static, seen.runs, read.rules, read.tool)
+    if work.verify_fixes:
+        from tcready import fixing
+
+        report = fixing.verified(report, chosen, version, rule_set(), announce)
     how = Reading(mode, reading.low, reading.plain_call, ".".join(map(str, version)))
     report, notes = narrow.narrowed(dataclasses.replace(report, readings=(how,)), known, shown, names, base)
     for note in notes:
@@ -129,17 +136,110 @@ def _without_files(names: Sequence[str], static: StaticResult) -> tuple[str, ...
     return ()
 
 
-def _installed_torch(root: Path) -> tuple[int, int]:
-    """The torch whose Dynamo is predicted if nobody names one."""
+def _torch_of(chosen: Settings) -> tuple[int, int]:
+    """The torch whose Dynamo is predicted: the one that is named, else the one installed."""
     from tcready.static import locate, torch_tables, versions
 
-    return versions.installed(locate.default_search_path(root)) or torch_tables.versions()[-1]
+    installed = versions.installed(locate.default_search_path(chosen.root))
+    return chosen.read.torch or installed or torch_tables.versions()[-1]
 
 
 def _at_its_commit(report: Report, root: Path) -> Report:
     from tcready import git
 
     return dataclasses.replace(report, checkout=git.checkout(root, [s.path for s in report.sources]))
+
+
+def fix(
+    targets: str | Sequence[str],
+    *,
+    verify: bool = False,
+    unsafe: bool = False,
+    third_party: bool = False,
+    settings: Settings | None = None,
+    root: str | os.PathLike[str] | None = None,
+    announce: Tell = _say_nothing,
+    progress: Tell = _say_nothing,
+    **options: Unpack[CheckKeywords],
+) -> Fixed:
+    """The changes that let Dynamo take the code of targets.
+
+    Args:
+        targets: As of `check`.
+        verify: Put each change to the proof, by runs before and after it; without, nothing is executed.
+        unsafe: Give what is not safe as well: without `verify` what may do something else, with it what was shown on
+            one side of a branch alone, or raises another exception.
+        third_party: Give changes in installed packages as well.
+        settings, root, announce, progress, options: As of `check`.
+
+    Returns:
+        The changes, what is left, and the files as they would be. Nothing is written: `apply` does.
+
+    Raises:
+        TcreadyError: As `check` does; with `verify`, if nothing gives inputs, or several targets do.
+        TypeError: There is no such option.
+    """
+    from tcready import fixing
+
+    names = (targets,) if isinstance(targets, str) else tuple(targets)
+    base = Path(root or (settings.root if settings else Path.cwd())).resolve()
+    chosen = dataclasses.replace(settings or resolve({}, root=base), root=base).with_keywords(options)
+    wanted = fixing.FixOptions(unsafe, third_party, chosen.report.select)
+    if not verify:
+        return fixing.read_only(names, chosen, _torch_of(chosen), rule_set(), wanted)
+    return fixing.proved(
+        names, _with_tables(chosen), _torch_of(chosen), rule_set(), wanted, announce, progress
+    )
+
+
+def _with_tables(chosen: Settings) -> Settings:
+    tables = project.target_tables(chosen.root) if chosen.tables is None else chosen.tables
+    return dataclasses.replace(chosen, tables=tables)
+
+
+def prove(
+    patch: str,
+    target: str,
+    *,
+    named: str = "the patch",
+    settings: Settings | None = None,
+    root: str | os.PathLike[str] | None = None,
+    announce: Tell = _say_nothing,
+    progress: Tell = _say_nothing,
+    **options: Unpack[CheckKeywords],
+) -> FixChange | str:
+    """Puts a patch of anybody's to the proof that `fix` asks of its own changes.
+
+    Args:
+        patch: A unified diff; its paths are below `root` or below a site-packages folder.
+        target: What to run, as of `check`.
+        named: How the patch is called.
+        settings, root, announce, progress, options: As of `check`.
+
+    Returns:
+        The patch as one change, with what was shown; or why it could not be tried, in one line.
+
+    Raises:
+        TcreadyError: The patch does not apply, nothing gives inputs, or as `check` does.
+    """
+    from tcready import fixing
+
+    base = Path(root or (settings.root if settings else Path.cwd())).resolve()
+    chosen = dataclasses.replace(settings or resolve({}, root=base), root=base).with_keywords(options)
+    return fixing.proved_patch(target, _with_tables(chosen), rule_set(), (patch, named), announce, progress)
+
+
+def apply(fixed: Fixed, *, root: str | os.PathLike[str] | None = None, dirty: bool = False) -> None:
+    """Writes the changed files of the user's, each whole or not at all; installed packages are left as they are.
+
+    Raises TcreadyError, with nothing written, if a file changed since it was read, is outside of `root` (the working
+    folder), or has changes that are not committed and `dirty` does not allow it.
+    """
+    from tcready import applying
+    from tcready.schema import is_installed
+
+    own = [file for file in fixed.files if not is_installed(str(file.path))]
+    applying.write(own, Path(root or Path.cwd()).resolve(), dirty=dirty)
 
 
 def observe(
@@ -231,13 +331,15 @@ def write_worker(path: str | os.PathLike[str]) -> None:
         raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
 
 
-def render(report: Report | Comparison, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
+def render(report: Report | Comparison | FixResult | FixChange, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
     """`report` as text in one of the formats of `tcready.reports`; `options` are that format's own.
 
-    A comparison has the formats `text`, `json` and `markdown`, and no options.
+    A comparison has the formats `text`, `json` and `markdown`, changes have `text` and `json`, and neither has options.
     """
     from tcready import reports
 
+    if isinstance(report, (FixResult, FixChange)):
+        return reports.render_changes(report, format)
     if isinstance(report, Comparison):
         return reports.render_comparison(report, format)
     return reports.render(report, format, **options)

@@ -20,7 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -264,16 +264,70 @@ class CommandOptions:
     )
 
 
+@dataclass(frozen=True)
+class FixOptions:
+    """What `tcready fix` is asked for beside how to run a target."""
+
+    diff: bool = field(
+        default=False,
+        metadata=ask("flag", "Print the changes as one patch, and write nothing: the default.", paired=False),
+    )
+    apply: bool = field(
+        default=False, metadata=ask("flag", "Write the changes into the user's files.", paired=False)
+    )
+    verify: bool = field(
+        default=False,
+        metadata=ask("flag", "Put each change to the proof, by runs before and after it.", paired=False),
+    )
+    unsafe: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Include what nothing shows to be safe; with --verify, what was shown on one side of a branch alone.",
+            paired=False,
+        ),
+    )
+    installed: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Propose changes in installed packages too; they are never written there.",
+            name="third-party",
+            paired=False,
+        ),
+    )
+    allow_dirty: bool = field(
+        default=False,
+        metadata=ask("flag", "Write files too that have changes which are not committed.", paired=False),
+    )
+    patch_dir: str | None = field(
+        default=None,
+        metadata=ask("text", "Write own.patch, site-packages.patch and fixes.json there.", metavar="DIR"),
+    )
+    as_: str = field(
+        default="text",
+        metadata=ask("choice", "How the changes are told.", name="output-format", choices=("text", "json")),
+    )
+    silent: bool = field(
+        default=False,
+        metadata=ask("flag", "Nothing on stderr but errors.", name="quiet", short="-q", paired=False),
+    )
+
+
+HOW_TO_RUN = frozenset(
+    {"inputs", "device", "dtype", "autocast", "python", "timeout", "memory_gb", "allow_downloads"}
+)
+"""Fields of RunOptions that a proof takes as well."""
 ASKED = (RunOptions, ReadOptions, ReportOptions, WorkOptions, CommandOptions)
 """The values whose fields are the options of `tcready check`, in the order of its help."""
 
 
-def _asked(*values: type) -> Callable[[_Command], _Command]:
-    """Gives a command the options that the fields of some values declare."""
+def _asked(*values: type, only: frozenset[str] | None = None) -> Callable[[_Command], _Command]:
+    """Gives a command the options that the fields of some values declare, or `only` those of these names."""
 
     def decorate(command: _Command) -> _Command:
         for each in reversed(declared(*values)):
-            if each.option.flag:
+            if each.option.flag and (only is None or each.field in only):
                 command = _click_option(each)(command)
         return command
 
@@ -434,6 +488,98 @@ def _put(output: str | None, text: str) -> None:
         _write(output, text)
     else:
         _print(text)
+
+
+@app.command()
+@click.argument("targets", nargs=-1, shell_complete=_files)
+@_asked(FixOptions)
+@_asked(RunOptions, only=HOW_TO_RUN)
+@_asked(ReadOptions, ReportOptions, only=frozenset({"mode", "select", "exclude"}))
+@click.pass_context
+def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
+    """Propose changes that let Dynamo take the code of TARGETS; --verify proves each one by runs before and after it.
+
+    The patch goes to stdout, what is said of it to stderr.
+    """
+    asked = FixOptions(**{name: options[name] for name in (each.name for each in fields(FixOptions))})
+    if asked.apply and asked.diff:
+        raise TcreadyError("--apply writes and --diff does not: leave one of them out")
+    settings = _settings(context, isolated=False)
+    folder = _folder(asked.patch_dir) if asked.patch_dir else None
+    with _telling(asked.silent) as (announce, progress):
+        found = api.fix(
+            targets or (".",),
+            verify=asked.verify,
+            unsafe=asked.unsafe,
+            third_party=asked.installed,
+            settings=settings,
+            announce=announce,
+            progress=progress,
+        )
+    result = found.result
+    if asked.apply:
+        api.apply(found, dirty=asked.allow_dirty)
+    if folder is not None:
+        _write(str(folder / "own.patch"), result.patch)
+        _write(str(folder / "site-packages.patch"), result.third_party_patch)
+        _write(str(folder / "fixes.json"), api.render(result, "json"))
+    if asked.as_ == "json":
+        _print(api.render(result, "json"))
+    else:
+        if not asked.silent:
+            click.echo(api.render(result, "text"), err=True, nl=False)
+        _print(result.patch + result.third_party_patch if not asked.apply else "")
+    if result.failure:
+        return _complain(result.failure)
+    left = bool(result.no_fix or result.refused) if result.breaks_after is None else result.breaks_after > 0
+    is_applied = asked.apply and not result.third_party_patch
+    return 1 if left or (result.changes and not is_applied) else 0
+
+
+def _folder(named: str) -> Path:
+    """The folder, made if it is not there. Raises TcreadyError if it cannot be."""
+    folder = Path(named)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TcreadyError(f"--patch-dir {named}: {error.strerror}") from None
+    return folder
+
+
+@app.command()
+@click.argument("patch", type=click.Path(dir_okay=False), shell_complete=_files)
+@click.argument("target", shell_complete=_files)
+@click.option("--output-format", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+@_asked(RunOptions, only=HOW_TO_RUN)
+@_asked(ReadOptions, only=frozenset({"mode"}))
+@click.pass_context
+def prove(
+    context: click.Context, /, patch: str, target: str, output_format: str, quiet: bool, **_options: Any
+) -> int:
+    """Put PATCH, a unified diff by anybody, to the proof on TARGET: the same calls before and after it.
+
+    Exit 0: a break is gone, none is new, and all calls agree, on both sides of every branch that the patch takes away;
+    1: not so; 2: it could not be tried.
+    """
+    try:
+        text = sys.stdin.read() if patch == "-" else Path(patch).read_text("utf-8", "surrogateescape")
+    except OSError as error:
+        raise TcreadyError(f"{patch}: {error.strerror}") from None
+    with _telling(quiet) as (announce, progress):
+        change = api.prove(
+            text,
+            target,
+            named=patch,
+            settings=_settings(context, isolated=False),
+            announce=announce,
+            progress=progress,
+        )
+    if isinstance(change, str):
+        return _complain(change)
+    _print(api.render(change, output_format))
+    holds = change.state == "proved" and not (change.unsafe or "").startswith("another exception")
+    return 0 if holds else 1
 
 
 @app.command()

@@ -26,6 +26,27 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
     return _replaced(text, _replacements(text, edits), 0, len(text))
 
 
+def between(path: str, before: str, after: str) -> tuple[Edit, ...]:
+    """The edits, of whole lines, that make one text of a file into another."""
+    from difflib import SequenceMatcher
+
+    old, new = _git_lines(before), _git_lines(after)
+    starts = [0]
+    for line in old:
+        starts.append(starts[-1] + len(line))
+    ends = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", before))]
+
+    def place(index: int) -> tuple[int, int]:
+        line = bisect_right(ends, index)
+        return line, index - ends[line - 1] + 1
+
+    return tuple(
+        Edit(path, *place(starts[i1]), *place(starts[i2]), "".join(new[j1:j2]))
+        for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        if tag != "equal"
+    )
+
+
 def patch(texts: Mapping[str, str], edits: Iterable[Edit]) -> str:
     """The edits as a unified diff, one part a file; `texts` holds each file as it stands, by the edits' paths.
 

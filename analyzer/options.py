@@ -445,6 +445,11 @@ class WorkOptions:
         ),
     )
     """None for as many as pay; more than one needs a main module that can be imported."""
+    verify_fixes: bool = field(
+        default=False,
+        metadata=ask("flag", "Put a change for each break to the proof, as `tcready fix --verify` does."),
+    )
+    """Needs a run of the target; each finding says what its change was shown to do."""
     checkout: bool = field(
         default=True,
         metadata=ask(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from tcready.schema import Comparison, Report, TcreadyError
+from tcready.schema import Comparison, FixChange, FixResult, Report, TcreadyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +42,17 @@ def render_comparison(comparison: Comparison, format: str) -> str:  # noqa: A002
         )
     module = importlib.import_module(f"{__name__}.{COMPARED[format]}")
     return cast("Callable[..., str]", module.render)(comparison)
+
+
+def render_changes(changes: FixResult | FixChange, format: str) -> str:  # noqa: A002 - the flag's own name
+    """Proposed changes, or the proof of one patch, as `text` or `json`. Raises TcreadyError for another format."""
+    from tcready.reports import fixes
+
+    if format not in ("text", "json"):
+        raise TcreadyError(f"changes are not told as {format!r}: use json or text")
+    if isinstance(changes, FixChange):
+        return fixes.proof_data(changes) if format == "json" else fixes.proof_text(changes)
+    return fixes.as_data(changes) if format == "json" else fixes.text(changes)
 
 
 def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name

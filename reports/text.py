@@ -49,6 +49,7 @@ from tcready.reports.view import (
     placement_rows,
     placement_sentence,
     plan_title,
+    proof_words,
     reflowed,
     region_word,
     rules_by_code,
@@ -277,6 +278,8 @@ class _Printer:
             self.field("reached by", " > ".join(finding.reached_by))
         if finding.fix is not None and offers_change(finding.fix):
             self.field("fix", _fix_phrase(finding.fix))
+            for line in _fix_evidence(finding.fix):
+                self.field("", line)
             for line in changed_lines(finding.fix):
                 self.line((f"      {visible(line)}", "green" if line.startswith("+") else "red"))
         self.line()
@@ -682,3 +685,15 @@ def _fix_phrase(fix: Fix) -> str:
         fix.verified
     ]
     return f"suggested change ({'safe' if fix.safe else 'read it first'}; {proof})"
+
+
+def _fix_evidence(fix: Fix) -> Iterator[str]:
+    """What a run showed of a change, what may speak against it, and the settings that do as well."""
+    if fix.evidence is not None and fix.verified:
+        yield proof_words(fix.evidence)
+    if fix.declined:
+        yield fix.declined
+    if fix.unsafe_because:
+        yield f"not safe by construction: {fix.unsafe_because}"
+    if fix.verified:
+        yield from (f"torch._dynamo.config.{name} = {value}" for name, value in fix.settings.items())

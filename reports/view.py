@@ -30,6 +30,7 @@ from tcready.schema import (
     FrameFate,
     Placement,
     Plan,
+    Proof,
     Recompile,
     Region,
     RegionState,
@@ -200,7 +201,7 @@ def kind_of(reason: str) -> str:
 
 def offers_change(fix: Fix | None) -> bool:
     """Whether a fix holds more than the rule's own example: a diff, or the outcome of a run."""
-    return fix is not None and (fix.diff is not None or fix.verified is not None)
+    return fix is not None and (fix.diff is not None or fix.verified is not None or fix.declined is not None)
 
 
 def shortened(text: str) -> str:
@@ -723,3 +724,20 @@ def lacks_sentence(found: CustomOp) -> str:
 def is_wanting(found: CustomOp) -> bool:
     """Whether something is lacking, or a test of opcheck failed."""
     return bool(found.lacks) or any(test.state == "fail" for test in found.checks)
+
+
+def proof_words(proof: Proof) -> str:
+    """What was compared, in one line."""
+    words = [f"{proof.calls} calls before and after agree, {proof.compiled_calls} compiled ones"]
+    for side in proof.sides:
+        alone = ", its function called alone" if side.alone else ""
+        words.append(f"`{side.text}` was true {side.true} and false {side.false} times{alone}")
+    words.append(f"breaks {proof.breaks_before} -> {proof.breaks_after}")
+    if proof.share_after != proof.share_before:
+        words.append(f"captured {share_words(proof.share_before)} -> {share_words(proof.share_after)}")
+    return "; ".join(words)
+
+
+def share_words(share: float | None) -> str:
+    """A share of operations, `?` where none was measured."""
+    return "?" if share is None else f"{share:.1%}"

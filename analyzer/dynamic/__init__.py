@@ -1,7 +1,7 @@
 """The dynamic half: a target to an Observation, in a process of its own."""
 
 from tcready.dynamic.bundle import build_bundle
-from tcready.dynamic.launch import RunRequest, observe
+from tcready.dynamic.launch import RunRequest, observe, prove
 from tcready.dynamic.live import observe_live
 from tcready.dynamic.worker.convention import Convention, find_convention, find_target
 
@@ -13,4 +13,5 @@ __all__ = [
     "find_target",
     "observe",
     "observe_live",
+    "prove",
 ]

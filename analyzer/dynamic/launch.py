@@ -34,7 +34,17 @@ from tcready.dynamic.worker.request import (
     write_json,
 )
 from tcready.options import RunOptions
-from tcready.schema import STAGES, Observation, Stage, StageName, StageReason, display_path
+from tcready.schema import (
+    STAGES,
+    Observation,
+    ProofRequest,
+    ProofResult,
+    Stage,
+    StageName,
+    StageReason,
+    display_path,
+    from_json,
+)
 from tcready.target import Target
 
 POLL = 0.1
@@ -134,6 +144,35 @@ def observe(request: RunRequest, progress: Callable[[str], None] = lambda _: Non
         failed_cases[case] = replace(failed, detail=f"case {case}: {failed.detail}")
         if deadline - time.monotonic() <= 0:
             return _with_failed_cases(seen, failed_cases)
+
+
+def prove(
+    request: RunRequest, proof: ProofRequest, progress: Callable[[str], None] = lambda _: None
+) -> ProofResult:
+    """Try changes in processes of their own. Whatever they do, the answer is a ProofResult.
+
+    Raises TcreadyError if the target's text names nothing, and OSError if the temporary folder cannot be written.
+    """
+    Target.parse(request.target)
+    if not hasattr(os, "fork"):
+        return ProofResult(failure="not run: this system cannot copy a process (os.fork)")
+    root = os.path.realpath(request.root)
+    work = replace(_work(request, root), proof=proof)
+    with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
+        room = Path(folder)
+        build_bundle(room / "worker.pyz")
+        write_json(str(room / "request.json"), work)
+        ending = _run(request, root, room, progress)
+        left = room / "result.json"
+        result = from_json(ProofResult, json.loads(left.read_text("utf-8"))) if left.exists() else None
+        state = _state(room)
+    if result is not None and (result.failure or len(result.trials) == len(proof.variants)):
+        return result
+    stages = state.observation.stages if state is not None else ()
+    why = next((stage.detail for stage in stages if stage.state == "fail"), "")
+    if not why and state is not None and state.doing is None:
+        why = next((stage.detail for stage in stages if stage.reason == "no_torch"), "")
+    return replace(result or ProofResult(), failure=why or ending.detail)
 
 
 def _case_of(failed: Stage, state: State) -> str | None:

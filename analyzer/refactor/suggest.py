@@ -47,6 +47,15 @@ def for_finding(concrete: Concrete, rule: Rule, finding: Finding) -> Iterator[Pr
         yield from proposals(finding.path, rule, place)
 
 
+def at_line(concrete: Concrete, path: str, line: int, rules: Iterable[Rule]) -> Iterator[Proposal | Declined]:
+    """The proposals of rules for whatever begins on a 1-based line, outermost first: Dynamo broke there, and nothing
+    was predicted."""
+    places = list(concrete.expressions_at(line))
+    for rule in rules:
+        for place in places:
+            yield from proposals(path, rule, place)
+
+
 def proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Declined]:
     """The ways in which `rule` would write `place` anew, the one to be preferred first, and why others are left out.
 

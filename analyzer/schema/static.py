@@ -9,6 +9,7 @@ from typing import Any
 
 from tcready.schema.break_effect import BreakEffect
 from tcready.schema.edit import Edit
+from tcready.schema.proof import Proof
 from tcready.schema.words import Confidence, Effect, Level, Mode, Origin, Speaker, Status
 
 
@@ -24,6 +25,14 @@ class Fix:
     """True or False once a run has shown it; None while nobody ran it."""
     edits: tuple[Edit, ...] = ()
     """The change itself, of the files as they stand; `diff` shows it."""
+    settings: Mapping[str, bool] = field(default_factory=dict)
+    """Names of `torch._dynamo.config`, and the value with which Dynamo takes the code as it stands."""
+    unsafe_because: str | None = None
+    """Why it might not do what the code did."""
+    evidence: Proof | None = None
+    """Of a run that tried it."""
+    declined: str | None = None
+    """Why there is no change, or why the one that was tried does not hold."""
 
 
 @dataclass(frozen=True)

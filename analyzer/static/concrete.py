@@ -135,6 +135,15 @@ class Concrete:
         node = piece.expressions.get((line - above, column - 1, end_line - above, end_column - 1))
         return Located(self.source, piece, node) if node is not None else None
 
+    def expressions_at(self, line: int) -> Iterator[Located]:
+        """The expressions that begin on a 1-based line, outermost first."""
+        piece = self._piece(line)
+        if piece is None:
+            return
+        for (first, *_), node in piece.expressions.items():
+            if first == line - piece.first + 1:
+                yield Located(self.source, piece, node)
+
     @cached_property
     def _tops(self) -> list[tuple[int, ast.stmt]]:
         """The top-level statements by their first line, without those that start where another ends (`;`)."""

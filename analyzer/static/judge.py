@@ -259,6 +259,7 @@ def _finding(
             diff=(patch({shown: source.text}, edits) or None) if edits else None,
             verified=None,
             edits=edits,
+            settings={judged.claim.unless: True} if judged.claim.unless else {},
         ),
         evidence=tuple(Evidence("static", text) for text in _evidence(judged, written, conditions)),
     )

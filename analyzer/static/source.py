@@ -93,6 +93,11 @@ def read(path: Path) -> Source:
     return parse(path, data, hashlib.sha256(data).hexdigest())
 
 
+def of_text(path: Path, text: str) -> Source:
+    """The source of a file if it held `text`. Raises UnreadableError if that does not parse."""
+    return parse(path, encoded(text), "")
+
+
 def parse(path: Path, data: bytes, sha256: str) -> Source:
     """The source of a file that holds `data`. Raises UnreadableError as `read` does."""
     try:

@@ -13,10 +13,15 @@ from tcready.dynamic.worker.frames import Names
 from tcready.dynamic.worker.journal import Journal
 from tcready.dynamic.worker.observed_calls import SeenCalls
 from tcready.dynamic.worker.request import Work
+from tcready.schema import Mode
 
 
 def _not_built() -> Any:
     raise RunError("nothing was built yet")
+
+
+def _not_built_as(*_: Any) -> Any:
+    return _not_built()
 
 
 @dataclass
@@ -51,6 +56,10 @@ class Context:
     """Torch's callables before any of the user's code ran."""
     build: Callable[[], Any] = _not_built
     """A fresh model, or the function to compile itself; from the stage `build`, as are the cases."""
+    build_as: Callable[[Mode, int], Any] = _not_built_as
+    """A fresh model in a mode, from a seed; like what follows, from the stage `build` of a target."""
+    draw: Callable[[int], tuple[Case, ...]] = _not_built_as
+    """The cases, with inputs drawn from another seed where they are drawn."""
     cases: tuple[Case, ...] = ()
     eager_outputs: list[Any] = field(default_factory=list)
     """One for each case, as `compiled_outputs`."""

@@ -116,13 +116,13 @@ def takes_inputs(value: Any) -> bool:
     )
 
 
-def build(value: Any, init: Callable[[], Any] | None, work: Work) -> Any:
+def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SEED_BUILD) -> Any:
     """A fresh module (or the function to compile itself), on the device, in its mode.
 
     `value`: an nn.Module class, an instance (copied), or a callable that gives one; `init` gives arguments.
     Raises what building raises.
     """
-    torch.manual_seed(SEED_BUILD)
+    torch.manual_seed(seed)
     if isinstance(value, torch.nn.Module):
         model: Any = copy.deepcopy(value)
     elif inspect.isclass(value) and issubclass(value, torch.nn.Module):
@@ -251,14 +251,18 @@ def fresh(case: Case) -> Case:
 
 
 def inputs_of(
-    value: Any, module: ModuleType, convention: Convention | None, built: Callable[[], Any]
+    value: Any,
+    module: ModuleType,
+    convention: Convention | None,
+    built: Callable[[], Any],
+    seed: int = SEED_BUILD,
 ) -> tuple[Any, str]:
     """What gives the inputs, called where it is callable, and how to name it. Raises what the callable does.
 
     `value` is what `--inputs` named, or None: then by `convention`. `built` gives a fresh model.
     """
     if value is not None:
-        torch.manual_seed(SEED_BUILD)
+        torch.manual_seed(seed)
         wanted = callable(value) and not isinstance(value, torch.Tensor)
         return (value() if wanted else value), "--inputs"
     if convention is None:
@@ -267,7 +271,7 @@ def inputs_of(
         give = getattr(module, convention.inputs)
     else:
         give = getattr(built(), convention.inputs, None)
-    torch.manual_seed(SEED_BUILD)
+    torch.manual_seed(seed)
     found = give() if callable(give) and not isinstance(give, torch.Tensor) else give
     if found is None:
         raise RunError(f"{convention.label}: it is None")

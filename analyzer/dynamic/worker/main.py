@@ -49,6 +49,11 @@ def main() -> int:
             journal.rest = (missing, "no_torch")
             journal.close()
             return 0
+        if work.proof is not None:
+            from tcready.dynamic.worker.proof import children
+
+            children.run(work, work.proof, Path(state_path).parent, lambda: _context(work, None))
+            return 0
         from tcready.dynamic.worker import pipeline
 
         if pipeline.run(context) is None:
@@ -58,7 +63,7 @@ def main() -> int:
     return 1 if work.options.processes else 0
 
 
-def _context(work: Work, state_path: str) -> Context:
+def _context(work: Work, state_path: str | None) -> Context:
     """The context of this run, with what its file says of target and inputs."""
     path = None if work.options.inputs else parse.target_path(work)
     convention = find_convention(Path(path), Target.parse(work.target).name) if path else None

@@ -40,6 +40,9 @@ ORDER: tuple[Step, ...] = (
     custom_ops.STEP,
     shapes.STEP,
 )
+TO_A_MODEL = (import_.STEP, build.STEP)
+TO_GRAPHS = (eager.STEP, capture.STEP, fullgraph.STEP)
+"""The steps of a proof: up to a model, and from there to what Dynamo captures of it."""
 OF_AN_OBJECT = frozenset({"build", "eager", "capture", "in_turn", "fullgraph", "parity"})
 """The steps for an object that the caller of this process gave. The other stages are `not_run`."""
 

@@ -7,7 +7,16 @@ import os
 from dataclasses import dataclass, replace
 
 from tcready.options import RunOptions
-from tcready.schema import STAGES, Observation, Stage, StageName, StageReason, as_json, from_json
+from tcready.schema import (
+    STAGES,
+    Observation,
+    ProofRequest,
+    Stage,
+    StageName,
+    StageReason,
+    as_json,
+    from_json,
+)
 
 DROPPED_PREFIXES = ("TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE", "TORCHINDUCTOR_")
 """Environment variables that would change what Dynamo does or says."""
@@ -28,6 +37,8 @@ class Work:
     """PYTHONPATH's entries: the worker starts without them, so that they shadow nothing it needs."""
     leave_out: tuple[str, ...] = ()
     """Named cases that ended an earlier worker of this run."""
+    proof: ProofRequest | None = None
+    """Changes to be tried, in place of the stages of a run."""
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from tcready.dynamic.worker import distributed, synthesis
+from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.environment import environment, missing_device
 from tcready.dynamic.worker.journal import StageFailedError, one_line
-from tcready.dynamic.worker.loading import build, cases, inputs_of
+from tcready.dynamic.worker.loading import SEED_BUILD, build, cases, inputs_of
 from tcready.dynamic.worker.originals import replaced
 from tcready.dynamic.worker.step import Step, failing
-from tcready.schema import SYNTHESISED
+from tcready.schema import SYNTHESISED, Mode
 
 
 def run(context: Context) -> None:
@@ -50,6 +52,9 @@ def _built(context: Context) -> None:
     with failing(context, "build"):
         distributed.begin(work)
 
+        def build_as(mode: Mode, seed: int) -> Any:
+            return build(context.value, init, replace(work, options=replace(work.options, mode=mode)), seed)
+
         def build_anew() -> Any:
             return build(context.value, init, work)
 
@@ -59,12 +64,21 @@ def _built(context: Context) -> None:
             made = synthesis.synthesise(model, work, lambda error: one_line(error, work.root))
             journal.add(convention=f"{SYNTHESISED}{made.label}", inputs_from="made_up")
             journal.warn(f"nobody gave the inputs: made up were {made.label}")
-            given, where = made.case, made.label
+
+            def draw(seed: int) -> tuple[Case, ...]:
+                del seed  # made up as they are, they are the same from any
+                return cases(made.case, made.label, work)
         else:
-            assert context.module is not None
-            given, where = inputs_of(context.inputs, context.module, context.convention, lambda: model)
-        context.build = build_anew
-        context.cases = tuple(case for case in cases(given, where, work) if case.name not in work.leave_out)
+            module = context.module
+            assert module is not None
+
+            def draw(seed: int) -> tuple[Case, ...]:
+                return cases(
+                    *inputs_of(context.inputs, module, context.convention, lambda: model, seed), work
+                )
+
+        context.build, context.build_as, context.draw = build_anew, build_as, draw
+        context.cases = tuple(case for case in draw(SEED_BUILD) if case.name not in work.leave_out)
         journal.cases = tuple(case.name for case in context.cases if case.name is not None)
         device = f"; device auto: {work.options.device}" if context.device_found else ""
         journal.end("pass", _size(model) + device)

@@ -85,6 +85,11 @@ def flags() -> dict[str, Any]:
     return differences.those_of(torch._dynamo.config, names)
 
 
+def set_flag(name: str) -> None:
+    """Sets one of Dynamo's settings to True, for the rest of the process. Raises AttributeError if it is none."""
+    setattr(torch._dynamo.config, name, True)
+
+
 def optimize_ddp() -> str:
     """How Dynamo treats a graph below DistributedDataParallel: `ddp_optimizer` parts it along gradient buckets."""
     return str(dynamo_utils.get_optimize_ddp_mode())

@@ -1,0 +1,121 @@
+"""Changed files written, each whole or not at all; and a patch carried out on copies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcready import git
+from tcready.files import staged
+from tcready.schema import TcreadyError
+from tcready.static import source
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A file, as it was read and as it is to be."""
+
+    path: Path
+    shown: str
+    before: str
+    after: str
+
+
+def write(files: Sequence[Changed], root: Path, *, dirty: bool) -> None:
+    """Writes every file, or none if one of them may not be written.
+
+    Args:
+        files: What is to be written.
+        root: The working folder: nothing outside of it, nor below a site-packages in it, is written.
+        dirty: Whether files with changes that are not committed may be written.
+
+    Raises:
+        TcreadyError: A file changed since it was read, is outside of `root`, has changes that are not committed, or
+            cannot be written.
+    """
+    ready: list[tuple[str, Path]] = []
+    try:
+        for file in files:
+            data = _refused_or_read(file, root, dirty=dirty)
+            new = source.encoded(file.after)
+            mark = _BOM if data.startswith(_BOM) and not new.startswith(_BOM) else b""
+            ready.append((staged(file.path, mark + new), file.path))
+        while ready:
+            partial, path = ready[0]
+            os.replace(partial, path)
+            ready.pop(0)
+    except OSError as error:
+        raise TcreadyError(f"cannot write {error.filename}: {error.strerror}") from None
+    finally:
+        for partial, _ in ready:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
+
+
+def _refused_or_read(file: Changed, root: Path, *, dirty: bool) -> bytes:
+    """What the file holds. Raises TcreadyError if it is not to be written."""
+    inside = file.path.is_relative_to(root) and "site-packages" not in file.path.relative_to(root).parts
+    if not inside:
+        raise TcreadyError(f"{file.shown} is outside the working folder: nothing was written")
+    data = file.path.read_bytes()
+    if source.parse(file.path, data, "").text != file.before:
+        raise TcreadyError(f"{file.shown} changed since it was read: nothing was written; run it again")
+    if not dirty and git.ask(root, "status", "--porcelain", "--", str(file.path)):
+        raise TcreadyError(
+            f"{file.shown} has changes that are not committed: nothing was written; commit them, or add --allow-dirty"
+        )
+    return data
+
+
+def patched(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[Changed, ...]:
+    """The files that a unified diff changes, by `git apply` on copies of them.
+
+    `named` is what the patch is called, `find` where a file stands that it names. Raises TcreadyError if a file is not
+    there, the patch does not apply, or makes, deletes or renames files.
+    """
+    listed = _git(["apply", "--numstat", "-z", "-"], text, named, Path(tempfile.gettempdir()))
+    names = [entry.split("\t", 2)[2] for entry in listed.split("\0") if entry.count("\t") >= 2]
+    if not names:
+        raise TcreadyError(f"{named} holds no change of a file: give a unified diff")
+    with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
+        copies = Path(folder)
+        found: list[tuple[str, Path]] = []
+        for name in names:
+            path = find(name)
+            if path is None:
+                raise TcreadyError(f"{named} changes {name}, which is neither here nor installed")
+            copy = copies / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+            found.append((name, path))
+        _git(["apply", "--whitespace=nowarn", "-"], text, named, copies)
+        try:
+            return tuple(
+                Changed(path, name, source.read(path).text, source.read(copies / name).text)
+                for name, path in found
+            )
+        except source.UnreadableError as error:
+            raise TcreadyError(f"{named}: a file that it changes {error}") from None
+
+
+def _git(arguments: Sequence[str], text: str, named: str, folder: Path) -> str:
+    command = ["git", "-c", "core.autocrlf=false", *arguments]
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_DIR": os.devnull}
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, cwd=folder, env=environment, input=text.encode("utf-8", "surrogateescape"),
+            capture_output=True, timeout=git.SECONDS, check=False,
+        )  # fmt: skip
+    except OSError as error:
+        raise TcreadyError(f"{named}: git is needed to apply a patch: {error.strerror}") from None
+    if done.returncode:
+        lines = done.stderr.decode("utf-8", "replace").splitlines() or ["it does not apply"]
+        raise TcreadyError(f"{named} does not apply: {lines[0].removeprefix('error: ')}")
+    return done.stdout.decode("utf-8", "surrogateescape")

@@ -1,0 +1,167 @@
+"""The calls that are made before and after a change: of the model, and of the changed functions alone."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.loading import fresh
+from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour
+from tcready.dynamic.worker.proof.variations import SEEDED, VARIATIONS
+from tcready.dynamic.worker.torch_internals import pytree
+from tcready.schema import FunctionPlace, Mode, ProofRequest
+from torch import nn
+
+RECORDED = 2
+"""Calls of a function that are kept, to be made again alone."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """Which call it is."""
+
+    mode: Mode
+    seed: int
+    case: int
+    variation: str
+    function: FunctionPlace | None = None
+    """Called alone; `case` is the number of the call that was recorded. None: the model is called."""
+
+    @property
+    def words(self) -> str:
+        """How a person would say it."""
+        what = f"{self.function.name} alone, " if self.function else ""
+        mode = "training" if self.mode == "train" else "inference"
+        return f"{what}{mode}, seed {self.seed}, inputs {self.variation}"
+
+
+def of_model(context: Context, request: ProofRequest) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
+    """Each call of the model, to be made in this order: what one leaves behind the next one finds."""
+    for mode in request.modes:
+        for seed in request.seeds:
+            model = context.build_as(mode, seed)
+            with_seed = context.draw(seed)
+            names = VARIATIONS if seed == request.seeds[0] else SEEDED
+            for variation in names:
+                for number, case in enumerate(with_seed):
+                    key = Key(mode, seed, number, variation)
+                    yield key, functools.partial(called, model, model, case, key)
+
+
+def alone(
+    context: Context, request: ProofRequest, functions: Sequence[FunctionPlace]
+) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
+    """Each call of a function alone, on arguments that a call of the model gave it."""
+    seed = request.seeds[0]
+    for place in functions:
+        for mode in request.modes:
+            model = context.build_as(mode, seed)
+            calls: list[tuple[Any, Any]] = []
+            with _recording(place, calls) as function:
+                for case in context.draw(seed) if function is not None else ():
+                    behaviour(model, model, *_arguments(case), "infer")
+            for variation in VARIATIONS:
+                for number, (args, kwargs) in enumerate(calls):
+                    key = Key(mode, seed, number, variation, place)
+                    owner = args[0] if args and isinstance(args[0], nn.Module) else None
+                    case = Case(None, args[1:] if owner is not None else args, kwargs)
+                    bound = functools.partial(function, owner) if owner is not None else function
+                    yield key, functools.partial(called, owner, bound, case, key)
+
+
+def called(model: Any, function: Any, case: Case, key: Key) -> Behaviour:
+    """The call `key` of `function`, which is `model`, its compiled form or one of its functions."""
+    draw = torch.Generator().manual_seed(key.seed)
+    args, kwargs = _arguments(case)
+    args, kwargs = VARIATIONS[key.variation]((args, kwargs), draw)
+    if key.mode == "train" and (key.function is not None or not _trains(model)):
+        args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
+    return behaviour(model, function, args, kwargs, key.mode)
+
+
+def _arguments(case: Case) -> tuple[Any, Any]:
+    copied = fresh(case)
+    return copied.args, copied.kwargs
+
+
+def _trains(model: Any) -> bool:
+    return isinstance(model, nn.Module) and any(p.requires_grad for p in model.parameters())
+
+
+def _as_leaf(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().requires_grad_(True) if tensor.is_floating_point() else tensor
+
+
+@contextlib.contextmanager
+def _recording(place: FunctionPlace, calls: list[tuple[Any, Any]]) -> Iterator[Any]:
+    """Keeps the arguments of the first calls of a function; gives the function, None if it cannot be named."""
+    found = _resolved(place)
+    if found is None:
+        yield None
+        return
+    owner, name, function = found
+
+    @functools.wraps(function)
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        if len(calls) < RECORDED:
+            is_method = bool(args) and isinstance(args[0], nn.Module)
+            kept = fresh(Case(None, args[1:] if is_method else args, kwargs))
+            calls.append(((*args[: int(is_method)], *kept.args), kept.kwargs))
+        return function(*args, **kwargs)
+
+    setattr(owner, name, noting)
+    try:
+        yield function
+    finally:
+        setattr(owner, name, function)
+
+
+def _resolved(place: FunctionPlace) -> tuple[Any, str, FunctionType] | None:
+    """What a function is an attribute of, under which name, and itself; None for what is no plain function there."""
+    path = os.path.realpath(place.path)
+    *outer, name = place.name.split(".")
+    for module in list(sys.modules.values()):
+        if os.path.realpath(getattr(module, "__file__", None) or "") != path:
+            continue
+        owner: Any = module
+        for part in outer:
+            owner = getattr(owner, part, None)
+        function = inspect.getattr_static(owner, name, None) if owner is not None else None
+        if isinstance(function, FunctionType):
+            return owner, name, function
+    return None
+
+
+SHORT = 0.3
+"""Seconds that the repeated calls of a measurement may take."""
+
+
+def shortest(context: Context, request: ProofRequest) -> float | None:
+    """Seconds of the shortest eager call with the inputs as given; None if one raises."""
+    try:
+        model = context.build_as("infer", request.seeds[0])
+        case = context.draw(request.seeds[0])[0]
+        times: list[float] = []
+        with torch.no_grad():
+            since = time.perf_counter()
+            while len(times) < 5 or (time.perf_counter() - since < SHORT and len(times) < 200):
+                args, kwargs = _arguments(case)
+                begun = time.perf_counter()
+                model(*args, **kwargs)
+                if context.work.options.device.startswith("cuda"):
+                    torch.cuda.synchronize()
+                times.append(time.perf_counter() - begun)
+        return min(times)
+    except Exception:
+        return None

@@ -1,0 +1,96 @@
+"""The processes of a proof: torch is loaded once, and each variant runs in a copy of this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.journal import Journal
+from tcready.dynamic.worker.proof import trials
+from tcready.dynamic.worker.request import Work, write_json
+from tcready.schema import Observation, ProofRequest, ProofResult, Trial, from_json
+
+POLL = 0.02
+LEAST = 20.0
+"""Seconds that each process has at least."""
+_T = TypeVar("_T", ProofResult, Trial)
+
+
+def run(work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Context]) -> None:
+    """Tries everything that is asked for, and leaves `result.json` in `room`, whole after each variant.
+
+    `fresh` makes the context of one process.
+    """
+    began = time.monotonic()
+    journal = Journal(work, None, str(room / "state.json"))
+    journal.begin("import", "proof: calls of the code as it stands, with varied inputs")
+    trace = room / "trace.pt"
+
+    def share(left: int) -> float:
+        return max(LEAST, (work.options.timeout - (time.monotonic() - began)) / (left + 1))
+
+    result = _in_child(
+        ProofResult,
+        room / "before.json",
+        lambda: trials.before(fresh(), request, trace),
+        share(len(request.variants)),
+        lambda why: ProofResult(failure=why),
+    )
+    write_json(str(room / "result.json"), result)
+    for number, variant in enumerate(request.variants):
+        if result.failure is not None:
+            break
+        journal.write(f"proof: {variant.name} ({number + 1} of {len(request.variants)})")
+        blank = Observation(work.target, None, work.options.mode, (), None)
+        trial = _in_child(
+            Trial,
+            room / f"trial-{number}.json",
+            lambda variant=variant: trials.after(fresh(), request, variant, trace),  # type: ignore[misc]
+            share(len(request.variants) - number),
+            lambda why, variant=variant, blank=blank: Trial(  # type: ignore[misc]
+                variant.name, blank, difference=why, differs="exception"
+            ),
+        )
+        result = replace(result, trials=(*result.trials, trial))
+        write_json(str(room / "result.json"), result)
+    journal.close()
+
+
+def _in_child(
+    kind: type[_T], path: Path, work: Callable[[], _T], seconds: float, failed: Callable[[str], _T]
+) -> _T:
+    """What `work` gives, worked out in a copy of this process; what `failed` makes of the reason if it gives nothing."""
+    child = os.fork()
+    if child == 0:
+        try:
+            write_json(str(path), work())
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+            sys.stdout.flush()
+            code = 1
+        os._exit(code)
+    until = time.monotonic() + seconds
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        if time.monotonic() > until:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return failed(f"no answer within {seconds:.0f} s")
+        time.sleep(POLL)
+    if path.exists():
+        return from_json(kind, json.loads(path.read_text(encoding="utf-8")))
+    if os.WIFSIGNALED(status):
+        return failed(f"the process died by {signal.Signals(os.WTERMSIG(status)).name}")
+    return failed("the process that tried it failed")

@@ -1,0 +1,158 @@
+"""What one process of a proof does: the code as it stands makes the trace, each variant is held against it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.journal import RunEndedError
+from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
+from tcready.dynamic.worker.proof import overlay
+from tcready.dynamic.worker.proof.behaviour import Behaviour, compiled_difference, difference
+from tcready.dynamic.worker.proof.calls import Key, alone, called, of_model, shortest
+from tcready.dynamic.worker.proof.sides import Sides, with_probes
+from tcready.dynamic.worker.proof.variations import GIVEN
+from tcready.dynamic.worker.step import climb
+from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.schema import ProofRequest, ProofResult, Trial, Variant
+from torch import nn
+
+COMPILED = 6
+"""Calls that are compared compiled against eager, at most."""
+
+
+@dataclass
+class Trace:
+    """What the code as it stands did."""
+
+    calls: list[tuple[Key, Behaviour]] = field(default_factory=list)
+    telling: list[Key] = field(default_factory=list)
+    """The calls of the model that took a side which none before had taken."""
+    weights: dict[str, float] = field(default_factory=dict)
+
+
+def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
+    """Makes every call on the code as it stands and leaves the trace in a file."""
+    texts = {path: Path(path).read_text(encoding="utf-8") for path in {test.path for test in request.tests}}
+    overlay.install(with_probes(texts, request.tests))
+    sides = Sides(request.tests)
+    with sides:
+        if why := _not_begun(context):
+            return ProofResult(failure=why)
+        trace = Trace(weights=_weights(context, request))
+        until = time.monotonic() + request.seconds
+        for calls in (of_model(context, request), alone(context, request, request.functions)):
+            for key, call in calls:
+                if key.variation != GIVEN and time.monotonic() > until:
+                    continue
+                known = sides.ways()
+                sides.alone = key.function is not None
+                trace.calls.append((key, call()))
+                if key.function is None and sides.ways() != known:
+                    trace.telling.append(key)
+        for _, call in of_model(context, request):  # the very first, once more
+            if found := difference(trace.calls[0][1], call()):
+                return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
+            break
+        seconds = shortest(context, request)
+    torch.save(trace, trace_path)
+    given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
+    if given and all(seen.error for seen in given):
+        raised = given[0]
+        return ProofResult(failure=f"the model raises {raised.error}: {raised.message}")
+    return ProofResult(
+        sides=sides.taken(),
+        calls=len(trace.calls),
+        variations=tuple(dict.fromkeys(key.variation for key, _ in trace.calls)),
+        seconds=seconds,
+    )
+
+
+def after(context: Context, request: ProofRequest, variant: Variant, trace_path: Path) -> Trial:
+    """Makes the same calls on a variant; where all agree, captures it and compares compiled code with eager code."""
+    overlay.install(dict(variant.sources))
+    for name in variant.settings:
+        dynamo.set_flag(name)
+    if _not_begun(context):
+        return Trial(variant.name, context.journal.observation)
+    trace: Trace = torch.load(trace_path, weights_only=False)
+    if _weights(context, request) != trace.weights:
+        text = "the state_dict differs after the build"
+        return Trial(variant.name, context.journal.observation, difference=text, differs="state")
+    compared = 0
+    raises: str | None = None
+    wanted = dict(trace.calls)
+    for calls in (of_model(context, request), alone(context, request, variant.functions)):
+        for key, call in calls:
+            expected = wanted.get(key)
+            if expected is None:
+                continue
+            compared += 1
+            actual = call()
+            if found := difference(expected, actual):
+                kind, text = found
+                text = f"{text} ({key.words})"
+                if kind == "exception" and expected.error and actual.error:
+                    raises = raises or text
+                    continue
+                return Trial(
+                    variant.name, context.journal.observation, compared, difference=text, differs=kind
+                )
+    climb(context, TO_GRAPHS)
+    seen = context.journal.observation
+    trial = Trial(variant.name, seen, compared, raises=raises, seconds=shortest(context, request))
+    return _compiled(context, trial, trace)
+
+
+def _not_begun(context: Context) -> str | None:
+    """Imports and builds; why it could not, in one line."""
+    with contextlib.suppress(RunEndedError):
+        climb(context, TO_A_MODEL)
+    context.journal.write("")
+    failed = [
+        s for s in context.journal.observation.stages if s.stage in ("import", "build") and s.state != "pass"
+    ]
+    return f"{failed[0].stage}: {failed[0].detail}" if failed else None
+
+
+def _weights(context: Context, request: ProofRequest) -> dict[str, float]:
+    """What tells the weights of one build from those of another."""
+    model = context.build_as("infer", request.seeds[0])
+    state = model.state_dict() if isinstance(model, nn.Module) else {}
+    return {
+        name: float(torch.nan_to_num(value.detach().double()).sum())
+        for name, value in state.items()
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_complex()
+    }
+
+
+def _compiled(context: Context, trial: Trial, trace: Trace) -> Trial:
+    """Compiled against eager: with the inputs as given, and with those that took each side."""
+    mode = context.work.options.mode
+    keys = dict.fromkeys(
+        key
+        for key in (*(key for key, _ in trace.calls), *trace.telling)
+        if key.function is None and key.mode == mode and (key.variation == GIVEN or key in trace.telling)
+    )
+    compared = 0
+    dynamo.reset()
+    seeds = dict.fromkeys(key.seed for key in keys)
+    for seed in seeds:
+        eager_model, model = context.build_as(mode, seed), context.build_as(mode, seed)
+        compiled = compile_callable(model, backend="eager")
+        cases = context.draw(seed)
+        for key in [each for each in keys if each.seed == seed]:
+            if compared >= COMPILED:
+                break
+            compared += 1
+            expected = called(eager_model, eager_model, cases[key.case], key)
+            actual = called(model, compiled, cases[key.case], key)
+            if found := compiled_difference(expected, actual):
+                text = f"compiled code differs from eager code: {found} ({key.words})"
+                return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
+    return replace(trial, compiled_calls=compared)

@@ -1,0 +1,112 @@
+"""Inputs varied: scaled, shifted, zero, not finite, masks of one value, empty, of length one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.torch_internals import pytree
+
+Vary = Callable[[Any, torch.Generator], Any]
+
+
+def _floats(change: Callable[[torch.Tensor], torch.Tensor]) -> Vary:
+    return lambda value, _draw: _mapped(
+        value, lambda tensor: change(tensor) if tensor.is_floating_point() else tensor
+    )
+
+
+def _kinds(
+    floats: Callable[[torch.Tensor], torch.Tensor],
+    numbers: Callable[[torch.Tensor], torch.Tensor],
+    flags: Callable[[torch.Tensor], torch.Tensor],
+) -> Vary:
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype == torch.bool:
+            return flags(tensor)
+        return floats(tensor) if tensor.is_floating_point() else numbers(tensor)
+
+    return lambda value, _draw: _mapped(value, change)
+
+
+def _same(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+def _first(number: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The first value of a tensor is another."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.numel():
+            tensor.view(-1)[0] = number
+        return tensor
+
+    return change
+
+
+def _drawn(value: Any, draw: torch.Generator) -> Any:
+    """Other values of the same spread; integers and flags in another order."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.numel():
+            return tensor
+        if tensor.is_floating_point():
+            noise = torch.randn(tensor.shape, generator=draw).to(tensor)
+            spread = tensor.float().std() if tensor.numel() > 1 else tensor.float().abs().sum()
+            return noise * torch.nan_to_num(spread, 1.0).to(tensor) + tensor.mean()
+        order = torch.randperm(tensor.numel(), generator=draw).to(tensor.device)
+        return tensor.reshape(-1)[order].reshape(tensor.shape)
+
+    return _mapped(value, change)
+
+
+def _resized(rows: int) -> Vary:
+    """Every tensor as long as the first one keeps so many of its rows."""
+
+    def vary(value: Any, _draw: torch.Generator) -> Any:
+        length = next(
+            (
+                leaf.shape[0]
+                for leaf in pytree.tree_leaves(value)
+                if isinstance(leaf, torch.Tensor) and leaf.dim()
+            ),
+            None,
+        )
+        return _mapped(value, lambda t: t[:rows].clone() if t.dim() and t.shape[0] == length else t)
+
+    return vary
+
+
+def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    def each(tensor: torch.Tensor) -> torch.Tensor:
+        if type(tensor) is not torch.Tensor or tensor.layout != torch.strided or tensor.is_complex():
+            return tensor
+        copied = tensor.detach().clone(memory_format=torch.contiguous_format)
+        return change(copied).requires_grad_(tensor.requires_grad)
+
+    return pytree.tree_map_only(torch.Tensor, each, value)
+
+
+GIVEN = "given"
+VARIATIONS: dict[str, Vary] = {
+    GIVEN: lambda value, _draw: value,
+    "drawn": _drawn,
+    "negated": _floats(torch.neg),
+    "large": _floats(lambda t: t * 100),
+    "small": _floats(lambda t: t * 0.01),
+    "shifted up": _floats(lambda t: t + 3),
+    "shifted down": _floats(lambda t: t - 3),
+    "ones": _kinds(torch.ones_like, torch.ones_like, torch.ones_like),
+    "zeros": _kinds(torch.zeros_like, torch.zeros_like, torch.zeros_like),
+    "masks true": _kinds(_same, _same, torch.ones_like),
+    "masks false": _kinds(_same, _same, torch.zeros_like),
+    "masks turned": _kinds(_same, _same, torch.logical_not),
+    "of length one": _resized(1),
+    "empty": _resized(0),
+    "with an infinity": _floats(_first(float("inf"))),
+    "with a NaN": _floats(_first(float("nan"))),
+}
+"""By name, in the order they are tried: what may spoil a model's state comes last."""
+SEEDED = (GIVEN, "drawn")
+"""Those that are tried with every seed; the others with the first alone."""

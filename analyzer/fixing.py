@@ -1,0 +1,577 @@
+"""Changes that let Dynamo take the code, each put to the proof: what `tcready fix` and `tcready prove` do.
+
+A round tries every change alone against the code as it was before any, then those that hold together; what stands behind
+a break that is gone shows in the next round.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcready import observations, plan
+from tcready.applying import Changed as ChangedFile
+from tcready.applying import patched
+from tcready.edits import applied, between, patch
+from tcready.options import ReadOptions, RunOptions
+from tcready.refactor.changed import Changed, LineMap, changed
+from tcready.refactor.judgement import Judgement, breaks
+from tcready.refactor.judgement import judged as judgement_of
+from tcready.refactor.suggest import Proposal, at_line, for_finding
+from tcready.resolve import Settings
+from tcready.schema import (
+    BreakSite,
+    Edit,
+    Finding,
+    Fix,
+    FixChange,
+    FixResult,
+    FunctionPlace,
+    NoFix,
+    Observation,
+    ProofRequest,
+    ProofResult,
+    Report,
+    Span,
+    TcreadyError,
+    Trial,
+    Variant,
+    display_path,
+    is_installed,
+)
+from tcready.static import driver, locate, source
+from tcready.static.concrete import Concrete
+from tcready.static.driver import RuleSet
+from tcready.static.rule import Declined, Rule
+from tcready.static.session import Session
+from tcready.static.source import Source
+from tcready.target import Target
+
+BREAKS = ("graph_break", "frame_skip", "compile_error")
+"""Effects that keep code out of graphs."""
+Tell = Callable[[str], None]
+ROUNDS = 6
+ALTERNATIVES = 3
+"""Changes that are tried for one break in one round."""
+
+
+@dataclass(frozen=True)
+class FixOptions:
+    """What is asked for."""
+
+    unsafe: bool = False
+    third_party: bool = False
+    select: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What was found, and the files as they would be."""
+
+    result: FixResult
+    files: tuple[ChangedFile, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A change of the code as it stands in this round, and the break that it is to cure."""
+
+    change: FixChange
+    sources: Mapping[str, str]
+    """Whole new text of each file that differs from the code before any change, by absolute path."""
+
+
+class Files:
+    """The files of one run as they were before any change, and as they are after those accepted so far."""
+
+    def __init__(self, root: Path, sources: Iterable[tuple[str, str]]) -> None:
+        """`sources`: path as shown, and where the file stands, of files that a run named."""
+        self.root = root
+        self._named = dict(sources)
+        self._search = locate.default_search_path(root)
+        self._before: dict[str, Source] = {}
+        self.now: dict[str, str] = {}
+        """Text by absolute path, of files that differ."""
+
+    def path(self, shown: str) -> Path | None:
+        """Where a file stands that a report names; None if it is nowhere."""
+        places = [Path(self._named[shown])] if shown in self._named else []
+        places += [self.root / shown, *(folder / shown for folder in self._search)]
+        return next((Path(place).resolve() for place in places if place.is_file()), None)
+
+    def before(self, path: str) -> Source:
+        if path not in self._before:
+            self._before[path] = source.read(Path(path))
+        return self._before[path]
+
+    def text(self, path: str) -> str:
+        return self.now.get(path, self.before(path).text)
+
+    def original_line(self, path: str, line: int) -> int:
+        """The line that a line of the text as it is now was; the line itself if it was written anew."""
+        if path not in self.now:
+            return line
+        return LineMap(self.before(path).text, self.now[path]).came_from(line) or line
+
+    def with_edits(self, edits: Sequence[Edit], *, anew: bool = False) -> dict[str, str]:
+        """Every file that differs from what it was, once these are carried out: on top of what was accepted, or `anew`.
+
+        Raises TcreadyError if two overlap.
+        """
+        texts = {} if anew else dict(self.now)
+        for shown in dict.fromkeys(edit.path for edit in edits):
+            path = str(self.path(shown))
+            text = self.before(path).text if anew else self.text(path)
+            texts[path] = applied(text, [edit for edit in edits if edit.path == shown])
+        return texts
+
+    def changed(self) -> tuple[ChangedFile, ...]:
+        """The files that differ."""
+        return tuple(
+            ChangedFile(Path(path), display_path(path, str(self.root)), self.before(path).text, text)
+            for path, text in self.now.items()
+            if text != self.before(path).text
+        )
+
+
+def proved(
+    names: Sequence[str],
+    settings: Settings,
+    torch: tuple[int, int],
+    rules: RuleSet,
+    wanted: FixOptions,
+    tell: Tell,
+    progress: Tell,
+) -> Fixed:
+    """Every change to the code of the one target of `names` that holds, found and proved round by round.
+
+    `torch` is the version whose Dynamo is predicted. Raises TcreadyError if nothing, or several things, can be run.
+    """
+    root = settings.root
+    target, options = _one_run(names, settings, rules, tell)
+    reading = dataclasses.replace(
+        settings.read, mode=options.mode, torch=torch, third_party=wanted.third_party or None
+    )
+    first = _first_run(target, _plain(options), root, progress)
+    if isinstance(first, str):
+        return Fixed(FixResult((), failure=first))
+    return _in_rounds(first, options, reading, rules, wanted, tell)
+
+
+def _in_rounds(
+    first: Observation,
+    options: RunOptions,
+    reading: ReadOptions,
+    rules: RuleSet,
+    wanted: FixOptions,
+    tell: Tell,
+) -> Fixed:
+    """Round by round until nothing is left, or nothing helps; `first` is the run of the code as it stands."""
+    target, root = first.target, reading.root
+    work = _Work(target, _plain(options), root, Files(root, first.sources), wanted, tell)
+    session = Session(reading, rules)
+    by_code = {rule.code: rule for rule in rules.load()}
+    seen = first
+    changes: list[FixChange] = []
+    refused: list[FixChange] = []
+    no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix] = {}
+    flags: tuple[str, ...] = ()
+    for number in range(1, ROUNDS + 1):
+        sites = [s for s in seen.break_sites if wanted.third_party or s.origin == "own"]
+        if not sites:
+            break
+        found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
+        candidates = list(work.candidates(sites, found.findings, by_code, flags, no_fix, number))
+        tried = {(c.change.path, c.change.edits, c.change.settings) for c in candidates}
+        old = {(c.path, c.edits, c.settings) for c in refused}
+        candidates = [c for c in candidates if (c.change.path, c.change.edits, c.change.settings) not in old]
+        if not candidates or not tried:
+            break
+        tell(f"round {number}: {len(candidates)} changes for {len(sites)} breaks")
+        accepted, left, after, failure = work.round(seen, candidates, flags)
+        refused += left
+        if failure is not None:
+            return Fixed(FixResult(tuple(changes), tuple(refused), failure=f"{target}: {failure}"))
+        if not accepted:
+            break
+        changes += accepted
+        flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in each.settings)]))
+        seen = after
+    left_over = {
+        (site.path, work.files.original_line(str(path), site.line))
+        for site in seen.break_sites
+        if (path := work.files.path(site.path)) is not None
+    }
+    files = work.files.changed()
+    result = FixResult(
+        changes=tuple(changes),
+        refused=tuple(refused),
+        no_fix=tuple(each for each in no_fix.values() if (each.path, each.line) in left_over),
+        breaks_before=breaks(first),
+        breaks_after=breaks(seen),
+        share_before=first.coverage.share if first.coverage else None,
+        share_after=seen.coverage.share if seen.coverage else None,
+    )
+    return Fixed(with_patches(result, files, root), files)
+
+
+def verified(
+    report: Report, settings: Settings, torch: tuple[int, int], rules: RuleSet, tell: Tell
+) -> Report:
+    """The report of runs that were made here, with what a proof says of a change for each break that was met."""
+    known: dict[tuple[str, int], FixChange | NoFix] = {}
+    warnings: list[str] = []
+    for target in report.targets:
+        seen = target.observation
+        if seen is None or seen.coverage is None or not seen.break_sites:
+            continue
+        options = dataclasses.replace(settings.run, mode=seen.mode)
+        reading = dataclasses.replace(settings.read, mode=seen.mode, torch=torch)
+        found = _in_rounds(seen, options, reading, rules, FixOptions(), tell).result
+        warnings += [f"changes were not proved: {found.failure}"] if found.failure else []
+        every: list[FixChange | NoFix] = [*found.no_fix, *reversed(found.refused), *found.changes]
+        known |= {(each.path, each.line): each for each in every}
+    texts = {source.path: source.text for source in report.sources}
+    findings = tuple(
+        dataclasses.replace(finding, fix=_fix(finding.fix, change, texts.get(finding.path)))
+        if finding.effect in BREAKS and (change := known.get((finding.path, finding.line))) is not None
+        else finding
+        for finding in report.findings
+    )
+    return dataclasses.replace(report, findings=findings, warnings=(*report.warnings, *warnings))
+
+
+def _fix(fix: Fix | None, change: FixChange | NoFix, text: str | None) -> Fix:
+    """What a finding's fix says once a proof was tried."""
+    title = fix.title if fix is not None else ""
+    if isinstance(change, NoFix):
+        known = fix or Fix(title, safe=False, diff=None, verified=None)
+        return dataclasses.replace(known, declined=change.reason)
+    # what a later round found is an edit of another text than the report shows
+    edits = change.edits if change.round == 1 else ()
+    return Fix(
+        title=change.how,
+        safe=change.unsafe is None,
+        diff=patch({change.path: text}, edits) or None if text is not None and edits else None,
+        verified={"proved": True, "refuted": False}.get(change.state),
+        edits=edits,
+        settings=dict.fromkeys(change.settings, True),
+        unsafe_because=change.unsafe,
+        evidence=change.proof,
+        declined=change.reason,
+    )
+
+
+def read_only(
+    names: Sequence[str], settings: Settings, torch: tuple[int, int], rules: RuleSet, wanted: FixOptions
+) -> Fixed:
+    """The changes to what the source alone shows; nothing is run. Of several for one place the first stands."""
+    root = settings.root
+    reading = dataclasses.replace(settings.read, torch=torch, third_party=wanted.third_party or None)
+    read = driver.read(
+        names, reading, rules, settings.report, cache=settings.work.cache, jobs=settings.work.jobs
+    )
+    static = read.result
+    by_code = {rule.code: rule for rule in rules.load()}
+    files = Files(root, ())
+    changes: list[FixChange] = []
+    refused: list[FixChange] = []
+    no_fix: list[NoFix] = []
+    concrete: dict[str, Concrete] = {}
+    for finding in static.findings:
+        rule = by_code.get(finding.rule or "")
+        path = files.path(finding.path)
+        if rule is None or path is None or (finding.origin != "own" and not wanted.third_party):
+            continue
+        if wanted.select and not rule.code.startswith(wanted.select):
+            continue
+        if finding.path not in concrete:
+            concrete[finding.path] = Concrete(files.before(str(path)))
+        ways = list(for_finding(concrete[finding.path], rule, finding))
+        proposals = [way for way in ways if isinstance(way, Proposal)]
+        base = FixChange(
+            finding.path, finding.line, finding.symbol, rule.code, finding.gb_ids, "", (), (), None, "not_run"
+        )
+        made = [dataclasses.replace(base, how=p.how, edits=p.edits, unsafe=p.unsafe) for p in proposals]
+        usable = [change for change in made if change.unsafe is None or wanted.unsafe]
+        try:
+            files.now.update(
+                files.with_edits([e for each in (*changes, *usable[:1]) for e in each.edits], anew=True)
+            )
+        except TcreadyError:
+            refused.append(dataclasses.replace(usable[0], reason="it overlaps another change: run fix again"))
+            continue
+        changes += usable[:1]
+        if not usable:
+            refused += [
+                dataclasses.replace(change, reason=f"not safe: {change.unsafe}") for change in made[:1]
+            ]
+        if not made and finding.effect in BREAKS and finding.confidence != "low":
+            reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
+            why = "; ".join(reasons) or "no rewrite is known for it"
+            no_fix.append(NoFix(finding.path, finding.line, rule.code, finding.gb_ids, why))
+    changed_files = files.changed()
+    result = FixResult(tuple(changes), tuple(refused), tuple(no_fix))
+    return Fixed(with_patches(result, changed_files, root), changed_files)
+
+
+def proved_patch(
+    name: str, settings: Settings, rules: RuleSet, patch_and_name: tuple[str, str], tell: Tell, progress: Tell
+) -> FixChange | str:
+    """A patch of anybody's put to the proof; why it could not be, in one line, as text.
+
+    Raises TcreadyError for a patch that does not apply, and if nothing, or several things, can be run.
+    """
+    root = settings.root
+    text, named = patch_and_name
+    files = Files(root, ())
+    changed_files = patched(text, named, files.path)
+    target, options = _one_run((name,), settings, rules, tell)
+    run = _plain(options)
+    first = _first_run(target, run, root, progress)
+    if isinstance(first, str):
+        return first
+    work = _Work(target, run, root, files, FixOptions(), tell)
+    edits = tuple(edit for each in changed_files for edit in between(each.shown, each.before, each.after))
+    whole = FixChange(named, 0, "", None, (), named, edits, (), None, "not_run")
+    sources = {str(each.path): each.after for each in changed_files}
+    result, request, tests = work.tried([(named, sources, ())], ())
+    if result.failure is not None:
+        return f"{target}: {result.failure}"
+    return work.judged(first, _Candidate(whole, sources), result.trials[0], result, request, tests[0])
+
+
+def _one_run(names: Sequence[str], settings: Settings, rules: RuleSet, tell: Tell) -> tuple[str, RunOptions]:
+    """The one run that is due. Raises TcreadyError if there is none, or several."""
+    plan.refuse_contradictions(names, settings, True, ())
+    read = driver.read(names, settings.read, rules, settings.report, cache=settings.work.cache)
+    found = list(plan.due(names, True, settings, settings.tables or (), read.result))
+    shown = " ".join(names)
+    if not found or found[0].impossible:
+        raise TcreadyError(f"{shown}: {found[0].impossible if found else 'nothing here can be run'}")
+    if len(found) > 1:
+        every = ", ".join(each.target for each in found)
+        raise TcreadyError(f"{shown}: a proof takes one target: name one of {every}")
+    tell(f"running {found[0].target} with {found[0].inputs_from}")
+    return found[0].target, found[0].options(settings)[0]
+
+
+def _named(change: FixChange) -> str:
+    """What is tried, in a few words."""
+    return f"{change.path}:{change.line} {', '.join(change.settings) or change.rule or ''}".strip()
+
+
+def _plain(options: RunOptions) -> RunOptions:
+    """A run without the studies that are asked for apart."""
+    return dataclasses.replace(options, fullgraph=False, shapes=False, plan=False, backend=False)
+
+
+def _first_run(target: str, options: RunOptions, root: Path, progress: Tell) -> Observation | str:
+    """What the code as it stands shows; why it shows nothing, in one line."""
+    seen = observations.launch(target, options, root, progress)
+    wrong = [s for s in seen.stages if s.state == "fail" and s.stage != "fullgraph"]
+    wrong += [s for s in seen.stages if s.state == "not_run" and seen.coverage is None]
+    return f"{target}: {wrong[0].stage}: {wrong[0].detail}" if wrong else seen
+
+
+@dataclass(frozen=True)
+class _Work:
+    target: str
+    options: RunOptions
+    root: Path
+    files: Files
+    wanted: FixOptions
+    tell: Tell
+
+    def candidates(
+        self,
+        sites: Sequence[BreakSite],
+        findings: Sequence[Finding],
+        rules: Mapping[str, Rule],
+        settings: tuple[str, ...],
+        no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix],
+        number: int,
+    ) -> Iterator[_Candidate]:
+        """What might cure each break; breaks for which there is nothing go to `no_fix`."""
+        concrete: dict[str, Concrete] = {}
+        for shown, line in dict.fromkeys((site.path, site.line) for site in sites):
+            here = [site for site in sites if (site.path, site.line) == (shown, line)]
+            ids = tuple(dict.fromkeys(name for site in here for name in site.gb_ids))
+            path = self.files.path(shown)
+            if path is None:
+                continue
+            if shown not in concrete:
+                concrete[shown] = Concrete(source.of_text(path, self.files.text(str(path))))
+            covering = [
+                f for f in findings if f.path == shown and f.line <= line <= f.end_line and f.rule in rules
+            ]
+            ways: list[Proposal | Declined] = []
+            for finding in covering:
+                ways += for_finding(concrete[shown], rules[finding.rule or ""], finding)
+            if not any(isinstance(way, Proposal) for way in ways):
+                ways += at_line(
+                    concrete[shown], shown, line, [r for r in rules.values() if set(r.gb_ids) & set(ids)]
+                )
+            named = [name for f in covering if f.fix is not None for name in f.fix.settings]
+            proposals = [way for way in ways if isinstance(way, Proposal)][:ALTERNATIVES]
+            rule = covering[0].rule if covering else proposals[0].rule if proposals else None
+            if self.wanted.select and not any((rule or "").startswith(code) for code in self.wanted.select):
+                continue
+            stands = self.files.original_line(str(path), line)
+            base = FixChange(
+                shown, stands, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
+            )
+            made = [
+                dataclasses.replace(base, how=p.how, edits=p.edits, unsafe=p.unsafe, rule=p.rule)
+                for p in proposals
+            ]
+            made += [
+                dataclasses.replace(base, how=f"`torch._dynamo.config.{name} = True`", settings=(name,))
+                for name in dict.fromkeys(named)
+                if name not in settings
+            ]
+            if not made:
+                reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
+                why = "; ".join(reasons) or "no rewrite is known for it"
+                no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, why)
+            for change in made:
+                yield _Candidate(change, self.files.with_edits(change.edits))
+
+    def round(
+        self, before: Observation, candidates: Sequence[_Candidate], settings: tuple[str, ...]
+    ) -> tuple[list[FixChange], list[FixChange], Observation, str | None]:
+        """Each candidate alone, then those that hold together.
+
+        What is accepted, what is not, the run of all that is accepted, and why nothing could be tried.
+        """
+        result, request, tests = self.tried(
+            [(_named(c.change), c.sources, c.change.settings) for c in candidates], settings
+        )
+        if result.failure is not None:
+            return [], [], before, result.failure
+        held: list[_Candidate] = []
+        left: list[FixChange] = []
+        runs: list[Observation] = []
+        for candidate, trial, own in zip(candidates, result.trials, tests, strict=True):
+            change = self.judged(before, candidate, trial, result, request, own)
+            place = (change.path, change.line)
+            if not self._counts(change):
+                left.append(change)
+            elif any((other.change.path, other.change.line) == place for other in held):
+                continue  # the break has a cure already
+            else:
+                held.append(dataclasses.replace(candidate, change=change))
+                runs.append(trial.observation)
+        if len(held) > 1:
+            return self._together(before, held, left, settings, runs)
+        if held:
+            self.files.now.update(held[0].sources)
+            return [held[0].change], left, runs[0], None
+        return [], left, before, None
+
+    def _together(
+        self,
+        before: Observation,
+        held: Sequence[_Candidate],
+        left: list[FixChange],
+        settings: tuple[str, ...],
+        runs: Sequence[Observation],
+    ) -> tuple[list[FixChange], list[FixChange], Observation, str | None]:
+        """All at once, as far as they do not touch the same lines; the first alone if together they do not hold."""
+        chosen: list[_Candidate] = []
+        for candidate in held:
+            edits = [edit for each in (*chosen, candidate) for edit in each.change.edits]
+            try:
+                self.files.with_edits(edits)
+            except TcreadyError:  # they overlap: the next round finds this one again
+                continue
+            chosen.append(candidate)
+        edits = [edit for each in chosen for edit in each.change.edits]
+        names = tuple(dict.fromkeys(name for each in chosen for name in each.change.settings))
+        sources = self.files.with_edits(edits)
+        whole = FixChange("", 0, "", None, (), "all together", tuple(edits), names, None, "not_run")
+        result, request, tests = self.tried([("all together", sources, names)], settings)
+        if result.failure is None:
+            together = _Candidate(whole, sources)
+            change = self.judged(before, together, result.trials[0], result, request, tests[0])
+            if change.state != "refuted":
+                self.files.now.update(sources)
+                return [each.change for each in chosen], left, result.trials[0].observation, None
+            self.tell(f"together they do not hold: {change.reason}")
+        self.files.now.update(chosen[0].sources)
+        return [chosen[0].change], left, runs[held.index(chosen[0])], None
+
+    def tried(
+        self, variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]
+    ) -> tuple[ProofResult, ProofRequest, list[tuple[Span, ...]]]:
+        """Puts variants to the proof; the branch tests that each takes away."""
+        from tcready import dynamic
+
+        asked: list[Variant] = []
+        tests: list[tuple[Span, ...]] = []
+        functions: dict[FunctionPlace, None] = {}
+        for name, sources, names in variants:
+            differs = [self._changed(path, text) for path, text in sources.items()]
+            own = tuple(dict.fromkeys(place for each in differs for place in each.functions))
+            functions |= dict.fromkeys(own)
+            tests.append(tuple(test for each in differs for test in each.tests))
+            every = tuple(dict.fromkeys([*settings, *names]))
+            asked.append(Variant(name, tuple(sources.items()), every, own))
+        every_test = tuple(dict.fromkeys(test for own in tests for test in own))
+        request = ProofRequest(tuple(asked), tuple(functions), every_test)
+        package = Target.parse(self.target).package
+        run = dynamic.RunRequest(self.target, self.options, str(self.root), (package,) if package else ())
+        return dynamic.prove(run, request, self.tell), request, tests
+
+    def _changed(self, path: str, text: str) -> Changed:
+        return changed(path, self.files.before(path), source.of_text(Path(path), text))
+
+    def judged(
+        self,
+        before: Observation,
+        candidate: _Candidate,
+        trial: Trial,
+        result: ProofResult,
+        request: ProofRequest,
+        tests: Sequence[Span],
+    ) -> FixChange:
+        """The change with what its trial says; `before` is the run of what it was made to."""
+        change = candidate.change
+        lines = {
+            shown: LineMap(self.files.text(path), candidate.sources[path])
+            for shown in dict.fromkeys(edit.path for edit in change.edits)
+            if (path := str(self.files.path(shown))) in candidate.sources
+        }
+        paths = dict.fromkeys(test.path for test in tests)
+        shown = {path: (self._shown(path), self.files.before(path).text) for path in paths}
+        judgement: Judgement = judgement_of(before, trial, result, request, tests, lines, shown)
+        return dataclasses.replace(
+            change,
+            state=judgement.state,
+            reason=judgement.reason,
+            unsafe=judgement.unsafe or change.unsafe,
+            proof=judgement.proof,
+        )
+
+    def _shown(self, path: str) -> str:
+        return display_path(path, str(self.root))
+
+    def _counts(self, change: FixChange) -> bool:
+        """Whether a change is to be proposed, as far as it was shown to hold."""
+        if change.state == "one_side" or (change.unsafe or "").startswith("another exception"):
+            return self.wanted.unsafe
+        return change.state == "proved"
+
+
+def with_patches(result: FixResult, files: Iterable[ChangedFile], root: Path) -> FixResult:
+    """The result with all changes as patches: those of the user's files, and those of installed ones."""
+    texts: dict[bool, list[str]] = {True: [], False: []}
+    edits: list[Edit] = []
+    for file in files:
+        is_own = file.path.is_relative_to(root) and not is_installed(str(file.path))
+        edits += between(file.shown, file.before, file.after)
+        texts[is_own].append(patch({file.shown: file.before}, between(file.shown, file.before, file.after)))
+    own, third = ("".join(texts[key]) for key in (True, False))
+    return dataclasses.replace(result, edits=tuple(edits), patch=own, third_party_patch=third)

@@ -1,0 +1,166 @@
+"""What a trial says of a change: proved, proved on one side, or refuted, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tcready.refactor.changed import LineMap
+from tcready.schema import (
+    Observation,
+    Proof,
+    ProofRequest,
+    ProofResult,
+    ProofState,
+    SideCount,
+    Span,
+    Trial,
+)
+
+SLOWER = 1.10
+"""How many times as long an eager call may take after a change that is called safe."""
+NOISE = 2e-5
+"""Seconds by which two measurements of one call may differ."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    state: ProofState
+    reason: str | None
+    """Why it is not proved."""
+    unsafe: str | None
+    """What a caller may notice all the same."""
+    proof: Proof
+
+
+def judged(
+    before: Observation,
+    trial: Trial,
+    result: ProofResult,
+    request: ProofRequest,
+    tests: Iterable[Span],
+    lines: Mapping[str, LineMap],
+    shown: Mapping[str, tuple[str, str]],
+) -> Judgement:
+    """What a trial shows of a change.
+
+    Args:
+        before: The run of the code that the change was made to.
+        trial: What came of the change.
+        result: What the trial is a part of.
+        request: What was asked.
+        tests: The branch tests that the change takes away.
+        lines: Of each changed file, by the path the observations show, where its lines went.
+        shown: Of each file with tests, by absolute path, the path that is shown and its text.
+    """
+    sides = _sides(result, frozenset(tests), shown)
+    after = trial.observation
+    proof = Proof(
+        calls=trial.calls,
+        compiled_calls=trial.compiled_calls,
+        seeds=len(request.seeds),
+        modes=request.modes,
+        variations=result.variations,
+        sides=sides,
+        breaks_before=breaks(before),
+        breaks_after=breaks(after),
+        share_before=_share(before),
+        share_after=_share(after),
+        fullgraph=_passed(after, "fullgraph"),
+        eager_ratio=trial.seconds / result.seconds if trial.seconds and result.seconds else None,
+    )
+    reason = _refuted(before, trial, lines)
+    if reason is not None:
+        return Judgement("refuted", reason, None, proof)
+    unsafe = None
+    if trial.raises is not None:
+        unsafe = f"another exception is raised: {trial.raises}"
+    elif trial.seconds and result.seconds and trial.seconds > result.seconds * SLOWER + NOISE:
+        unsafe = f"an eager call takes {trial.seconds / result.seconds:.2f} times as long"
+    missing = next((side for side in sides if not (side.true and side.false)), None)
+    if missing is not None:
+        never = "true" if missing.false or not missing.true else "false"
+        why = f"no inputs were found that make `{missing.text}` {never} (line {missing.line})"
+        return Judgement("one_side", why, unsafe, proof)
+    return Judgement("proved", None, unsafe, proof)
+
+
+def breaks(seen: Observation) -> int:
+    """Distinct lines at which Dynamo broke, and functions with tensor work that it gave up on for no such line."""
+    return len({(site.path, site.line) for site in seen.break_sites})
+
+
+def _share(seen: Observation) -> float | None:
+    return seen.coverage.share if seen.coverage is not None else None
+
+
+def _passed(seen: Observation, name: str) -> bool | None:
+    stage = next((stage for stage in seen.stages if stage.stage == name), None)
+    return None if stage is None or stage.state == "not_run" else stage.state == "pass"
+
+
+def _refuted(before: Observation, trial: Trial, lines: Mapping[str, LineMap]) -> str | None:
+    """Why the change does not hold, in one line."""
+    after = trial.observation
+    if trial.difference is not None:
+        return trial.difference
+    failed = next((s for s in after.stages if s.state == "fail" and s.stage != "fullgraph"), None)
+    if failed is not None:
+        return f"{failed.stage}: {failed.detail}"
+    if _passed(after, "capture") is None:
+        return "it was not captured"
+    known = {(site.path, site.line) for site in before.break_sites}
+    traced = {
+        (each.path, line)
+        for each in before.traced
+        for first, last in each.ranges
+        for line in range(first, last + 1)
+    }
+    kept = 0
+    for path, line in {(site.path, site.line) for site in after.break_sites}:
+        was = lines[path].came_from(line) if path in lines else line
+        if was is not None and (path, was) in known:
+            kept += 1
+        elif was is None:
+            return f"it breaks in what was written anew ({path}:{line})"
+        elif (path, was) in traced:
+            return f"a line breaks that did not ({path}:{line})"
+    if kept == len(known):
+        return "the break is still there"
+    one, other = _share(before), _share(after)
+    if one is not None and (other is None or other < one - 1e-9):
+        return f"less is captured: {_percent(other)} of the operations, {_percent(one)} before"
+    if _passed(before, "fullgraph") and not _passed(after, "fullgraph"):
+        return "fullgraph=True compiled before, and does not"
+    return None
+
+
+def _percent(share: float | None) -> str:
+    return "none" if share is None else f"{share:.1%}"
+
+
+def _sides(
+    result: ProofResult, tests: frozenset[Span], shown: Mapping[str, tuple[str, str]]
+) -> tuple[SideCount, ...]:
+    found = []
+    for side in result.sides:
+        if side.test in tests:
+            path, text = shown[side.test.path]
+            found.append(
+                SideCount(
+                    path,
+                    side.test.line,
+                    _written(text, side.test),
+                    side.true + side.alone_true,
+                    side.false + side.alone_false,
+                    alone=not (side.true and side.false),
+                )
+            )
+    return tuple(found)
+
+
+def _written(text: str, span: Span) -> str:
+    lines = text.splitlines()[span.line - 1 : span.end_line]
+    lines[-1] = lines[-1][: span.end_column - 1]
+    lines[0] = lines[0][span.column - 1 :]
+    return " ".join(" ".join(lines).split())

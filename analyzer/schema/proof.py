@@ -1,0 +1,209 @@
+"""A change put to the proof: what a worker tries, and what that showed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tcready.schema.edit import Edit
+from tcready.schema.run import Observation
+from tcready.schema.words import Mode
+
+Differs = Literal["value", "gradient", "exception", "state", "compiled"]
+"""What differs: what comes out, a gradient, which exception is raised, what a call leaves behind, or compiled code from
+eager code."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """An expression of a file; lines and columns count from 1, the end is one past the last."""
+
+    path: str
+    """Absolute."""
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True)
+class FunctionPlace:
+    """A function by its file, absolute, and its qualified name: `Model.forward`."""
+
+    path: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Sources as they would be, and settings as they would be set."""
+
+    name: str
+    sources: tuple[tuple[str, str], ...] = ()
+    """Absolute path and whole text of each file that differs."""
+    settings: tuple[str, ...] = ()
+    """Names of `torch._dynamo.config` that are set to True."""
+    functions: tuple[FunctionPlace, ...] = ()
+    """What it changes: these are called alone as well."""
+
+
+@dataclass(frozen=True)
+class ProofRequest:
+    """What one worker tries, each in a process of its own: the code as it stands, then each variant held against it."""
+
+    variants: tuple[Variant, ...]
+    functions: tuple[FunctionPlace, ...] = ()
+    """The functions that any variant changes."""
+    tests: tuple[Span, ...] = ()
+    """Branch tests of the code as it stands whose both sides are wanted."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    modes: tuple[Mode, ...] = ("infer", "train")
+    seconds: float = 15.0
+    """For how long the code as it stands is called with varied inputs; what is left then is left out."""
+
+
+@dataclass(frozen=True)
+class SidesTaken:
+    """How often a branch test was true and false: by calls of the model, and of its function alone."""
+
+    test: Span
+    true: int = 0
+    false: int = 0
+    alone_true: int = 0
+    alone_false: int = 0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one variant showed, held against the code as it stands: the same seeds, weights and inputs."""
+
+    name: str
+    observation: Observation
+    """import, build, eager, capture and fullgraph, as of a run."""
+    calls: int = 0
+    """Calls compared, eager against eager."""
+    compiled_calls: int = 0
+    """Calls compared, compiled against eager."""
+    difference: str | None = None
+    """The first difference, in one line."""
+    differs: Differs | None = None
+    raises: str | None = None
+    """Where both raise, but not the same type of exception: both of them, in one line."""
+    seconds: float | None = None
+    """Shortest eager call with the given inputs."""
+
+
+@dataclass(frozen=True)
+class ProofResult:
+    """What a worker leaves of a request."""
+
+    trials: tuple[Trial, ...] = ()
+    sides: tuple[SidesTaken, ...] = ()
+    calls: int = 0
+    """Calls of the code as it stands, those of functions alone among them."""
+    variations: tuple[str, ...] = ()
+    """How the inputs were varied, in words."""
+    seconds: float | None = None
+    """Shortest eager call of the code as it stands with the given inputs."""
+    failure: str | None = None
+    """Why nothing can be held against the code as it stands, in one line."""
+
+
+ProofState = Literal["proved", "one_side", "refuted", "not_run"]
+"""Shown to do the same on both sides of every branch that it takes away; on one side of some; not to; nobody tried."""
+
+
+@dataclass(frozen=True)
+class SideCount:
+    """How often a branch test that a change takes away was true and false."""
+
+    path: str
+    """As the report shows it."""
+    line: int
+    text: str
+    true: int
+    false: int
+    alone: bool
+    """Whether calls of its function alone were needed to take both."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was tried of a change, and what it showed."""
+
+    calls: int
+    """Calls compared, eager against eager, before against after."""
+    compiled_calls: int
+    seeds: int
+    modes: tuple[Mode, ...]
+    variations: tuple[str, ...]
+    sides: tuple[SideCount, ...]
+    breaks_before: int
+    breaks_after: int
+    share_before: float | None
+    share_after: float | None
+    """Of a forward's operations, inside graphs."""
+    fullgraph: bool | None
+    """Whether `fullgraph=True` compiles afterwards; None if it was not tried, since breaks are left."""
+    eager_ratio: float | None
+    """Seconds of an eager call after over before."""
+
+
+@dataclass(frozen=True)
+class FixChange:
+    """One change, and what a proof says of it."""
+
+    path: str
+    line: int
+    symbol: str
+    rule: str | None
+    gb_ids: tuple[str, ...]
+    """Of the break that it is to cure."""
+    how: str
+    edits: tuple[Edit, ...]
+    """Of the text as the changes of earlier rounds leave it."""
+    settings: tuple[str, ...]
+    """Names of `torch._dynamo.config` that are to be True."""
+    unsafe: str | None
+    """Why it is not safe, as the end of "not safe: ..."; None if it does the same by construction."""
+    state: ProofState
+    reason: str | None = None
+    """Why it is not proved, in one line."""
+    proof: Proof | None = None
+    round: int = 1
+    """In which it was found: behind the breaks that earlier ones cure."""
+
+
+@dataclass(frozen=True)
+class NoFix:
+    """A break for which there is no change, and why."""
+
+    path: str
+    line: int
+    rule: str | None
+    gb_ids: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class FixResult:
+    """The changes for some targets."""
+
+    changes: tuple[FixChange, ...]
+    """Those that are proposed, in the order in which they were found; together they are one patch."""
+    refused: tuple[FixChange, ...] = ()
+    """Those that were tried and do not hold, or are left out since nothing shows them safe."""
+    no_fix: tuple[NoFix, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    """All changes together, of the files as they stand."""
+    patch: str = ""
+    """All edits in the user's own files together, as one unified diff."""
+    third_party_patch: str = ""
+    """The same in installed packages; paths are below their site-packages folder."""
+    breaks_before: int | None = None
+    """None if nothing was run."""
+    breaks_after: int | None = None
+    share_before: float | None = None
+    share_after: float | None = None
+    failure: str | None = None
+    """Why nothing could be proved, in one line."""

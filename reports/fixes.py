@@ -1,0 +1,95 @@
+"""Proposed changes: in words for people, as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from tcready.reports.view import proof_words, share_words
+from tcready.schema import FixChange, FixResult, as_json
+
+FLAGS_BY_ENVIRONMENT = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
+"""Settings of Dynamo that an environment variable sets too (torch/_dynamo/config.py, 2.11 to 2.14)."""
+
+
+def text(result: FixResult) -> str:
+    """What is changed, what proves it, and what is left, for people; the patch itself stands apart."""
+    lines: list[str] = []
+    for change in result.changes:
+        lines += _change(change)
+    for change in result.refused:
+        lines.append(f"{_place(change)} left out: {change.how}")
+        lines.append(f"    {change.reason}")
+    for item in result.no_fix:
+        lines += [
+            f"{item.path}:{item.line} {_named(item.rule, item.gb_ids)}: no change",
+            f"    {item.reason}",
+        ]
+    if result.breaks_before is not None:
+        share = f", captured {share_words(result.share_before)} -> {share_words(result.share_after)}"
+        lines.append(f"breaks {result.breaks_before} -> {result.breaks_after}{share}")
+    if result.failure:
+        lines.append(f"not proved: {result.failure}")
+    if not lines:
+        lines.append("nothing to change")
+    return "\n".join(lines) + "\n"
+
+
+def _change(change: FixChange) -> Iterator[str]:
+    yield f"{_place(change)}: {change.how}"
+    if change.state == "not_run":
+        yield (
+            "    safe by construction; not run"
+            if change.unsafe is None
+            else f"    not safe: {change.unsafe}; not run"
+        )
+        return
+    assert change.proof is not None
+    yield f"    {proof_words(change.proof)}"
+    if change.reason:
+        yield f"    on one side: {change.reason}"
+    if change.unsafe:
+        yield f"    not safe by construction: {change.unsafe}"
+
+
+def _place(change: FixChange) -> str:
+    place = f"{change.path}:{change.line}" if change.line else change.path
+    named = _named(change.rule, change.gb_ids)
+    return f"{place} {named}" if named else place
+
+
+def _named(rule: str | None, gb_ids: tuple[str, ...]) -> str:
+    return rule or " ".join(gb_ids)
+
+
+def as_data(result: FixResult) -> str:
+    """The result as JSON: `edits` and `settings` apart, each with the line or the variable that makes it."""
+    data = as_json(result)
+    assert isinstance(data, dict)
+    settings = dict.fromkeys(name for change in result.changes for name in change.settings)
+    data["settings"] = {
+        f"TORCHDYNAMO_{name.upper()}": "1" for name in settings if name in FLAGS_BY_ENVIRONMENT
+    }
+    data["settings_code"] = [f"torch._dynamo.config.{name} = True" for name in settings]
+    return json.dumps(data, indent=2) + "\n"
+
+
+def proof_text(change: FixChange) -> str:
+    """What a proof showed of one patch, for people."""
+    words = {
+        "proved": "holds",
+        "one_side": "not shown on both sides",
+        "refuted": "does not hold",
+        "not_run": "was not run",
+    }
+    lines = [f"{change.how} {words[change.state]}" + (f": {change.reason}" if change.reason else "")]
+    if change.unsafe:
+        lines.append(f"    {change.unsafe}")
+    if change.proof is not None and change.state in ("proved", "one_side"):
+        lines.append(f"    {proof_words(change.proof)}")
+    return "\n".join(lines) + "\n"
+
+
+def proof_data(change: FixChange) -> str:
+    """The same as JSON."""
+    return json.dumps(as_json(change), indent=2) + "\n"

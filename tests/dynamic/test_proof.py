@@ -1,0 +1,197 @@
+"""Changes put to the proof in real workers: what differs is seen, what does the same is not refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+from tcready.dynamic import RunRequest, prove
+from tcready.dynamic.worker.proof.sides import PROBE, probed
+from tcready.options import RunOptions
+from tcready.refactor.changed import changed
+from tcready.schema import ProofRequest, ProofResult, Span, Trial, Variant
+from tcready.static import source
+
+MODEL = """\
+import random
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+        self.calls = 0
+        self.register_buffer("seen", torch.zeros(()))
+
+    def scaled(self, x):
+        if x.sum() > 1000:
+            x = x * 2
+        return x
+
+    def divided(self, x, d):
+        if (d > 0).all():
+            return x / d
+        return x + d
+
+    def forward(self, x):
+        if len(x) == 0:
+            raise ValueError("rows are needed")
+        self.calls += 1
+        self.seen += 1
+        x = self.scaled(self.lin(x))
+        print("forward")
+        return self.divided(x, x)
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+SAME = {
+    "where": (
+        "        if x.sum() > 1000:\n            x = x * 2\n",
+        "        x = torch.where(x.sum() > 1000, x * 2, x)\n",
+    ),
+    "where that is safe for gradients": (
+        "        if (d > 0).all():\n            return x / d\n        return x + d\n",
+        "        positive = (d > 0).all()\n"
+        "        return torch.where(positive, x / torch.where(positive, d, 1.0), x + d)\n",
+    ),
+}
+DIFFERENT = {
+    "another bound": ("value", "x.sum() > 1000", "x.sum() > 5"),
+    "another dtype": ("value", "self.scaled(self.lin(x))", "self.scaled(self.lin(x)).double()"),
+    "no gradient": ("gradient", "            x = x * 2\n", "            x = x.detach() * 2\n"),
+    "a gradient that is not a number": (
+        "gradient",
+        "        if (d > 0).all():\n            return x / d\n        return x + d\n",
+        "        return torch.where((d > 0).all(), x / d, x + d)\n",
+    ),
+    "an argument that is changed": (
+        "state",
+        "x = self.scaled(self.lin(x))",
+        "x = self.scaled(self.lin(x.mul_(1.5).div(1.5)))",
+    ),
+    "no counter": ("state", "        self.calls += 1\n", ""),
+    "no buffer": ("state", "        self.seen += 1\n", ""),
+    "nothing printed": ("state", '        print("forward")\n', ""),
+    "random numbers": (
+        "state",
+        "        self.calls += 1\n",
+        "        self.calls += 1\n        torch.rand(())\n",
+    ),
+    "an exception less": (
+        "exception",
+        '            raise ValueError("rows are needed")\n',
+        "            return self.divided(self.lin(x), self.lin(x))\n",
+    ),
+    "other compiled code": (
+        "compiled",
+        "        self.seen += 1\n",
+        "        self.seen += 1\n        if torch.compiler.is_compiling():\n            x = x + 1\n",
+    ),
+    "other weights": ("state", "nn.Linear(8, 8)", "nn.Linear(8, 8, bias=False)"),
+}
+OTHER_EXCEPTION = ("raise ValueError(", "raise RuntimeError(")
+ENDINGS = {
+    "an exit": ("        self.calls += 1\n", "        import os; os._exit(3)\n"),
+    "an import that fails": ("import random\n", "import no_such_module\n"),
+    "a syntax error of its own making": ("import random\n", "import random; eval('1 +')\n"),
+}
+
+
+def variant(name: str, path: Path, change: tuple[str, str]) -> Variant:
+    assert MODEL.count(change[0]) == 1, name
+    text = MODEL.replace(*change)
+    differs = changed(str(path), source.of_text(path, MODEL), source.of_text(path, text))
+    return Variant(name, ((str(path), text),), (), differs.functions)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    result: ProofResult
+    trials: Mapping[str, Trial]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    path = tmp_path_factory.mktemp("proof") / "model.py"
+    path.write_text(MODEL)
+    changes = {
+        **SAME,
+        **{name: each[1:] for name, each in DIFFERENT.items()},
+        "exception": OTHER_EXCEPTION,
+        **ENDINGS,
+    }
+    variants = tuple(variant(name, path, change) for name, change in changes.items())
+    before = source.of_text(path, MODEL)
+    every = [changed(str(path), before, source.of_text(path, each.sources[0][1])) for each in variants[:2]]
+    request = ProofRequest(
+        variants,
+        tuple(dict.fromkeys(place for each in variants for place in each.functions)),
+        tuple(test for each in every for test in each.tests),
+    )
+    result = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(path.parent)), request
+    )
+    assert path.read_text() == MODEL
+    assert not list(path.parent.glob("__pycache__/*probed*"))
+    return Shown(result, MappingProxyType({trial.name: trial for trial in result.trials}))
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize("name", SAME)
+def test_what_does_the_same_agrees(name: str, shown: Shown) -> None:
+    assert shown.result.failure is None
+    trial = shown.trials[name]
+    assert trial.difference is None
+    assert trial.raises is None
+    assert trial.calls > 60
+    assert trial.compiled_calls >= 3
+    assert len({site.line for site in trial.observation.break_sites}) < 3
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_what_does_something_else_is_seen(name: str, shown: Shown) -> None:
+    assert (shown.trials[name].differs, bool(shown.trials[name].difference)) == (DIFFERENT[name][0], True)
+
+
+@pytest.mark.dynamo
+def test_another_exception_is_told_apart(shown: Shown) -> None:
+    trial = shown.trials["exception"]
+    assert trial.difference is None
+    assert trial.raises is not None
+    assert trial.raises.startswith("ValueError: rows are needed became RuntimeError: rows are needed")
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize("name", ENDINGS)
+def test_a_change_that_ends_its_process_takes_nobody_along(name: str, shown: Shown) -> None:
+    trial = shown.trials[name]
+    failed = [stage.detail for stage in trial.observation.stages if stage.state == "fail"]
+    assert trial.difference or failed
+    assert list(shown.trials)[-1] == list(ENDINGS)[-1]
+
+
+@pytest.mark.dynamo
+def test_both_sides_are_taken_by_functions_alone(shown: Shown) -> None:
+    large, positive = shown.result.sides
+    assert (large.true, large.false > 0, large.alone_true > 0) == (0, True, True)
+    assert positive.true + positive.alone_true > 0
+    assert positive.false > 0
+
+
+def test_a_probed_source_is_line_for_line_the_same() -> None:
+    text = "def f(a, b):\n    if (a\n        > b):\n        return a if b else [c for c in a if c]\n    assert a, 'é'\n"
+    spans = (Span("f", 2, 9, 3, 12), Span("f", 4, 21, 4, 22), Span("f", 5, 12, 5, 13))
+    made = probed(text, enumerate(spans))
+    assert made.count("\n") == text.count("\n")
+    assert [line.count(PROBE) for line in made.splitlines()] == [0, 1, 0, 1, 1]
+    names: dict[str, object] = {PROBE: lambda _number, value: value}
+    exec(compile(made, "f", "exec"), names)

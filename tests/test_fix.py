@@ -1,0 +1,226 @@
+"""`tcready fix` and `tcready prove` as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tcready import api
+from tcready.applying import Changed, patched, write
+from tcready.refactor.changed import LineMap, changed
+from tcready.schema import TcreadyError
+from tcready.static import source
+
+MODEL = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+
+    def gate(self, x):
+        # only large sums
+        if x.sum() > 1000:  # why
+            x = x * 2
+        return x
+
+    def forward(self, x):
+        x = self.lin(x)
+        print(x.shape)
+        x = self.gate(x)
+        if x.mean() > 3:
+            raise ValueError("too large")
+        return x
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+def tcready(folder: Path, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tcready", *arguments]
+    return subprocess.run(
+        command, cwd=folder, input=stdin, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-c", "user.email=a@b", "-c", "user.name=a", *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "model.py").write_text(MODEL)
+    git(tmp_path, "init", "-q", ".")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    return tmp_path
+
+
+def test_without_a_run_only_what_is_safe_is_proposed(project: Path) -> None:
+    done = tcready(project, "fix", "model.py")
+    assert done.returncode == 1
+    assert "+        if not torch.compiler.is_compiling():" in done.stdout
+    assert "torch.where" not in done.stdout
+    assert "model.py:12 TCR101 left out" in done.stderr
+    subprocess.run(["git", "apply"], cwd=project, input=done.stdout, text=True, check=True)
+    again = tcready(project, "fix", "model.py")
+    assert again.stdout == ""
+    assert again.returncode == 1, "breaks are left"
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_changes_are_proved_written_and_not_found_again(project: Path) -> None:
+    done = tcready(project, "fix", "model.py", "--verify", "--apply", "--patch-dir", "out")
+    assert done.returncode in (0, 1), done.stderr
+    made = (project / "model.py").read_text()
+    assert "x = torch.where(x.sum() > 1000, x * 2, x)" in made
+    assert "# only large sums" in made
+    assert "# why" in made
+    told = json.loads((project / "out" / "fixes.json").read_text())
+    assert {change["state"] for change in told["changes"]} == {"proved"}
+    sides = [side for change in told["changes"] for side in change["proof"]["sides"]]
+    assert all(side["true"] and side["false"] for side in sides)
+    assert told["breaks_after"] < told["breaks_before"]
+    git(project, "checkout", "-q", "model.py")
+    for program in (["git", "apply"], ["patch", "-p1"]):
+        subprocess.run(
+            program, cwd=project, input=(project / "out" / "own.patch").read_text(), text=True, check=True
+        )
+        assert (project / "model.py").read_text() == made
+        git(project, "checkout", "-q", "model.py")
+    (project / "model.py").write_text(made)
+    again = tcready(project, "fix", "model.py", "--verify")
+    assert again.stdout == ""
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("        if x.sum() > 1000:  # why\n            x = x * 2\n", "        x = torch.where(x.sum() > 1000, x * 2, x)\n", 0),
+        ("        if x.sum() > 1000:  # why\n            x = x * 2\n", "        x = torch.where(x.sum() > 999, x * 3, x)\n", 1),
+        ("        # only large sums\n", "", 1),
+    ],
+    ids=["holds", "does something else", "cures nothing"],
+)  # fmt: skip
+def test_a_patch_of_anybody_is_proved(old: str, new: str, code: int, project: Path) -> None:
+    assert old in MODEL
+    (project / "model.py").write_text(MODEL.replace(old, new))
+    patch = git(project, "diff")
+    git(project, "checkout", "-q", "model.py")
+    done = tcready(project, "prove", "-", "model.py", stdin=patch)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert (project / "model.py").read_text() == MODEL
+
+
+@pytest.mark.parametrize(
+    ("patch", "words"),
+    [
+        ("nothing", "No valid patches in input"),
+        ("--- a/no.py\n+++ b/no.py\n@@ -1 +1 @@\n-a\n+b\n", "neither here nor installed"),
+        ("--- a/model.py\n+++ b/model.py\n@@ -1 +1 @@\n-no such line\n+b\n", "does not apply"),
+    ],
+)
+def test_a_patch_that_does_not_apply_is_one_line(patch: str, words: str, project: Path) -> None:
+    done = tcready(project, "prove", "-", "model.py", stdin=patch)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_uncommitted_changes_are_not_written_over(project: Path) -> None:
+    (project / "model.py").write_text(MODEL + "\n# mine\n")
+    done = tcready(project, "fix", "model.py", "--apply")
+    assert done.returncode == 2
+    assert "not committed" in done.stderr
+    assert (project / "model.py").read_text() == MODEL + "\n# mine\n"
+    assert tcready(project, "fix", "model.py", "--apply", "--allow-dirty").returncode == 1
+    assert "is_compiling" in (project / "model.py").read_text()
+    assert (project / "model.py").read_text().endswith("# mine\n")
+
+
+def file(folder: Path, name: str, before: str, after: str) -> Changed:
+    return Changed(folder / name, name, before, after)
+
+
+def test_nothing_is_written_if_one_file_may_not_be(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    inside, outside = tmp_path / "in" / "a.py", tmp_path / "b.py"
+    for path in (inside, outside):
+        path.write_text("x = 1\n")
+    first = file(tmp_path / "in", "a.py", "x = 1\n", "x = 2\n")
+    cases: Sequence[tuple[Sequence[Changed], str]] = (
+        ([first, file(tmp_path, "b.py", "x = 1\n", "x = 2\n")], "outside the working folder"),
+        ([first, file(tmp_path / "in", "a.py", "x = 0\n", "x = 2\n")], "changed since it was read"),
+    )
+    for files, words in cases:
+        with pytest.raises(TcreadyError, match=words):
+            write(files, tmp_path / "in", dirty=True)
+        assert inside.read_text() == outside.read_text() == "x = 1\n"
+        assert sorted(os.listdir(tmp_path / "in")) == ["a.py"]
+
+
+@pytest.mark.parametrize("text", ["\ufeffx = 1\r\ny = 'é'\r\n", "# coding: latin-1\nx = 'é'\n"])
+def test_encodings_and_line_ends_stay(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    data = text.encode("latin-1" if "latin" in text else "utf-8")
+    path.write_bytes(data)
+    before = source.read(path).text
+    write([Changed(path, "a.py", before, before.replace("x = ", "xx = "))], tmp_path, dirty=True)
+    assert path.read_bytes() == data.replace(b"x = ", b"xx = ")
+
+
+def test_a_killed_fix_leaves_files_whole(project: Path) -> None:
+    fixed = api.fix("model.py", root=project).files[0].after
+    draw = random.Random(0)
+    for _ in range(8):
+        (project / "model.py").write_text(MODEL)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tcready", "fix", "model.py", "--apply", "-q"], cwd=project
+        )
+        time.sleep(draw.uniform(0.05, 1.2))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert (project / "model.py").read_text() in (MODEL, fixed)
+
+
+def test_a_patch_of_several_files_is_carried_out_on_copies(project: Path) -> None:
+    (project / "sub dir").mkdir()
+    (project / "sub dir" / "b.py").write_text("x = 1\n")
+    diff = (
+        "--- a/model.py\n+++ b/model.py\n@@ -1,3 +1,3 @@\n-import torch\n+import torch as th\n from torch import nn\n \n"
+        "--- a/sub dir/b.py\t\n+++ b/sub dir/b.py\t\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
+    )
+    found = patched(diff, "p", lambda name: project / name)
+    assert [(each.shown, each.after.splitlines()[0]) for each in found] == [
+        ("model.py", "import torch as th"),
+        ("sub dir/b.py", "x = 2"),
+    ]
+    assert (project / "model.py").read_text() == MODEL
+
+
+def test_what_a_change_takes_away() -> None:
+    before = "class A:\n    def f(self, x):\n        if x > 0:\n            x = 1\n        if self.n:\n            x = 2\n        return x\n\n\ndef g(x):\n    return 1 if x else 2\n"
+    after = before.replace("        if x > 0:\n            x = 1\n", "        x = x + 1\n")
+    path = Path("m.py")
+    found = changed("m.py", source.of_text(path, before), source.of_text(path, after))
+    assert [place.name for place in found.functions] == ["A.f"]
+    assert [(span.line, span.column, span.end_column) for span in found.tests] == [(3, 12, 17)]
+    lines = LineMap(before, after)
+    assert [lines.came_from(line) for line in (1, 2, 3, 4, 5, 10)] == [1, 2, None, 5, 6, 11]
