@@ -99,8 +99,8 @@ class Entries(Room):
             usual = frozenset(names) - overrides | inputs
         else:
             inputs |= {"decoder_input_ids"}
-            others = [pair for pair in pairs if pair[0].arg not in targets | overrides]
-            usual = self._usually_given(info, others, inputs)
+            others = [pair for pair in pairs if pair[0].arg not in targets]
+            usual = self._usually_given(info, others, inputs) - overrides | inputs
             targets = frozenset()
         only_position = len(node.args.posonlyargs) - skip
         args = tuple(
