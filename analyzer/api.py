@@ -138,10 +138,14 @@ def _without_files(names: Sequence[str], static: StaticResult) -> tuple[str, ...
 
 def _torch_of(chosen: Settings) -> tuple[int, int]:
     """The torch whose Dynamo is predicted: the one that is named, else the one installed."""
-    from tcready.static import locate, torch_tables, versions
+    from tcready.static import locate, versions
 
-    installed = versions.installed(locate.default_search_path(chosen.root))
-    return chosen.read.torch or installed or torch_tables.versions()[-1]
+    known = chosen.read.torch or versions.installed(locate.default_search_path(chosen.root))
+    if known is not None:
+        return known
+    from tcready.static import torch_tables
+
+    return torch_tables.versions()[-1]
 
 
 def _at_its_commit(report: Report, root: Path) -> Report:

@@ -6,7 +6,6 @@ Findings go to stdout, what is about to be executed and how it goes to stderr; e
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import gc
 import math
@@ -55,15 +54,6 @@ LONG = 10.0
 """Seconds of reading after which a log that is no terminal says so."""
 _Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-
-
-def script() -> None:
-    """The console script: its process ends with it, so nobody walks what a check has built to see what can go."""
-    gc.disable()
-    try:
-        main()
-    finally:
-        gc.freeze()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -723,7 +713,9 @@ def _rule(code: str) -> Rule:
     by_name = {rule.name: rule for rule in known.values()}
     found = known.get(code.upper()) or by_name.get(code.lower())
     if found is None:
-        names = difflib.get_close_matches(code.lower(), by_name, n=1)
+        from difflib import get_close_matches
+
+        names = get_close_matches(code.lower(), by_name, n=1)
         near = names[0] if names else max(known, key=functools.partial(_alike, code.upper()))
         raise TcreadyError(f"there is no rule {code}: did you mean {near}? (`tcready rules` lists them)")
     return found

@@ -184,10 +184,9 @@ def _in_rounds(
             break
         found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
         candidates = list(work.candidates(sites, found.findings, by_code, flags, no_fix, number))
-        tried = {(c.change.path, c.change.edits, c.change.settings) for c in candidates}
-        old = {(c.path, c.edits, c.settings) for c in refused}
-        candidates = [c for c in candidates if (c.change.path, c.change.edits, c.change.settings) not in old]
-        if not candidates or not tried:
+        old = {_what(change) for change in refused}
+        candidates = [each for each in candidates if _what(each.change) not in old]
+        if not candidates:
             break
         tell(f"round {number}: {len(candidates)} changes for {len(sites)} breaks")
         accepted, left, after, failure = work.round(seen, candidates, flags)
@@ -358,6 +357,11 @@ def _one_run(names: Sequence[str], settings: Settings, rules: RuleSet, tell: Tel
     return found[0].target, found[0].options(settings)[0]
 
 
+def _what(change: FixChange) -> tuple[object, ...]:
+    """What tells one change from another: a setting is the same wherever it is wanted."""
+    return (change.path, change.edits) if change.edits else change.settings
+
+
 def _named(change: FixChange) -> str:
     """What is tried, in a few words."""
     return f"{change.path}:{change.line} {', '.join(change.settings) or change.rule or ''}".strip()
@@ -396,6 +400,7 @@ class _Work:
     ) -> Iterator[_Candidate]:
         """What might cure each break; breaks for which there is nothing go to `no_fix`."""
         concrete: dict[str, Concrete] = {}
+        offered: dict[str, None] = {}
         for shown, line in dict.fromkeys((site.path, site.line) for site in sites):
             here = [site for site in sites if (site.path, site.line) == (shown, line)]
             ids = tuple(dict.fromkeys(name for site in here for name in site.gb_ids))
@@ -410,11 +415,11 @@ class _Work:
             ways: list[Proposal | Declined] = []
             for finding in covering:
                 ways += for_finding(concrete[shown], rules[finding.rule or ""], finding)
+            of_the_break = [rule for rule in rules.values() if set(rule.gb_ids) & set(ids)]
             if not any(isinstance(way, Proposal) for way in ways):
-                ways += at_line(
-                    concrete[shown], shown, line, [r for r in rules.values() if set(r.gb_ids) & set(ids)]
-                )
+                ways += at_line(concrete[shown], shown, line, of_the_break)
             named = [name for f in covering if f.fix is not None for name in f.fix.settings]
+            named += [name for rule in of_the_break for name in rule.settings]
             proposals = [way for way in ways if isinstance(way, Proposal)][:ALTERNATIVES]
             rule = covering[0].rule if covering else proposals[0].rule if proposals else None
             if self.wanted.select and not any((rule or "").startswith(code) for code in self.wanted.select):
@@ -430,9 +435,10 @@ class _Work:
             made += [
                 dataclasses.replace(base, how=f"`torch._dynamo.config.{name} = True`", settings=(name,))
                 for name in dict.fromkeys(named)
-                if name not in settings
+                if name not in (*settings, *offered)
             ]
-            if not made:
+            offered |= dict.fromkeys(named)
+            if not made and not named:
                 reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
                 why = "; ".join(reasons) or "no rewrite is known for it"
                 no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, why)

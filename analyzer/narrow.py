@@ -6,11 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tcready import baseline
-from tcready.baseline import Baseline, Entry, Scope
 from tcready.options import ReportOptions
 from tcready.schema import Report, TcreadyError
+
+if TYPE_CHECKING:
+    from tcready.baseline import Baseline, Covers, Entry
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,13 @@ def known(options: ReportOptions, root: Path) -> Known:
 
 def _read(file: str, root: Path, *, missing_ok: bool) -> Baseline:
     """What a baseline's file holds; with `missing_ok`, nothing if there is no such file yet."""
+    from tcready import baseline
+
     try:
         text = (root / file).read_text(encoding="utf-8")
     except FileNotFoundError:
         if missing_ok:
-            return Baseline()
+            return baseline.Baseline()
         raise TcreadyError(f"--baseline {file}: no such file; --write-baseline {file} makes it") from None
     except OSError as error:
         raise TcreadyError(f"--baseline {file}: {error.strerror}") from None
@@ -61,9 +65,13 @@ def narrowed(
 
     `targets` are what the user named.
     """
+    if options.write_baseline is None and options.baseline is None and before.changed is None:
+        return report, ()
+    from tcready import baseline
+
     notes = []
     if options.write_baseline is not None or options.baseline is not None:
-        known_before = before.baseline or Baseline()
+        known_before = before.baseline or baseline.Baseline()
         covers = _covers(report, known_before, options, targets, root)
         if options.write_baseline is not None:
             from tcready import files
@@ -84,7 +92,8 @@ def narrowed(
 
 def _covers(
     report: Report, known: Baseline, options: ReportOptions, targets: Sequence[str], root: Path
-) -> baseline.Covers:
+) -> Covers:
+    from tcready.baseline import Scope
     from tcready.static.patterns import ignored_in
 
     def is_covered(entry: Entry) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from tcready import plan, stored
+from tcready import plan
 from tcready.options import RunOptions
 from tcready.plan import MODE_WORDS, PlannedRun
 from tcready.resolve import Settings
@@ -120,6 +120,8 @@ def load(path: str | os.PathLike[str], named: str) -> Report | Observation:
 
     Raises TcreadyError, with `named`, if it is none of these, is cut short or is of a newer tcready.
     """
+    from tcready import stored  # with a parser of HTML, for which a check without observations has no use
+
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:

@@ -5,7 +5,6 @@ The tables of its targets hold for whoever checks the project, the other keys fo
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +57,9 @@ def parsed(data: bytes) -> Mapping[str, Any]:
 def unknown_key(key: str, known: Iterable[str], where: str) -> TcreadyError:
     """What to say of a key that a table does not take: the nearest that it does."""
     keys = tuple(known)
-    near = difflib.get_close_matches(key.replace("_", "-"), keys, n=1)
+    from difflib import get_close_matches
+
+    near = get_close_matches(key.replace("_", "-"), keys, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(keys)}"
     return TcreadyError(f"{FILE}: [{where}] has no key {key}: {hint}")
 

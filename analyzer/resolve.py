@@ -6,7 +6,6 @@ Pure, and the standard library alone. A value is read by its option's kind, whoe
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import math
 import os
@@ -186,7 +185,9 @@ def keywords(
     found: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
             raise TypeError(f"{caller}() takes no option {name}: {hint}")
         each = known[name]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tcready.static.engine.facts import Call
 from tcready.static.engine.knowledge import ARRAY
-from tcready.static.engine.values import External, ExternalInstance, Sequence, Value, options, tensor_of
+from tcready.static.engine.values import ExternalInstance, Sequence, Value, options, tensor_of
 
 RECURRENT = "GB0014"
 """The break of a recurrent module."""
@@ -52,11 +52,6 @@ def argument(call: Call, operands: tuple[Value, ...], position: int, name: str) 
     return operands[position] if len(operands) > position else call.keyword(name)
 
 
-def constructed(call: Call) -> str:
-    """The external name of the class or function that is called itself, "" for a method or an instance."""
-    return next((v.name for v in options(call.function) if isinstance(v, External)), "")
-
-
 def instance_called(call: Call) -> str:
     """The class of the external object that is called (`self.lstm(x)`), "" if it is none."""
     return next((v.name for v in options(call.function) if isinstance(v, ExternalInstance)), "")
@@ -71,7 +66,7 @@ def receiver_class(call: Call) -> str:
 
 def sizes(call: Call) -> Iterator[Value]:
     """What a factory, a method of a tensor or `F.pad` takes as sizes, those in a tuple one by one."""
-    name = constructed(call).removeprefix("torch.").removeprefix("nn.functional.")
+    name = call.constructed.removeprefix("torch.").removeprefix("nn.functional.")
     given = call.args if name in FACTORIES else (operands(call, *RESIZING, "pad") or ())[1:]
     while given:
         value, *rest = given

@@ -1,7 +1,7 @@
 """A tensor is cast to plain `torch.Tensor` with `as_subclass`.
 
 ## What it does
-Finds `x.as_subclass(torch.Tensor)` in compiled code.
+Finds `x.as_subclass(torch.Tensor)` in compiled code, and `as_subclass` of a tensor that is of a subclass already.
 
 ## Why it hurts torch.compile
 Dynamo traces `as_subclass` towards a subclass that it knows from its source, and not back to the base class: the
@@ -11,18 +11,20 @@ graph ends at the call.
 Unwrap before the compiled region, or let the subclass's `__torch_function__` give back plain tensors.
 
 ## Limits
-`as_subclass` towards a subclass of `torch.Tensor` is traced and not reported.
+`as_subclass` from a plain tensor towards a subclass of `torch.Tensor` is traced and not reported.
 """
 
 from tcready.rules._names import method_of_tensor
 from tcready.static.engine.facts import Call
-from tcready.static.engine.values import External
+from tcready.static.engine.values import External, Tensor
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
     if method_of_tensor(fact, "as_subclass") and External("torch.Tensor") in fact.args:
         return Claim("`as_subclass(torch.Tensor)` in compiled code: the graph ends here")
+    if method_of_tensor(fact, "as_subclass") and isinstance(fact.receiver, Tensor) and fact.receiver.subclass:
+        return Claim("`as_subclass` of a tensor of a class of its own: the graph ends here")
     return None
 
 
@@ -31,7 +33,7 @@ RULE = Rule(
     name="as-plain-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0001",),
+    gb_ids=("GB0001", "GB0117"),
     facts=(Call,),
     check=check,
     page=__doc__,
@@ -44,6 +46,18 @@ class Model(nn.Module):
         plain = y.as_subclass(torch.Tensor)  # BAD
         return plain * 3
 """
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = (x * 2).as_subclass(Vector)
+        return y.as_subclass(Vector).sum()  # BAD
+""",
+            setup="""
+class Vector(torch.Tensor):
+    pass
+""",
         ),
     ),
     good=(

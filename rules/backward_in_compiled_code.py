@@ -16,7 +16,7 @@ its own. `torch.func.grad` is traced.
 An optimizer reached through a name whose class the source does not show is not reported.
 """
 
-from tcready.rules._names import constructed, method_of_tensor, receiver_class
+from tcready.rules._names import method_of_tensor, receiver_class
 from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
@@ -24,7 +24,7 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Call) -> Claim | None:
     if method_of_tensor(fact, "backward"):
         return Claim("`backward` in compiled code: the graph ends here")
-    name = constructed(fact)
+    name = fact.constructed
     if name in ("torch.autograd.backward", "torch.autograd.grad"):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     if receiver_class(fact).startswith("torch.optim.") and fact.method in ("step", "zero_grad"):

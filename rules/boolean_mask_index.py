@@ -88,6 +88,7 @@ RULE = Rule(
     effect="graph_break",
     level="error",
     gb_ids=("GB0036",),
+    settings=(SETTING,),
     facts=(Index,),
     check=check,
     page=__doc__,

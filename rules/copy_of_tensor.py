@@ -16,7 +16,6 @@ models this is the second most frequent break: layers cloned by `deepcopy` when 
 object whose class has a `forward` is taken for a module.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import (
     ExternalInstance,
@@ -31,7 +30,7 @@ from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     if name not in ("copy.deepcopy", "copy.copy") or not fact.args:
         return None
     what = fact.args[0]

@@ -19,7 +19,7 @@ Functions that the extension registers with `TORCH_LIBRARY` and that are called 
 matter of TCR404.
 """
 
-from tcready.rules._names import constructed, receiver_class
+from tcready.rules._names import receiver_class
 from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
@@ -27,7 +27,7 @@ LOADERS = ("torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inl
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     if name in LOADERS:
         return Claim(f"`{name.rpartition('.')[2]}` builds an extension in compiled code: the graph ends here")
     if receiver_class(fact) in LOADERS:

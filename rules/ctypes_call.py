@@ -16,13 +16,13 @@ empty tensor of the result's shape and dtype. `op.register_autograd` gives it a 
 `x.data_ptr()` alone does not break, and is not reported.
 """
 
-from tcready.rules._names import constructed, receiver_class
+from tcready.rules._names import receiver_class
 from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
-    if constructed(fact).startswith("ctypes.") or receiver_class(fact).startswith("ctypes."):
+    if fact.constructed.startswith("ctypes.") or receiver_class(fact).startswith("ctypes."):
         return Claim("call through `ctypes`: the graph ends here")
     return None
 

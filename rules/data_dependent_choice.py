@@ -21,7 +21,6 @@ the graph; the `if` that asks for its answer is told as such. `filter` by a tens
 not recognised.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call, Contains, Test
 from tcready.static.engine.values import Sequence, Value, members_of, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
@@ -47,7 +46,7 @@ def check(fact: Test | Call | Contains) -> Claim | None:
         if fact.kind in WORDS and tensor_of(fact.value):
             return Claim(f"{WORDS[fact.kind]} needs the truth of a tensor, which Dynamo cannot decide")
         return None
-    name = constructed(fact)
+    name = fact.constructed
     if name in ("any", "all") and fact.args and walks_tensors(fact.args[0]):
         return Claim(f"Python's `{name}` needs the truth of tensors: a branch that Dynamo cannot decide")
     if name in ("max", "min") and fact.keyword("key") and fact.args and walks_tensors(fact.args[0]):

@@ -37,6 +37,7 @@ RULE = Rule(
     effect="graph_break",
     level="error",
     gb_ids=("GB0036",),
+    settings=("capture_dynamic_output_shape_ops",),
     facts=(Call,),
     check=check,
     page=__doc__,

@@ -46,6 +46,7 @@ RULE = Rule(
     effect="graph_break",
     level="error",
     gb_ids=("GB0036", "GB0246", "GB0033"),
+    settings=(SETTING,),
     facts=(Call,),
     check=check,
     page=__doc__,

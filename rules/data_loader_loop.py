@@ -14,7 +14,6 @@ Compile the step and loop over the loader outside: `for batch in loader: compile
 A loader that comes in as an argument without an annotation is not known to be one.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call, Loop
 from tcready.static.engine.values import ExternalInstance, Value, options
 from tcready.static.rule import Claim, Rule, Sample
@@ -25,7 +24,7 @@ def check(fact: Call | Loop) -> Claim | None:
         if loader(fact.value):
             return Claim("a `DataLoader` is iterated: the frame goes eager", effect="frame_skip")
         return None
-    if constructed(fact) in ("iter", "enumerate") and fact.args and loader(fact.args[0]):
+    if fact.constructed in ("iter", "enumerate") and fact.args and loader(fact.args[0]):
         return Claim("a `DataLoader` is iterated in compiled code: the graph ends here")
     return None
 

@@ -15,13 +15,12 @@ trace fits better behind `torch.library.custom_op`.
 What a disabled function does inside is not looked into.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     if name.endswith("()") and fact.gb_id:
         return Claim("a function that its author keeps out of compilation is called: the graph ends here")
     if name == "torch._dynamo.graph_break":

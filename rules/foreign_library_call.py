@@ -16,17 +16,21 @@ Functions of NumPy that torch knows are traced and not reported here. A call who
 and lists is not reported.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
-from tcready.static.engine.values import holds_tensor
+from tcready.static.engine.knowledge import ARRAY
+from tcready.static.engine.values import holds_tensor, options
 from tcready.static.rule import Claim, Rule, Sample
 
 LIBRARIES = ("scipy.", "sklearn.", "pandas.")
+OF_C = "scipy.special."
+"""Functions of C, which take an array of numpy as little as a tensor; Dynamo goes into those of Python."""
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
-    if name.startswith(LIBRARIES) and any(map(holds_tensor, (*fact.args, *(v for _, v in fact.keywords)))):
+    name = fact.constructed
+    given = (*fact.args, *(value for _, value in fact.keywords))
+    foreign = name.startswith(LIBRARIES) and any(map(holds_tensor, given))
+    if foreign or (name.startswith(OF_C) and any(ARRAY in options(value) for value in given)):
         return Claim(f"`{name}` computes outside of torch: the graph ends here")
     return None
 
@@ -36,7 +40,7 @@ RULE = Rule(
     name="foreign-library-call",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0007", "GB0008"),
+    gb_ids=("GB0007", "GB0008", "GB0156"),
     facts=(Call,),
     check=check,
     page=__doc__,
@@ -51,6 +55,17 @@ class Model(nn.Module):
 """,
             setup="""
 from scipy.optimize import linear_sum_assignment
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return y + torch.from_numpy(scipy.special.ive(1, y.abs().numpy()))  # BAD
+""",
+            setup="""
+import scipy.special
 """,
         ),
     ),

@@ -18,7 +18,6 @@ traced.
 
 import re
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import ExternalInstance, Plain, Value, likely, options
 from tcready.static.rule import Claim, Rule, Sample
@@ -32,7 +31,7 @@ GENERATORS: frozenset[Value] = frozenset({ExternalInstance("torch.Generator"), P
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     if fact.gb_id and name.startswith("torch.") and OF_PROCESS.search(name):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     generator = fact.keyword("generator")

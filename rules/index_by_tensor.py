@@ -42,6 +42,7 @@ RULE = Rule(
     effect="graph_break",
     level="error",
     gb_ids=("GB0124",),
+    settings=("capture_scalar_outputs",),
     facts=(Index,),
     check=check,
     page=__doc__,

@@ -15,14 +15,13 @@ that is to be learnt is a parameter, made in `__init__`.
 `x.new_zeros(..., requires_grad=True)` and its kin are traced and not reported, `x.new_tensor` is.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Const, Tensor, likely
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
-    module, _, name = constructed(fact).rpartition(".")
+    module, _, name = fact.constructed.rpartition(".")
     made = module == "torch" or (isinstance(fact.receiver, Tensor) and fact.method == "new_tensor")
     asked = fact.keyword("requires_grad")
     if not made or asked is None or likely(asked) != Const(True):

@@ -23,7 +23,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import constructed, receiver_class
+from tcready.rules._names import receiver_class
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Unknown, options
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     # the root logger, which no name is given for, is fetched while tracing: no other is
     if name == "logging.getLogger" or (name.startswith("logging.") and fact.gb_id):
         return Claim(f"`{name}` in compiled code: the graph ends here")

@@ -19,7 +19,6 @@ are not meant.
 
 import re
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import holds_tensor
 from tcready.static.rule import Claim, Rule, Sample
@@ -28,7 +27,7 @@ NATIVE = re.compile(r"(^|[._])(C|ext|cuda|cpp|cpu|hip|kernels?_C)$")
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     if fact.native:
         return Claim(f"`{name}` is compiled code of an extension: the graph ends here")
     if native(name) and any(holds_tensor(arg) for arg in fact.args):

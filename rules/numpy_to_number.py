@@ -19,7 +19,7 @@ Arithmetic between arrays and `torch.from_numpy` are traced and not reported. Wh
 numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`) stays known while tracing, but for a branch on it.
 """
 
-from tcready.rules._names import constructed, receiver_class, sizes
+from tcready.rules._names import receiver_class, sizes
 from tcready.static.engine.facts import Call, Index, Test
 from tcready.static.engine.knowledge import ARRAY, NUMBER
 from tcready.static.engine.values import Sequence, Value, options
@@ -43,7 +43,7 @@ def check(fact: Call | Test | Index) -> Claim | None:
                 f"`{WORDS.get(fact.kind, fact.kind)}` on the value of a numpy array: Dynamo cannot know which way it goes"
             )
         return None
-    name = constructed(fact)
+    name = fact.constructed
     if name == "range" and any(map(array, fact.args)):
         return Claim("`range` over a numpy array: its value has to be read back to Python")
     if any(map(array, sizes(fact))):

@@ -17,14 +17,13 @@ What was measured is torch 2.11, 2.13 and 2.14; for a version between them the o
 a tensor or a module breaks with any version and has a rule of its own.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import ExternalInstance, Instance, holds_tensor, options
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact) or fact.name or ""
+    name = fact.constructed or fact.name or ""
     if fact.traced_since is None or (name == "copy.deepcopy" and told_for_any_torch(fact)):
         return None
     since = ".".join(map(str, fact.traced_since))

@@ -18,7 +18,6 @@ confidence is medium. An operator made by `torch.library.custom_op` without `reg
 compiled.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Tensor
 from tcready.static.rule import Claim, Rule, Sample
@@ -32,7 +31,7 @@ BUILT_IN = frozenset(
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     if not name.startswith("torch.ops.") or has_fake_kernel(fact):
         return None
     namespace = name.removeprefix("torch.ops.").partition(".")[0]

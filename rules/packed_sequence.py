@@ -15,13 +15,12 @@ Padded tensors and a mask; pack outside of the compiled region.
 `pad_sequence` is traced and not reported.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
-    module, _, name = constructed(fact).rpartition(".")
+    module, _, name = fact.constructed.rpartition(".")
     if module == "torch.nn.utils.rnn" and fact.gb_id:
         return Claim(f"`{name}` depends on lengths that are data: the graph ends here")
     return None

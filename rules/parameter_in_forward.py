@@ -16,7 +16,6 @@ if no weight is learnt.
 Layers without parameters (`nn.ReLU`, `nn.Dropout`, `nn.Softmax`, losses) may be created in the forward.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
@@ -41,7 +40,7 @@ LAYERS = (
 
 
 def check(fact: Call) -> Claim | None:
-    module, _, name = constructed(fact).rpartition(".")
+    module, _, name = fact.constructed.rpartition(".")
     if module == "torch.nn" and name == "Buffer" and fact.where.symbol.endswith("__init__"):
         return Claim("a module that holds an `nn.Buffer` is made in compiled code: the graph ends here")
     if module in ("torch.nn", "torch.nn.parameter") and name.startswith(LAYERS):

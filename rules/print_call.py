@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def check(fact: Call) -> Claim | None:
-    if constructed(fact) in ("print", "pprint.pprint"):
+    if fact.constructed in ("print", "pprint.pprint"):
         return Claim("`print` in compiled code: the graph ends here")
     return None
 

@@ -19,7 +19,6 @@ the number as a tensor.
 such a number, and a size or an index made of it, end the graph too and are not reported.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call, Test
 from tcready.static.engine.values import NONE, Plain, options
 from tcready.static.rule import Claim, Rule, Sample
@@ -38,7 +37,7 @@ def check(fact: Call | Test) -> Claim | None:
             message = "branch on a captured random number: Dynamo cannot know which way it goes"
             return Claim(message, None if all(drawn) else "medium")
         return None
-    name = constructed(fact)
+    name = fact.constructed
     module, _, draw = name.rpartition(".")
     breaks = draw == "choice" or (draw in SCALAR and scalar(fact, draw))
     if (module == "random" and fact.gb_id) or (module == "numpy.random" and (fact.gb_id or breaks)):

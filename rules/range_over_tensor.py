@@ -15,14 +15,13 @@ if the loop only counted positions.
 `range(int(t))` and `range(t.item())` break at the conversion and are told there.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
-    if constructed(fact) == "range" and any(tensor_of(arg) for arg in fact.args):
+    if fact.constructed == "range" and any(tensor_of(arg) for arg in fact.args):
         return Claim("`range` over a tensor: its value has to be read back to Python")
     return None
 

@@ -35,6 +35,7 @@ RULE = Rule(
     effect="frame_skip",
     level="error",
     gb_ids=("GB0014",),
+    settings=("allow_rnn",),
     facts=(Recurrent,),
     check=check,
     page=__doc__,

@@ -16,15 +16,15 @@ tensors) stay in the graph.
 A scripted module that comes in as an argument without an annotation is not known to be one.
 """
 
-from tcready.rules._names import constructed, instance_called
+from tcready.rules._names import instance_called
 from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
-    if constructed(fact) in ("torch.jit.script", "torch.jit.trace", "torch.jit.freeze"):
+    if fact.constructed in ("torch.jit.script", "torch.jit.trace", "torch.jit.freeze"):
         return Claim("TorchScript is made in compiled code: the graph ends here")
-    if constructed(fact) in ("torch.fx.symbolic_trace", "torch.fx.Tracer"):
+    if fact.constructed in ("torch.fx.symbolic_trace", "torch.fx.Tracer"):
         return Claim("a module is traced by torch.fx in compiled code: the graph ends here")
     if instance_called(fact) in ("torch.jit.load", "torch.jit.ScriptModule"):
         return Claim("a TorchScript module is called: the frame goes eager", effect="frame_skip")

@@ -13,7 +13,6 @@ A dataclass, a plain class or a dict: all three are traced, reading and writing.
 Reading attributes of a namespace that was made outside is traced and not reported.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call, Store
 from tcready.static.engine.values import ExternalInstance, Value, options
 from tcready.static.rule import Claim, Rule, Sample
@@ -22,10 +21,10 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Call | Store) -> Claim | None:
     if isinstance(fact, Store):
         written = fact.kind == "attribute" and fact.owner is not None and namespace(fact.owner)
-    elif constructed(fact) == "types.SimpleNamespace":
+    elif fact.constructed == "types.SimpleNamespace":
         return Claim("a `SimpleNamespace` is made in compiled code: the graph ends here")
     else:
-        written = constructed(fact) == "setattr" and bool(fact.args) and namespace(fact.args[0])
+        written = fact.constructed == "setattr" and bool(fact.args) and namespace(fact.args[0])
     return Claim("an attribute of a `SimpleNamespace` is set: the graph ends here") if written else None
 
 

@@ -14,14 +14,13 @@ graph ends there; for a tensor the table is guarded while it is still empty, so 
 What the implementations do is not looked into.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
-    if constructed(fact) != "functools.singledispatch()" or not fact.args:
+    if fact.constructed != "functools.singledispatch()" or not fact.args:
         return None
     if tensor_of(fact.args[0]):
         return Claim(

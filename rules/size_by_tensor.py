@@ -18,7 +18,7 @@ A tensor that comes straight in as an argument, a parameter or a buffer may be t
 by its value, so it is not reported.
 """
 
-from tcready.rules._names import constructed, sizes
+from tcready.rules._names import sizes
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Value, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
@@ -30,7 +30,7 @@ HARMLESS = frozenset({"torch.full"})
 def check(fact: Call) -> Claim | None:
     if any(map(read, sizes(fact))):
         return Claim("a tensor gives a size: its value has to be read, and the graph ends here")
-    if constructed(fact) not in HARMLESS and any(map(read, fact.numbers)):
+    if fact.constructed not in HARMLESS and any(map(read, fact.numbers)):
         return Claim("a tensor is given where torch takes a number: its value is read, the graph ends here")
     return None
 

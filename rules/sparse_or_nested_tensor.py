@@ -18,7 +18,7 @@ Jagged nested tensors that come in as arguments are not reported, nor sparse one
 `torch.sparse.mm` takes dense tensors too, and with those it is traced.
 """
 
-from tcready.rules._names import constructed, method_of_tensor
+from tcready.rules._names import method_of_tensor
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
@@ -43,7 +43,7 @@ SPARSE_METHODS = (
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     if name in NAMES or method_of_tensor(fact, "to_sparse"):
         return Claim("a sparse or nested tensor is made: the graph ends here")
     used = fact.args[0] if name in OF_SPARSE and fact.args else None

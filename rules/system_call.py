@@ -18,7 +18,7 @@ events or a profiler around the call.
 `torch.cuda.is_available` are traced and not reported.
 """
 
-from tcready.rules._names import RECURRENT, constructed, receiver_class
+from tcready.rules._names import RECURRENT, receiver_class
 from tcready.static.engine.facts import Call, Index
 from tcready.static.engine.values import External
 from tcready.static.rule import Claim, Rule, Sample
@@ -49,7 +49,7 @@ def check(fact: Call | Index) -> Claim | None:
         if fact.mode == "store" and fact.base == External("os.environ"):
             return Claim("`os.environ` is written in compiled code: the graph ends here")
         return None
-    name = constructed(fact) or fact.name or f"{receiver_class(fact)}.{fact.method}"
+    name = fact.constructed or fact.name or f"{receiver_class(fact)}.{fact.method}"
     known = name in NAMES or name.startswith(MODULES) or receiver_class(fact) in OBJECTS
     if known or (fact.gb_id not in ("", RECURRENT) and fact.traced_since is None):
         computes = name.partition(".")[0] in COMPUTING or name in OF_THREADS

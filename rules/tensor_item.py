@@ -36,6 +36,7 @@ RULE = Rule(
     effect="graph_break",
     level="error",
     gb_ids=("GB0124",),
+    settings=("capture_scalar_outputs",),
     facts=(Call,),
     check=check,
     page=__doc__,

@@ -16,7 +16,6 @@ Conversions of sizes and Python numbers are harmless, and so is `math.prod` over
 already read by `.item()` is told there.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import tensor_of
 from tcready.static.rule import Claim, Rule, Sample
@@ -27,7 +26,7 @@ CAPTURED = frozenset({"int", "float", "bool"})
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     if not (name in CONVERSIONS or (name.startswith("math.") and name not in HARMLESS)):
         return None
     if any(tensor_of(arg) for arg in fact.args):
@@ -42,6 +41,7 @@ RULE = Rule(
     effect="graph_break",
     level="error",
     gb_ids=("GB0124", "GB0059", "GB0033"),
+    settings=("capture_scalar_outputs",),
     facts=(Call,),
     check=check,
     page=__doc__,

@@ -13,14 +13,13 @@ Text of what is known while tracing (`t.shape`, `t.dtype`), or text made outside
 An f-string of a tensor breaks only if the text is used; of such uses `len` alone is told here.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Plain, Value, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     if name in ("str", "repr") and fact.args and tensor_of(fact.args[0]):
         return Claim(f"`{name}` of a tensor needs its values: the graph ends here")
     if name == "len" and any(map(text_of_tensor, fact.args)):

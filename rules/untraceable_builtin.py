@@ -16,7 +16,7 @@ module level; no `breakpoint` in code that is compiled.
 `eval` of a constant, `locals`, `vars`, `hasattr`, `getattr` and `isinstance` are traced.
 """
 
-from tcready.rules._names import constructed, instance_called
+from tcready.rules._names import instance_called
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Plain, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
@@ -27,7 +27,7 @@ GETTERS = frozenset({"operator.itemgetter", "operator.attrgetter", "operator.met
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     builtin = (
         name and "." not in name and fact.gb_id and fact.traced_since is None and name not in OF_OTHER_RULES
     )

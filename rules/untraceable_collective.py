@@ -17,7 +17,6 @@ compiled region.
 Whether a process group has been set up is not known: without one these calls raise in eager code too.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Const
 from tcready.static.rule import Claim, Rule, Sample
@@ -29,7 +28,7 @@ TRACED = frozenset("all_reduce all_gather all_gather_into_tensor reduce_scatter_
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     module, _, last = name.rpartition(".")
     if module not in ("torch.distributed", "torch.distributed.distributed_c10d"):
         return None

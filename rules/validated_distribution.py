@@ -14,14 +14,13 @@ Leave `validate_args` out: validation is then off while compiling. Check values 
 `torch.distributions.Distribution.set_default_validate_args(True)` is not followed.
 """
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.engine.values import Const
 from tcready.static.rule import Claim, Rule, Sample
 
 
 def check(fact: Call) -> Claim | None:
-    if constructed(fact).startswith("torch.distributions.") and fact.keyword("validate_args") == Const(True):
+    if fact.constructed.startswith("torch.distributions.") and fact.keyword("validate_args") == Const(True):
         return Claim("validation of the arguments asks a tensor for a Python bool: the graph ends here")
     return None
 

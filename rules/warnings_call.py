@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.rules._names import constructed
 from tcready.static.engine.facts import Call
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
@@ -35,7 +34,7 @@ FILTERS = frozenset({"warnings.simplefilter", "warnings.filterwarnings"})
 
 
 def check(fact: Call) -> Claim | None:
-    name = constructed(fact)
+    name = fact.constructed
     if name in FILTERS or (name.startswith("warnings.") and fact.gb_id):
         return Claim(f"`{name}` in compiled code: the graph ends here")
     return None

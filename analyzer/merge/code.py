@@ -76,6 +76,8 @@ class Code:
 
 @dataclass(frozen=True)
 class Function:
+    """Where a function stands in a file."""
+
     first: int
     """Of its decorators, if there are some."""
     line: int

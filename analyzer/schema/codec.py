@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar, Union
 
 from tcready.schema.older import COMPLETED
@@ -59,77 +59,106 @@ def from_json(kind: type[T], data: Any) -> T:
 
     Raises TcreadyError naming the field if `data` does not fit.
     """
-    return typing.cast(T, _read(kind, data, kind.__name__))
+    return typing.cast(T, _reader(typing.cast(Any, kind))(data, kind.__name__))
+
+
+_Reader = Callable[[Any, str], Any]
+"""Called with the data of a value and where it stands."""
 
 
 @functools.cache
-def _fields(kind: type) -> tuple[tuple[dataclasses.Field[Any], Any, bool], ...]:
+def _fields(kind: type) -> tuple[tuple[dataclasses.Field[Any], str, _Reader, bool], ...]:
+    """Each field of a dataclass, its key, what reads it, and whether it must be there."""
     hints = typing.get_type_hints(kind)
     missing = dataclasses.MISSING
     return tuple(
-        (f, hints[f.name], f.default is missing and f.default_factory is missing)
+        (f, json_name(f), _reader(hints[f.name]), f.default is missing and f.default_factory is missing)
         for f in dataclasses.fields(kind)
     )
 
 
 def _dataclass(kind: type, data: Any, where: str) -> Any:
     if not isinstance(data, Mapping):
-        raise TcreadyError(f"{where}: expected an object, found {type(data).__name__}")
+        raise _unexpected(where, "an object", data)
     if kind.__name__ in COMPLETED:
         data = COMPLETED[kind.__name__](data)
     values = {}
-    for field, hint, required in _fields(kind):
-        key = json_name(field)
+    for field, key, read, required in _fields(kind):
         if key == FLAT:
-            values[field.name] = _read(
-                hint, {name: item for name, item in data.items() if name not in omitted(field)}, where
-            )
+            left_out = omitted(field)
+            values[field.name] = read({k: item for k, item in data.items() if k not in left_out}, where)
         elif key in data:
-            values[field.name] = _read(hint, data[key], f"{where}.{key}")
+            values[field.name] = read(data[key], f"{where}.{key}")
         elif required:
             raise TcreadyError(f"{where}.{key} is missing")
     return kind(**values)
 
 
-def _read(hint: Any, data: Any, where: str) -> Any:
-    origin = typing.get_origin(hint)
+@functools.cache
+def _reader(hint: Any) -> _Reader:
+    """What reads a value of a type."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hasattr(hint, "of_json"):
-        return hint.of_json(_read(str, data, where))
+        return lambda data, where: hint.of_json(_plain(str, data, where))
     if dataclasses.is_dataclass(hint):
-        return _dataclass(typing.cast(type, hint), data, where)
+        return functools.partial(_dataclass, typing.cast(type, hint))
     if hint is Any:
-        return data
+        return lambda data, _where: data
     if origin in (Union, types.UnionType):
-        if data is None:
-            return None
-        options = [option for option in typing.get_args(hint) if option is not type(None)]
-        return _read(options[0], data, where)
+        inner = _reader(next(option for option in args if option is not type(None)))
+        return lambda data, where: None if data is None else inner(data, where)
     if origin is Literal:
-        if data not in typing.get_args(hint):
-            raise TcreadyError(
-                f"{where}: {data!r} is not one of {', '.join(map(str, typing.get_args(hint)))}"
-            )
-        return data
+        return functools.partial(_word, args)
     if origin is tuple:
-        if not isinstance(data, (list, tuple)):
-            raise TcreadyError(f"{where}: expected a list, found {type(data).__name__}")
-        args = typing.get_args(hint)
         if len(args) == 2 and args[1] is Ellipsis:
-            return tuple(_read(args[0], item, where) for item in data)
-        if len(args) != len(data):
-            raise TcreadyError(f"{where}: expected {len(args)} items, found {len(data)}")
-        return tuple(_read(arg, item, where) for arg, item in zip(args, data, strict=True))
+            return functools.partial(_items, _reader(args[0]))
+        return functools.partial(_row, tuple(map(_reader, args)))
     if origin is Mapping or hint is Mapping:
-        if not isinstance(data, Mapping):
-            raise TcreadyError(f"{where}: expected an object, found {type(data).__name__}")
-        inner = (*typing.get_args(hint), Any, Any)[1]
-        return {key: _read(inner, value, f"{where}.{key}") for key, value in data.items()}
+        return functools.partial(_mapping, _reader((*args, Any, Any)[1]))
     if hint is float:
-        if isinstance(data, bool) or not isinstance(data, (int, float)):
-            raise TcreadyError(f"{where}: expected a number, found {type(data).__name__}")
-        return float(data)
+        return _number
     if isinstance(hint, type):
-        if not isinstance(data, hint) or (hint is int and isinstance(data, bool)):
-            raise TcreadyError(f"{where}: expected {hint.__name__}, found {type(data).__name__}")
-        return data
-    raise TypeError(f"{where}: no reader for {hint!r}")
+        return functools.partial(_plain, hint)
+    raise TypeError(f"no reader for {hint!r}")
+
+
+def _unexpected(where: str, expected: str, data: Any) -> TcreadyError:
+    return TcreadyError(f"{where}: expected {expected}, found {type(data).__name__}")
+
+
+def _word(words: tuple[Any, ...], data: Any, where: str) -> Any:
+    if data not in words:
+        raise TcreadyError(f"{where}: {data!r} is not one of {', '.join(map(str, words))}")
+    return data
+
+
+def _items(read: _Reader, data: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(data, (list, tuple)):
+        raise _unexpected(where, "a list", data)
+    return tuple([read(item, where) for item in data])
+
+
+def _row(readers: tuple[_Reader, ...], data: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(data, (list, tuple)):
+        raise _unexpected(where, "a list", data)
+    if len(readers) != len(data):
+        raise TcreadyError(f"{where}: expected {len(readers)} items, found {len(data)}")
+    return tuple([read(item, where) for read, item in zip(readers, data, strict=True)])
+
+
+def _mapping(read: _Reader, data: Any, where: str) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        raise _unexpected(where, "an object", data)
+    return {key: read(value, f"{where}.{key}") for key, value in data.items()}
+
+
+def _number(data: Any, where: str) -> float:
+    if isinstance(data, bool) or not isinstance(data, (int, float)):
+        raise _unexpected(where, "a number", data)
+    return float(data)
+
+
+def _plain(kind: type, data: Any, where: str) -> Any:
+    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
+        raise _unexpected(where, kind.__name__, data)
+    return data

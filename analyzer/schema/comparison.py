@@ -63,6 +63,8 @@ class TargetChange:
 
 @dataclass(frozen=True)
 class Comparison:
+    """What differs between two reports."""
+
     before: str
     """How the two reports are called."""
     after: str

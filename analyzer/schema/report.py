@@ -15,6 +15,8 @@ from tcready.schema.words import SCHEMA_VERSION, Mode, ModeAsked, RegionState, V
 
 @dataclass(frozen=True)
 class Region:
+    """A part of a model that compiles whole, or does not."""
+
     name: str
     """Dotted; `*` and `{0,2}` stand for list positions, `{a.0,b.1}` for those modules; the whole model is ""."""
     instances: int
@@ -119,6 +121,8 @@ class TargetReport:
 
 @dataclass(frozen=True)
 class Tool:
+    """The program that made the report."""
+
     name: str
     version: str
 

@@ -27,6 +27,8 @@ from tcready.schema.words import (
 
 @dataclass(frozen=True)
 class Stage:
+    """How one stage of a run went."""
+
     stage: StageName
     state: StageState
     detail: str
@@ -38,6 +40,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Frame:
+    """A line of a function, as tracebacks name it."""
+
     path: str
     line: int
     symbol: str
@@ -108,6 +112,8 @@ class SkippedFrame:
 
 @dataclass(frozen=True)
 class Graph:
+    """One graph that Dynamo captured."""
+
     compile_id: str
     """As torch's logs name it."""
     path: str
@@ -126,6 +132,8 @@ class Graph:
 
 @dataclass(frozen=True)
 class Recompile:
+    """A function that was compiled again, and why."""
+
     path: str
     line: int
     """The first line of the function that was compiled again."""
@@ -242,6 +250,8 @@ class ShapeAxis:
 
 @dataclass(frozen=True)
 class InputShape:
+    """The shape of one tensor among the inputs."""
+
     argument: str
     shape: tuple[int, ...]
 

@@ -15,6 +15,8 @@ from tcready.schema.words import Confidence, Effect, Level, Mode, Origin, Speake
 
 @dataclass(frozen=True)
 class Fix:
+    """The change that a rule suggests at a place."""
+
     title: str
     """One sentence."""
     safe: bool
@@ -37,6 +39,8 @@ class Fix:
 
 @dataclass(frozen=True)
 class FindingTarget:
+    """What the run of one target showed of a finding."""
+
     target: str
     case: str | None
     """The named case in which it was confirmed; None if the inputs name none."""
@@ -148,6 +152,8 @@ class StaticModule:
 
 @dataclass(frozen=True)
 class StaticTarget:
+    """What the source says of one target."""
+
     target: str
     modules: tuple[StaticModule, ...]
     modes: tuple[Mode, ...] = ("infer",)
@@ -156,6 +162,8 @@ class StaticTarget:
 
 @dataclass(frozen=True)
 class RuleText:
+    """What people are told of a rule."""
+
     code: str
     name: str
     summary: str
@@ -171,6 +179,8 @@ class RuleText:
 
 @dataclass(frozen=True)
 class SourceText:
+    """A file as it was read."""
+
     path: str
     sha256: str
     """Of the file's bytes."""
@@ -180,6 +190,8 @@ class SourceText:
 
 @dataclass(frozen=True)
 class Skipped:
+    """A file that could not be read."""
+
     path: str
     reason: str
     """Why nothing is said of this file."""

@@ -16,7 +16,7 @@ from tcready.static.concrete import Concrete
 from tcready.static.engine.interpreter import Interpreter
 from tcready.static.engine.values import Class, Function, Instance, Value, options
 from tcready.static.graph import CallGraph, Way
-from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program
+from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo, Program, nodes_in
 from tcready.static.settings import Settings, settings_of
 from tcready.static.source import UnreadableError
 from tcready.static.units import Unit
@@ -222,5 +222,5 @@ def _named_by_others(classes: Sequence[ClassInfo]) -> set[str]:
         body = cls.module.source.lines[cls.node.lineno - 1 : cls.node.end_lineno]
         written = set(names.findall("\n".join(body))) - {cls.name} - found
         if written:  # the text is quick to search, the tree is right
-            found |= written & {n.id for n in ast.walk(cls.node) if isinstance(n, ast.Name)}
+            found |= written & {n.id for n in nodes_in(cls.node) if isinstance(n, ast.Name)}
     return found

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tcready.schema import FATES, BreakEffect, Effect, Fate, FrameFate, display_path
+from tcready.schema import FATES, BreakEffect, Effect, Fate, FrameFate
 from tcready.static.engine.contract import Context
 from tcready.static.engine.facts import Enclosing, Fact, Test
 from tcready.static.engine.interpreter import Interpreter
@@ -91,7 +91,7 @@ class BreakEffects:
         assert info is not None
         untraced = self._untraced(context)
         fate: Fate = "not_compiled" if untraced else "whole_frame" if cause else "split"
-        path = display_path(context.path, str(self._interpreter.program.root))
+        path = self._interpreter.program.shown(info.module.path)
         first = min([info.node.lineno, *(decorator.lineno for decorator in info.decorators)])
         return FrameFate(path, first, info.symbol, fate, untraced or cause)
 
@@ -161,7 +161,7 @@ class BreakEffects:
 
     def _is_generator(self, info: FunctionInfo) -> bool:
         if info not in self._generators:
-            self._generators[info] = any(
+            self._generators[info] = info.module.source.has_yield and any(
                 isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own_nodes(info)
             )
         return self._generators[info]

@@ -101,10 +101,11 @@ def _code_of(package: str) -> list[tuple[str, int, int]]:
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         return []
-    origin = Path(spec.origin)
-    whole = spec.submodule_search_locations
-    files = [f for kind in ("*.py", "*.json") for f in origin.parent.glob(kind)] if whole else [origin]
-    return sorted((str(path), (stat := path.stat()).st_mtime_ns, stat.st_size) for path in files)
+    files = [spec.origin]
+    if spec.submodule_search_locations:
+        with os.scandir(os.path.dirname(spec.origin)) as entries:
+            files = [entry.path for entry in entries if entry.name.endswith((".py", ".json"))]
+    return sorted((path, (stat := os.stat(path)).st_mtime_ns, stat.st_size) for path in files)
 
 
 class Cache:

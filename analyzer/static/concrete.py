@@ -150,8 +150,8 @@ class Concrete:
         found: list[tuple[int, ast.stmt]] = []
         last = 0
         for statement in self.source.tree.body:
-            if _first_line(statement) > last:
-                found.append((_first_line(statement), statement))
+            if first_line(statement) > last:
+                found.append((first_line(statement), statement))
             last = statement.end_lineno or statement.lineno
         return found
 
@@ -177,10 +177,10 @@ class Concrete:
         around = whole = next((s for start, s in self._tops if start == first), None)
         while isinstance(around, ast.ClassDef):
             inside = (s for s in around.body if isinstance(s, _DEFINITIONS))
-            around = next((s for s in inside if _first_line(s) <= line <= (s.end_lineno or s.lineno)), None)
+            around = next((s for s in inside if first_line(s) <= line <= (s.end_lineno or s.lineno)), None)
             if around is not None:
                 whole = around
-                first, last, depth = _first_line(around), around.end_lineno or around.lineno, depth + 1
+                first, last, depth = first_line(around), around.end_lineno or around.lineno, depth + 1
         if first not in self._pieces:
             deep = whole is not None and _is_deep(whole)
             self._pieces[first] = None if deep else self._parse(first, last, depth)
@@ -224,6 +224,7 @@ def comments(text: str, first: int) -> Iterator[tuple[int, str]]:
                 yield token.start[0] + first - 1, token.string
 
 
-def _first_line(node: ast.stmt) -> int:
+def first_line(node: ast.stmt) -> int:
+    """Where a statement begins: with its first decorator, if it has some."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(d.lineno for d in decorators)])

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tcready.schema import Origin, display_path, origin_of
 from tcready.static import locate
 from tcready.static.source import contents
 
@@ -39,6 +40,8 @@ class Disk:
     _stamps: dict[Path, Stamp | None] = field(default_factory=dict)
     _places: dict[tuple[str, Path], Path | None] = field(default_factory=dict)
     _added: dict[Path, locate.Additions] = field(default_factory=dict)
+    _shown: dict[tuple[str, Path], str] = field(default_factory=dict)
+    _origins: dict[tuple[Path, Path, tuple[str, ...]], Origin] = field(default_factory=dict)
     _same: dict[tuple[Path, Stamp], bool] = field(default_factory=dict)
 
     def text(self, path: Path) -> bytes:
@@ -86,6 +89,20 @@ class Disk:
             for path in self.before._stamps.keys() - self._stamps.keys():
                 known._stamps[path], known._texts[path] = self.before._stamps[path], self.before._texts[path]
         return Disk(unsaved, known)
+
+    def origin_of(self, path: Path, root: Path, packages: tuple[str, ...]) -> Origin:
+        """As `schema.origin_of`."""
+        key = path, root, packages
+        if key not in self._origins:
+            self._origins[key] = origin_of(str(path), str(root), packages)
+        return self._origins[key]
+
+    def shown(self, path: str, root: Path) -> str:
+        """As `schema.display_path`."""
+        key = path, root
+        if key not in self._shown:
+            self._shown[key] = display_path(path, str(root))
+        return self._shown[key]
 
     def stamp(self, path: Path) -> Stamp | None:
         """The stamp of a file; None if it cannot be opened."""

@@ -23,6 +23,7 @@ from tcready.static.process import SHARED
 from tcready.static.units import Unit, units
 
 if TYPE_CHECKING:
+    from tcready.static.index import Library
     from tcready.static.judge import Suggest
     from tcready.static.rule import Rule
 
@@ -186,22 +187,24 @@ def _examine(
     Garbage is collected once, and not if these units are the last: all that is read is held to the end, and
     walking it again and again took a third of the time.
     """
+    from tcready.static.index import Library
+
+    library = Library()
     with SHARED.reading():
         try:
-            return _examined_here(units, options, rules, key)
+            return _examined_here(units, options, rules, key, library)
         finally:
             if not last:
+                library.take_apart()
                 gc.collect()
 
 
 def _examined_here(
-    units: Sequence[Unit], options: ReadOptions, rules: RuleSet, key: str | None
+    units: Sequence[Unit], options: ReadOptions, rules: RuleSet, key: str | None, library: Library
 ) -> list[Part]:
     from tcready.static.examine import examine
-    from tcready.static.index import Library
 
     all_rules = rules.load()
-    library = Library()
     kept = _open_cache(options, key)
     parts = []
     for unit in units:

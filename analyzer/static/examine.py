@@ -136,7 +136,7 @@ class _Examination:
         apart = (
             f"{self.shown(path)} is left out: {skipped[path]}; it does not name torch" for path in left_out
         )
-        return Part(
+        part = Part(
             findings=tuple(findings[place] for place in order),
             silenced=tuple(position for position, place in enumerate(order) if place in silenced),
             targets=tuple(static_targets(last, findings, sorted(codes), (mode or "infer",))),
@@ -147,6 +147,9 @@ class _Examination:
             **_reach(own.interpreter, last.interpreter, options.root),
             hiding=tuple(sorted(hiding, key=lambda comment: (comment.path, comment.line, comment.code))),
         )
+        for each in passes:
+            each.interpreter.take_apart()
+        return part
 
     def shown(self, path: Path | None) -> str:
         return display_path(str(path), str(self.options.root))
@@ -169,7 +172,7 @@ def _names_torch(path: Path, library: Library) -> bool:
 def _sources(program: Program, root: Path, shown: set[str]) -> Iterator[SourceText]:
     found = []
     for module in program.modules():
-        path = display_path(str(module.path), str(root))
+        path = program.library.disk.shown(str(module.path), root)
         if path in shown:
             found.append(SourceText(path, module.source.sha256, module.source.text))
     yield from sorted(found, key=lambda s: s.path)
@@ -177,12 +180,9 @@ def _sources(program: Program, root: Path, shown: set[str]) -> Iterator[SourceTe
 
 def _reach(own: Interpreter, wide: Interpreter, root: Path) -> dict[str, Any]:
     """The fields of a Part that count what was reached."""
-    shown: dict[str, str] = {}
 
     def show(path: str) -> str:
-        if path not in shown:
-            shown[path] = display_path(path, str(root))
-        return shown[path]
+        return wide.program.library.disk.shown(path, root)
 
     def by_file(places: Mapping[tuple[str, int, int], str]) -> dict[str, dict[str, str]]:
         found: dict[str, dict[str, str]] = {}

@@ -15,7 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
-from tcready.schema import origin_of
 from tcready.static import locate, torch_tables
 from tcready.static.disk import Disk
 from tcready.static.source import Source, UnreadableError, parse, read
@@ -72,6 +71,13 @@ class ClassInfo:
     annotated: dict[str, ast.expr] = field(default_factory=dict)
     inner: dict[str, ClassInfo] = field(default_factory=dict)
 
+    def take_apart(self) -> None:
+        """Nothing more is asked: its methods, which know it, go at once."""
+        self.functions.clear()
+        for cls in self.inner.values():
+            cls.take_apart()
+        self.inner.clear()
+
 
 @dataclass(frozen=True)
 class Import:
@@ -86,6 +92,8 @@ Binding: TypeAlias = "FunctionInfo | ClassInfo | Import | ast.expr"
 
 @dataclass(frozen=True, eq=False)
 class ModuleInfo:
+    """A module, and what its top level binds."""
+
     name: str
     source: Source
     is_package: bool
@@ -138,14 +146,15 @@ class ModuleInfo:
 
 def nodes_in(node: ast.AST) -> list[ast.AST]:
     """All that `ast.walk` gives, in its order, but for contexts and most operators, which hold nothing: faster."""
-    found = [node]
+    found, tree = [node], ast.AST
     for each in found:
         for name in each._fields:
             value = getattr(each, name, None)
-            if isinstance(value, list):
-                found.extend([item for item in value if isinstance(item, ast.AST)])
-            elif isinstance(value, ast.AST) and value._fields:
-                found.append(value)
+            if isinstance(value, tree):
+                if value._fields:
+                    found.append(value)
+            elif isinstance(value, list):
+                found += [item for item in value if isinstance(item, tree)]
     return found
 
 
@@ -315,6 +324,16 @@ class Library:
         if self.stop():
             raise StoppedError
 
+    def take_apart(self) -> None:
+        """Nothing more is asked: the modules go at once, which else refer to what they bind and that to them."""
+        for _, module in self._modules.values():
+            if isinstance(module, ModuleInfo):
+                for binding in [b for found in module.bindings.values() for b in found]:
+                    if isinstance(binding, ClassInfo):
+                        binding.take_apart()
+                module.bindings.clear()
+        self._modules.clear()
+
     def module(self, path: Path, name: str) -> ModuleInfo:
         """The index of a file that is imported as `name`. Raises UnreadableError."""
         self.go_on()
@@ -386,8 +405,13 @@ class Program:
         wide.named |= self.named
         return wide
 
+    def shown(self, path: Path) -> str:
+        """How a file is named in every output."""
+        return self.library.disk.shown(str(path), self.root)
+
     def is_own(self, path: Path) -> bool:
-        if path in self.named or origin_of(str(path), str(self.root), self.own_packages) == "own":
+        disk = self.library.disk
+        if path in self.named or disk.origin_of(path, self.root, self.own_packages) == "own":
             return True
         return self.folder is not None and holds(self.folder, path)
 

@@ -123,8 +123,7 @@ def claims(interpretation: Interpretation, rules: Sequence[Rule], wanted: Origin
         if same not in judged:
             judged[same] = [
                 (rule, claim, confidence_of(fact, claim, rule))
-                for rule in listeners
-                for claim in _claimed(rule, fact, interpretation.settings)
+                for rule, claim in _claimed(listeners, fact, interpretation.settings)
             ]
         for rule, claim, sure in judged[same]:
             confidence = min(sure, reached, key=CONFIDENCES.index)
@@ -307,13 +306,15 @@ class _Reach:
         return "low" if is_installed(path) else "medium"
 
 
-def _claimed(rule: Rule, fact: Fact, settings: Settings) -> Iterable[Claim]:
-    """What a rule claims of a fact under what the files set of Dynamo."""
-    found = rule.check(fact)
-    if found is None or (isinstance(fact, Call) and fact.function in settings.left_out):
-        return ()
-    several = (found,) if isinstance(found, Claim) else found
-    return [claim for claim in several if claim.unless not in settings.flags]
+def _claimed(rules: Iterable[Rule], fact: Fact, settings: Settings) -> Iterator[tuple[Rule, Claim]]:
+    """What each rule claims of a fact under what the files set of Dynamo."""
+    for rule in rules:
+        found = rule.check(fact)
+        if found is None or (isinstance(fact, Call) and fact.function in settings.left_out):
+            continue
+        for claim in (found,) if isinstance(found, Claim) else found:
+            if claim.unless not in settings.flags:
+                yield rule, claim
 
 
 # how sure

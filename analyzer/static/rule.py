@@ -85,6 +85,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Rule:
+    """What a rule looks at, and what it claims."""
+
     code: str
     name: str
     effect: Effect
@@ -104,6 +106,8 @@ class Rule:
     rewrite: Callable[[Any], Iterable[Rewrite | Declined]] | None = field(default=None, compare=False)
     """The ways to write anew what is found, the one to be preferred first, and why others are left out: of a
     `concrete.Located`, which may be any expression."""
+    settings: tuple[str, ...] = ()
+    """Names of `torch._dynamo.config` that its claims name as what takes this into the graph."""
     unproved: str | None = None
     """Why no CPU run can show the effect; such a rule stays a note."""
     recorded: Version | None = None

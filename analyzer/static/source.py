@@ -23,6 +23,8 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Source:
+    """A file that was read and parsed."""
+
     path: Path
     text: str
     tree: ast.Module = field(repr=False)
@@ -32,6 +34,11 @@ class Source:
     def lines(self) -> list[str]:
         """Split where Python splits lines: a form feed or U+2028 inside a line does not end it."""
         return re.split(r"\r\n|\r|\n", self.text)
+
+    @cached_property
+    def has_yield(self) -> bool:
+        """Whether a generator may stand in it."""
+        return "yield" in self.text
 
     @cached_property
     def has_walrus(self) -> bool:

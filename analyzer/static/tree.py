@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tcready.schema import BREAKING, Finding, Mode, StaticModule, StaticTarget, display_path
+from tcready.schema import BREAKING, Finding, Mode, StaticModule, StaticTarget
 from tcready.static.analyse import Interpretation
 from tcready.static.engine.contract import Context
 from tcready.static.engine.facts import Call, extent
@@ -77,18 +77,21 @@ class _Breaking:
 def _breaking(interpreter: Interpreter, findings: Mapping[Place, Finding], codes: Sequence[str]) -> _Breaking:
     contexts: dict[int, set[str]] = {}
     called: dict[int, set[str]] = {}
+    starts: dict[tuple[str, int, int], list[str]] = {}
+    for place, finding in findings.items():
+        if place[3] in codes and finding.effect in BREAKING and finding.confidence != "low":
+            starts.setdefault(place[:3], []).append(finding.fingerprint)
     for fact in interpreter.facts:
         begins, _ = extent(fact)
         start = (fact.where.path, begins.lineno, begins.col_offset)
-        for place in ((*start, code) for code in codes):
-            finding = findings.get(place)
-            if finding is not None and finding.effect in BREAKING and finding.confidence != "low":
-                contexts.setdefault(fact.where.context, set()).add(finding.fingerprint)
-                if isinstance(fact, Call) and fact.method in (None, "__call__", "forward"):
-                    callees = (fact.function, fact.receiver)
-                    for callee in callees:
-                        if isinstance(callee, (Instance, ExternalInstance)) and callee.ident:
-                            called.setdefault(callee.ident, set()).add(finding.fingerprint)
+        broken = starts.get(start)
+        if broken is None:
+            continue
+        contexts.setdefault(fact.where.context, set()).update(broken)
+        if isinstance(fact, Call) and fact.method in (None, "__call__", "forward"):
+            for callee in (fact.function, fact.receiver):
+                if isinstance(callee, (Instance, ExternalInstance)) and callee.ident:
+                    called.setdefault(callee.ident, set()).update(broken)
     return _Breaking(contexts, called)
 
 
@@ -126,7 +129,7 @@ def _static_module(
                     unknown[ast.unparse(callee)] = None
     forwards = [forward for value in node.values for forward in _own_forward(interpreter, value)[:1]]
     if forwards:
-        path = display_path(str(forwards[0].module.path), str(interpreter.program.root))
+        path = interpreter.program.shown(forwards[0].module.path)
         line = forwards[0].node.lineno
     names = (v.cls.name if isinstance(v, Instance) else v.name.rpartition(".")[2] for v in node.values)
     types = " | ".join(dict.fromkeys(names))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tcready.schema import TcreadyError
 from tcready.static import locate
-from tcready.static.torch_tables import Version
+
+if TYPE_CHECKING:
+    from tcready.static.torch_tables import Version
 
 
 def version_of(text: str) -> Version:

@@ -28,6 +28,8 @@ from tcready.static.engine.values import (
 )
 from tcready.static.index import ClassInfo, Import, ModuleInfo
 
+TYPED_DICTS = frozenset({"typing.TypedDict", "typing_extensions.TypedDict"})
+
 
 class Annotations(Room):
     """Annotations: what a value is that is only declared."""
@@ -115,7 +117,7 @@ class Annotations(Room):
                 return UNKNOWN
             if last in ("Tensor", "LongTensor", "BoolTensor", "FloatTensor") or name.startswith("jaxtyping."):
                 return Tensor(None, sure)
-            if name in ("int", "float", "bool", "str", "bytes", "complex"):
+            if name in ("int", "float", "bool", "str", "bytes", "complex", "slice", "range"):
                 return Plain(name)
             if name in ("list", "List", "typing.List", "tuple", "typing.Tuple"):
                 return Sequence("list", None, UNKNOWN)
@@ -123,7 +125,13 @@ class Annotations(Room):
                 return Mapping((), UNKNOWN)
             return UNKNOWN
         if isinstance(value, Class):
-            return self.assumed(value.info)
+            mro = self.engine.mro(value.info)
+            if TYPED_DICTS & {*mro.external}:
+                fields = ((n, a, c.module) for c in reversed(mro.classes) for n, a in c.annotated.items())
+                return Mapping(
+                    tuple({n: self.annotation(a, m, sure=sure) for n, a, m in fields}.items()), None
+                )
+            return Tensor(None, sure, subclass=value.info) if mro.is_tensor else self.assumed(value.info)
         return UNKNOWN if not isinstance(value, Tensor) else value
 
     def assumed(self, cls: ClassInfo) -> Instance:

@@ -22,6 +22,7 @@ from tcready.static.engine.values import (
     Tensor,
     Value,
     join,
+    lift,
     likely,
     options,
     widen,
@@ -68,8 +69,8 @@ class Assignment(Room):
     ) -> None:
         scope = frame.outside.get(target.id)
         if scope is None:
-            env = frame.env
-            for key in [k for k in env if k.startswith(target.id + ".")]:
+            env, inside = frame.env, f"{target.id}."
+            for key in [k for k in env if k.startswith(inside)]:
                 del env[key]
             env[target.id] = value
             return
@@ -105,7 +106,7 @@ class Assignment(Room):
 
     def _unpack(self, elements: list[ast.expr], value: Value, frame: Frame) -> None:
         starred = next((i for i, e in enumerate(elements) if isinstance(e, ast.Starred)), None)
-        value = self.engine.iterated(value, frame)
+        value = lift(self._members, self.engine.iterated(value, frame))
         if isinstance(value, Sequence) and value.items is not None:
             items = value.items
             if starred is None and len(items) == len(elements):
@@ -129,7 +130,12 @@ class Assignment(Room):
             return
         member = self.engine.element(value)
         for element in elements:
-            self.assign(element, member, frame)
+            self.assign(element, value if isinstance(element, ast.Starred) else member, frame)
+
+    def _members(self, value: Value) -> Value:
+        """What a container of torch.nn holds, and anything else as it is."""
+        held = [(option, self.engine.container_members(option)) for option in options(value)]
+        return join(*(v if isinstance(v, Sequence) else option for option, v in held))
 
     def _assign_attribute(
         self,
@@ -254,10 +260,18 @@ class Assignment(Room):
                 Sequence(base.kind, None, join(self.engine.element(base), value), base.outer),
                 frame,
             )
-        elif self.engine.container_members(base) is not None and isinstance(
-            base, (Instance, ExternalInstance)
-        ):
-            self.engine.container_method(base, "__setitem__", (index, value))
+        for option in options(base):
+            if isinstance(option, (Instance, ExternalInstance)):
+                self._put_item(option, index, value, frame)
+
+    def _put_item(self, made: Instance | ExternalInstance, index: Value, value: Value, frame: Frame) -> None:
+        """`made[index] = value` of an object."""
+        if self.engine.special(made, "__setitem__", (index, value), frame) is not None:
+            return
+        if isinstance(made, Instance) and self.engine.mro(made.cls).is_dictionary:
+            self.engine.dictionary_method(made, "__setitem__", (index, value), {})
+        elif self.engine.container_members(made) is not None:
+            self.engine.container_method(made, "__setitem__", (index, value))
 
     def load_of(self, target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:
         """The read that `target += ...` starts with, one node for each target."""

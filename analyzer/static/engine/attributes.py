@@ -10,7 +10,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Room
 from tcready.static.engine.lineage import PATCHED, Mro
 from tcready.static.engine.registries import class_known_as
-from tcready.static.engine.scope import Frame
+from tcready.static.engine.scope import Frame, positional
 from tcready.static.engine.text import ANY_NAME, OF_TEXT
 from tcready.static.engine.values import (
     NONE,
@@ -69,6 +69,9 @@ class Attributes(Room):
 
     def _attribute_of(self, owner: Value, name: str, frame: Frame) -> Value:
         if isinstance(owner, Tensor):
+            own = self._of_subclass(owner, name, frame) if owner.subclass is not None else None
+            if own is not None:
+                return own
             if name == "shape":
                 return K.SHAPE
             if name in ("real", "imag"):
@@ -88,6 +91,10 @@ class Attributes(Room):
             return Method(owner, name) if self.engine.operations.is_of_tensors(name) else TAINTED
         if isinstance(owner, Instance):
             return self.member(owner, name, frame)
+        if isinstance(owner, Super) and isinstance(owner.instance, Tensor):
+            above = self._of_subclass(owner.instance, name, frame, owner.after)
+            plain = Tensor(owner.instance.dtype, owner.instance.sure)
+            return self._attribute_of(plain, name, frame) if above is None else above
         if isinstance(owner, Super):
             return self.member(owner.instance, name, frame, owner.after)
         if isinstance(owner, Class):
@@ -113,8 +120,9 @@ class Attributes(Room):
                 return K.distribution_attribute(owner, name)
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
         if isinstance(owner, Plain):
-            of_text = owner.kind == "str" and hasattr(str, name)
-            return Method(owner, name) if of_text or owner.origin == "shape" else Plain(None, owner.origin)
+            asked = owner.kind == "str" and hasattr(str, name)
+            asked = asked or (owner.kind is None and name in K.OF_NOTHING_BUT_TENSORS)
+            return Method(owner, name) if asked or owner.origin == "shape" else Plain(None, owner.origin)
         if isinstance(owner, Sequence):
             if (
                 name in ("values", "indices")
@@ -123,6 +131,11 @@ class Attributes(Room):
                 and len(owner.items) == 2
             ):
                 return owner.items[0 if name == "values" else 1]
+            tensors = owner.kind == "tuple" and owner.items and all(map(tensor_of, owner.items))
+            if tensors and owner.items and not hasattr(tuple, name):
+                return join(
+                    *owner.items
+                )  # what operations give has names: `torch.linalg.eigh(x).eigenvalues`
             return Method(owner, name)
         if isinstance(owner, Const) and name in ("value", "name"):  # of a member of an enum
             return owner if name == "value" else Plain("str")
@@ -155,6 +168,19 @@ class Attributes(Room):
                 return Plain("device" if name == "device" else None)
             return Method(owner, name)
         return UNKNOWN
+
+    def _of_subclass(
+        self, owner: Tensor, name: str, frame: Frame, after: ClassInfo | None = None
+    ) -> Value | None:
+        """What a class of the user's own gives its tensors; None if that is what any tensor has."""
+        if owner.subclass is None:
+            return None
+        mro = self.engine.mro(owner.subclass)
+        defined = mro.functions(name, after)
+        if defined:
+            return self._bind(defined, owner, owner.subclass, frame)
+        holder = mro.holder(name, after)
+        return None if holder is None else self.engine.class_attribute(holder, name, owner)
 
     def _training(self) -> Value:
         return Plain("bool") if self.engine.training is None else Const(self.engine.training)
@@ -196,7 +222,7 @@ class Attributes(Room):
                 return replaced.bound_to(owner)
         defined = mro.functions(name, after)
         if defined:
-            return self._bind(defined, owner, frame)
+            return self._bind(defined, owner, owner.cls, frame)
         holder = mro.holder(name, after)
         if holder is not None:
             value = self.engine.got(self.engine.class_attribute(holder, name, owner), owner, name, frame)
@@ -207,7 +233,7 @@ class Attributes(Room):
             if value == NONE and annotation is not None:
                 other = self.engine.annotation(annotation, holder.module, sure=False)
             return join(value, other) if name in self.engine.assigned(mro) else prefer(value, other)
-        if mro.container and name in ("_modules", "_parameters"):
+        if mro.container and name == "_parameters":
             return Method(owner, name)
         if mro.is_module and name == "_modules":
             return self.engine.children(owner)
@@ -234,9 +260,18 @@ class Attributes(Room):
         annotated = next((c.annotated[name] for c in mro.classes if name in c.annotated), None)
         if annotated is not None:
             return self.engine.annotation(annotated, owner.cls.module, sure=False)
+        if mro.is_dictionary and not hasattr(dict, name):
+            return self._of_dictionary(owner, name)
         if mro.external and mro.external != ("object",):
             return Method(owner, name)
         return UNKNOWN
+
+    def _of_dictionary(self, owner: Instance, name: str) -> Value:
+        """An attribute that an object of a class of dicts has as often as not for one of its keys."""
+        held = self.engine.container_members(owner)
+        assert isinstance(held, Mapping)
+        found = dict(held.entries).get(name, held.element)
+        return UNKNOWN if found is None else found
 
     def _make(self, owner: Instance, mro: Mro) -> None:
         """Runs what a class does when it is called without arguments, if that is possible; a module is made with
@@ -246,13 +281,20 @@ class Attributes(Room):
             return
         for name in ("__init__", "__post_init__"):
             for info in mro.functions(name)[:1]:
-                spec = info.node.args
-                needed = len(spec.posonlyargs) + len(spec.args) - len(spec.defaults) - 1
-                if needed > 0 or any(default is None for default in spec.kw_defaults):
-                    return
+                given = self._needed(info)
                 with self.engine.quietly():
                     frame = self.engine.module_frame(info.module)
-                    self.engine.invoke(Function(info, owner), (), {}, frame, "high")
+                    self.engine.invoke(Function(info, owner), (), given, frame, "high")
+
+    def _needed(self, info: FunctionInfo) -> dict[str, Value]:
+        """What a method must be given, as far as annotations tell. An object that compiled code asks first came in
+        with what it computes with; what is asked while things are built holds settings."""
+        spec = info.node.args
+        needed = [arg for arg, default in positional(spec)[1:] if default is None]
+        needed += [a for a, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is None]
+        other = UNKNOWN if self.engine.quiet else TAINTED
+        declared = ((a.arg, self.engine.annotation(a.annotation, info.module, sure=False)) for a in needed)
+        return {name: other if isinstance(value, Unknown) else value for name, value in declared}
 
     def _typed_by_table(self, mro: Mro, name: str) -> Value | None:
         """An attribute whose class a table in the class body gives: `parts = {"vision": VisionConfig}`, or what the
@@ -280,7 +322,9 @@ class Attributes(Room):
                     return found
         return None
 
-    def _bind(self, defined: list[FunctionInfo], owner: Instance, frame: Frame) -> Value:
+    def _bind(
+        self, defined: list[FunctionInfo], owner: Instance | Tensor, cls: ClassInfo, frame: Frame
+    ) -> Value:
         kind = _method_kind(defined[0])
         if kind == "property":
             return self.engine.invoke(Function(defined[0], owner), (), {}, frame, frame.confidence)
@@ -288,7 +332,7 @@ class Attributes(Room):
         for info in defined if kind == "plain" else defined[:1]:
             for value in options(self.engine.decorated(info, self.engine.module_frame(info.module))):
                 if isinstance(value, Function) and kind != "static":
-                    bound: Value = Class(owner.cls) if kind == "class" else owner
+                    bound: Value = Class(cls) if kind == "class" else owner
                     values.append(value.bound_to(bound))
                 else:
                     values.append(value)

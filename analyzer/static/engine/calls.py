@@ -11,6 +11,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.models import iteration, library
+from tcready.static.engine.models.operations import Reads
 from tcready.static.engine.values import (
     NONE,
     TAINTED,
@@ -30,7 +31,7 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
-    holds_tensor,
+    comes_of_tensors,
     join,
     likely,
     members_of,
@@ -75,7 +76,10 @@ class Calls(Room):
                 return prefer(usual, self.call(rest, site))
         candidates = [c for c in options(function) if c != NONE] or [function]
         confidence = site.frame.confidence
-        if sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1:
+        if (
+            len(candidates) > 1
+            and sum(isinstance(c, (Function, Class, Instance, Partial)) for c in candidates) > 1
+        ):
             confidence = "low" if len(candidates) > 3 else ("medium" if confidence == "high" else confidence)
         if confidence != site.confidence:
             site = dataclasses.replace(site, confidence=confidence)
@@ -86,11 +90,8 @@ class Calls(Room):
             if result is None and became in (None, *RESOLVED):
                 became = reach.unresolved(candidate, site.node.func)
             if result is None:
-                result = (
-                    TAINTED
-                    if any(holds_tensor(v) for v in (*site.args, *site.keywords.values()))
-                    else UNKNOWN
-                )
+                given = (*site.args, *site.keywords.values())
+                result = TAINTED if any(map(comes_of_tensors, given)) else UNKNOWN
                 if isinstance(candidate, Method) and candidate.receiver == TAINTED:
                     result = TAINTED
             results.append(result)
@@ -159,7 +160,8 @@ class Calls(Room):
             if isinstance(receiver, Tensor):
                 operation, operands = f"torch.Tensor.{method}", (receiver, *site.args)
             numbers: tuple[Value, ...] = ()
-            reads, told_by = known.reads("", (), {})
+            reads: Reads = ""
+            told_by: tuple[str, ...] = ()
             if operation.startswith("torch."):
                 numbers = known.read_as_numbers(operation, operands, site.keywords)
                 reads, told_by = known.reads(operation, operands, site.keywords)
@@ -233,7 +235,7 @@ class Calls(Room):
         for step in steps:
             results = [self.call_one(option, site.giving((value,))) for option in options(step)]
             value = join(
-                *(r if r is not None else (TAINTED if holds_tensor(value) else UNKNOWN) for r in results)
+                *(r if r is not None else (TAINTED if comes_of_tensors(value) else UNKNOWN) for r in results)
             )
         return value
 
@@ -280,7 +282,8 @@ class Calls(Room):
 
     def _call_method(self, method: Method, site: CallSite) -> Value | None:
         receiver, name = method.receiver, method.name
-        if receiver == TAINTED and name in K.TENSOR_ONLY_METHODS:
+        of_tensors = K.TENSOR_ONLY_METHODS if receiver == TAINTED else K.OF_NOTHING_BUT_TENSORS
+        if name in of_tensors and isinstance(receiver, (Unknown, Plain)):
             receiver = Tensor(sure=False)
         dotted: str | None = None
         result: Value | None = None
@@ -294,6 +297,7 @@ class Calls(Room):
             result = self.engine.operations.better(
                 f"torch.Tensor.{name}", (sure, *site.args), site.keywords, known
             )
+            result = _of_class(result, receiver, name, site.args)
         elif isinstance(receiver, Sequence):
             result = self.engine.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):
@@ -338,6 +342,11 @@ class Calls(Room):
 
     def _inherited_method(self, made: Instance, name: str, site: CallSite) -> Value | None:
         mro = self.engine.mro(made.cls)
+        if name == "__setattr__" and len(site.args) == 2 and isinstance(site.args[0], Const):
+            self.engine.heap[made].put(str(site.args[0].value), site.args[1], replace=bool(self.engine.quiet))
+            return NONE
+        if mro.is_dictionary:
+            return self.engine.dictionary_method(made, name, site.args, site.keywords)
         if name == "__init__":
             if mro.container:
                 self.engine.fill_container(made, mro.container, site.args, site.node)
@@ -395,3 +404,13 @@ class Calls(Room):
             forward = self.engine.class_member(cls, "forward", site.frame)
             return self.call_each(forward, site.giving((context, *site.args), site.keywords))
         return None
+
+
+def _of_class(result: Value | None, receiver: Tensor, name: str, args: tuple[Value, ...]) -> Value | None:
+    """What a method gives of a tensor whose class is the user's own: one of the same class, or of the one asked for."""
+    subclass = receiver.subclass
+    if name == "as_subclass":
+        subclass = next((v.info for value in args for v in options(value) if isinstance(v, Class)), None)
+    if subclass is None or not isinstance(result, Tensor):
+        return result
+    return dataclasses.replace(result, subclass=subclass)

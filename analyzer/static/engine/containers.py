@@ -9,9 +9,10 @@ from typing import Any, cast
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Room
 from tcready.static.engine.operators import compared
-from tcready.static.engine.scope import Frame
+from tcready.static.engine.scope import Frame, narrowing_key
 from tcready.static.engine.values import (
     NONE,
+    TAINTED,
     UNKNOWN,
     UNROLL,
     Choice,
@@ -31,6 +32,7 @@ from tcready.static.engine.values import (
     join,
     keep,
     lift,
+    likely,
     members_of,
     one_of,
     options,
@@ -79,7 +81,48 @@ class Containers(Room):
             return self.engine.heap[value].members
         if isinstance(value, Instance) and self.engine.mro(value.cls).container:
             return self.engine.heap[value].members
-        return None
+        return self._entries(value) if isinstance(value, Instance) else None
+
+    def _entries(self, made: Instance) -> Mapping | None:
+        """What an object of a class of dicts holds by key; None for any other. A record that is one holds its fields;
+        of one that comes from outside nothing is known."""
+        if not self.engine.mro(made.cls).is_dictionary:
+            return None
+        thing = self.engine.heap[made]
+        if isinstance(thing.members, Mapping):
+            return thing.members
+        fields = tuple((name, value) for name, value in thing.attributes.items() if value != NONE)
+        other = UNKNOWN if self.engine.quiet else TAINTED  # settings, if it is asked while things are built
+        return Mapping(fields, other if thing.assumed else None, thing.outer)
+
+    def dictionary_method(
+        self, made: Instance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
+    ) -> Value | None:
+        """A method that an object of a class of dicts has from Python."""
+        held = self._entries(made)
+        if held is None:
+            return None
+        thing = self.engine.heap[made]
+        if name == "__init__":
+            held = Mapping((), None, thing.outer)
+        if name in ("__init__", "update"):
+            for given in map(likely, args[:1]):
+                rest = [e for e in (held.element, getattr(given, "element", None)) if e is not None]
+                added = given.entries if isinstance(given, Mapping) else ()
+                element = join(*rest) if rest else None
+                held = Mapping(tuple(dict((*held.entries, *added)).items()), element, thing.outer)
+            held = Mapping(tuple(dict((*held.entries, *keywords.items())).items()), held.element, thing.outer)
+        elif name in ("__setitem__", "setdefault") and len(args) == 2:
+            held = self._with_entries(held, name, args[0], args[1], UNKNOWN)
+        elif name == "copy":
+            return Mapping(held.entries, held.element)
+        elif name == "__contains__":
+            return Plain("bool")
+        else:
+            return _mapping_view(held, name, args)
+        thing.members = held
+        self.engine.heap.changes.count += 1
+        return args[1] if name == "setdefault" and len(args) == 2 else NONE
 
     def children(self, made: Instance | ExternalInstance) -> Mapping:
         """The modules that a module holds itself, by name."""
@@ -129,6 +172,8 @@ class Containers(Room):
                 found = dict(base.entries).get(index.value)
                 if found is not None:
                     return found
+                if base.extra and base.element == UNKNOWN and not self.engine.quiet:
+                    return TAINTED  # `**kwargs` of what computes with tensors, which must hold it
                 return base.element if base.element is not None else UNKNOWN
             return one_of([v for _, v in base.entries] + ([base.element] if base.element is not None else []))
         if isinstance(base, (Plain, Class, External)):
@@ -318,6 +363,9 @@ class Containers(Room):
         elif isinstance(node, ast.Attribute):
             with self.engine.quietly():
                 owner = self.engine.eval(node.value, frame)
+            key = narrowing_key(node)
+            if key in frame.env:  # what was assigned there before in this function
+                frame.env = {**frame.env, key: value}
             for option in options(owner):
                 if isinstance(option, Class):
                     self.engine.reset(option.info, node.attr, value)

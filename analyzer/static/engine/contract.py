@@ -272,6 +272,9 @@ class Engine(Protocol):
     def fill_record(self, made: Instance, site: CallSite) -> None:
         """What an object of a class without `__init__` holds: its fields, as they are given or by default."""
 
+    def is_dataclass(self, cls: ClassInfo) -> bool:
+        """Whether a decorator of the class, or of one above it, is `dataclass` or its like."""
+
     def row(self, value: Value) -> Sequence | None:
         """The fields of a named tuple, place by place; None for anything else."""
 
@@ -336,6 +339,11 @@ class Engine(Protocol):
         self, made: Instance | ExternalInstance, kind: str, args: tuple[Value, ...], node: ast.Call
     ) -> None:
         """What a container of torch.nn holds once it is made."""
+
+    def dictionary_method(
+        self, made: Instance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
+    ) -> Value | None:
+        """A method that an object of a class of dicts has from Python."""
 
     def container_method(
         self, made: Instance | ExternalInstance, name: str, args: tuple[Value, ...]

@@ -13,6 +13,7 @@ from tcready.static.engine.scope import Frame, positional
 from tcready.static.engine.values import (
     NONE,
     TAINTED,
+    UNKNOWN,
     Choice,
     Const,
     Function,
@@ -157,6 +158,8 @@ class Entries(Room):
         """Without default and non-tensor annotation a tensor: with medium confidence until its use says so."""
         declared = given(self.engine.annotation(arg.annotation, info.module, sure=True))
         if default is None:
+            if self._is_batch(declared) and _is_used_like_a_dict(arg.arg, info):
+                return Mapping((), Tensor(sure=False, given=True))
             if arg.annotation is not None:
                 return declared
             return TAINTED if self._is_an_object(arg.arg, info) else _taken_for(arg.arg, info)
@@ -174,6 +177,12 @@ class Entries(Room):
         if value == NONE and (optional or not (holds_tensor(declared) or declared == TAINTED)):
             return prefer(value, declared)
         return prefer(declared, value) if arg.arg in inputs else join(value, declared)
+
+    def _is_batch(self, declared: Value) -> bool:
+        """A data set, as an annotation has it: a model is not given one, but a batch that was drawn from it."""
+        return isinstance(declared, Instance) and any(
+            name.startswith("torch.utils.data.") for name in self.engine.mro(declared.cls).external
+        )
 
     def _is_an_object(self, name: str, info: FunctionInfo) -> bool:
         """A parameter that is asked for what neither a tensor nor a dict or a list has, and that keeps its name."""
@@ -245,7 +254,11 @@ def _of_tensors(value: Value) -> Value:
 def given(value: Value) -> Value:
     """A parameter's value, its tensors marked as coming in from outside."""
     if isinstance(value, Tensor):
-        return Tensor(value.dtype, value.sure, given=True)
+        return Tensor(value.dtype, value.sure, given=True, subclass=value.subclass)
     if isinstance(value, Choice):
         return Choice(tuple(map(given, value.options)), value.likely)
+    if isinstance(value, Sequence) and value.items is None and value.element == UNKNOWN:
+        return Sequence(value.kind, None, TAINTED)
+    if isinstance(value, Mapping) and not value.entries and value.element == UNKNOWN:
+        return Mapping((), TAINTED)
     return value

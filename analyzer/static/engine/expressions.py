@@ -15,13 +15,16 @@ from tcready.static.engine.text import MAX_LENGTH
 from tcready.static.engine.values import (
     MAX_ITEMS,
     NONE,
+    TAINTED,
     UNKNOWN,
     UNROLL,
     Answer,
+    Choice,
     Class,
     Const,
     External,
     Function,
+    Instance,
     Kind,
     Mapping,
     Plain,
@@ -76,15 +79,17 @@ class Expressions(Room):
         frame.env[node.target.id] = value
         return value
 
-    def _attribute(self, node: ast.Attribute, frame: Frame) -> Value:
+    def _attribute(self, node: ast.Attribute, frame: Frame, *, called: bool = False) -> Value:
         key = narrowing_key(node)
         if key is not None and key in frame.env:
             return frame.env[key]
         owner = self.eval(node.value, frame)
-        if not self.engine.quiet and any(isinstance(v, Tensor) for v in options(owner)):
+        if not self.engine.quiet and isinstance(owner, (Tensor, Choice)) and tensor_of(owner) is not None:
             self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
         value = self.engine.attribute(owner, node.attr, frame)
         self.engine.touch_attribute(owner, value, node, frame)
+        if owner == TAINTED and not called and not self.engine.operations.is_of_tensors(node.attr):
+            return TAINTED  # a field of an object that is not known
         return value
 
     def _binop(self, node: ast.BinOp, frame: Frame) -> Value:
@@ -412,12 +417,16 @@ class Expressions(Room):
         return row, tuple(values), tuple(bounds)
 
     def _call(self, node: ast.Call, frame: Frame) -> Value:
-        function = self.eval(node.func, frame)
-        if function == External("next") or (function == External("iter") and node in self.engine.firsts):
+        if isinstance(node.func, ast.Attribute):
+            function = self._attribute(node.func, frame, called=True)
+        else:
+            function = self.eval(node.func, frame)
+        name = function.name if isinstance(function, External) else ""
+        if name == "next" or (name == "iter" and node in self.engine.firsts):
             self.engine.firsts.update(arg for arg in node.args[:1] if isinstance(arg, ast.Call))
         args, rest = self._positional(node, frame)
         keywords = self._keywords(node, frame)
-        if isinstance(function, External) and function.name == "super":
+        if name == "super":
             return self._super(args, frame)
         callees = [value for value in options(function) if value != NONE]
         if (
@@ -426,7 +435,21 @@ class Expressions(Room):
             and all(isinstance(value, (Unknown, Plain)) for value in callees)
         ):
             self.engine.unknown_callees.setdefault(frame.context, {})[node.func] = None
-        return self.engine.call(function, CallSite(node, args, keywords, frame, frame.confidence, rest))
+        stored = self.engine.heap.changes.attributes
+        before = len(stored)
+        made = self.engine.call(function, CallSite(node, args, keywords, frame, frame.confidence, rest))
+        if len(stored) > before and any(isinstance(value, (Function, Instance)) for value in callees):
+            self._forget({*stored[before:]}, frame)
+        return made
+
+    def _forget(self, stored: set[tuple[int, str]], frame: Frame) -> None:
+        """What is remembered of attributes that a call has set holds no more."""
+        for key in [key for key in frame.env if "." in key]:
+            name, _, attribute = key.partition(".")
+            for option in options(frame.lookup(name) or UNKNOWN):
+                if isinstance(option, Instance) and (id(self.engine.heap[option]), attribute) in stored:
+                    frame.env = {k: v for k, v in frame.env.items() if k != key}
+                    break
 
     def _positional(self, node: ast.Call, frame: Frame) -> tuple[tuple[Value, ...], Value | None]:
         """Positional arguments, and what else stands for any number of them: `*args` of unknown length."""

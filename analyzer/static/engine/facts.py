@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tcready.schema import Confidence
-from tcready.static.engine.values import Value
+from tcready.static.engine.values import External, Value, options
 from tcready.static.torch_tables import Context, Version
 
 Enclosing = Literal["for", "while", "try", "with", "comprehension", "iterator", "checkpoint"]
@@ -129,6 +129,12 @@ class Call:
     number that it gives."""
     told_by: tuple[str, ...] = ()
     """Arguments by which that could be told instead."""
+    constructed: str = field(init=False, compare=False, repr=False)
+    """The external name of the class or function that is called itself, "" for a method or an instance."""
+
+    def __post_init__(self) -> None:
+        names = (v.name for v in options(self.function) if isinstance(v, External))
+        object.__setattr__(self, "constructed", next(names, ""))
 
     def keyword(self, name: str) -> Value | None:
         """The value given to keyword `name`, or None."""

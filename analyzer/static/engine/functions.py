@@ -26,7 +26,7 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
-    holds_tensor,
+    comes_of_tensors,
     join,
     keep,
     likely,
@@ -153,7 +153,7 @@ class Functions(Room):
         often = self._counts.get(counted, 0) >= most
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
             self.engine.cut += not self.engine.quiet
-            return TAINTED if any(holds_tensor(v) for v in env.values()) else UNKNOWN
+            return TAINTED if any(map(comes_of_tensors, env.values())) else UNKNOWN
         self.engine.program.library.go_on()
         self._followed += 1
         self._counts[counted] = self._counts.get(counted, 0) + 1

@@ -16,6 +16,8 @@ class Changes:
     """Counts what was put anywhere: into objects, tables, names that outlive the function that puts."""
 
     count: int = 0
+    attributes: list[tuple[int, str]] = field(default_factory=list)
+    """The attributes among them, one after the other: the `id` of what is known of the object, and the name."""
 
 
 @dataclass
@@ -58,6 +60,7 @@ class Object:
             return  # what could not be worked out says nothing against a default
         self.version += 1
         self.changes.count += 1
+        self.changes.attributes.append((id(self), name))
         if replace or name not in self.attributes:
             self.attributes[name] = value
         else:

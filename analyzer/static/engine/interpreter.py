@@ -143,6 +143,7 @@ class Interpreter:
         self.ask_order, self.index_called = protocols.ask_order, protocols.index_called
         self.got, self.set_through = protocols.got, protocols.set_through
         self.fill_record = records.fill_record
+        self.is_dataclass = records.is_dataclass
         self.row = records.row
         self.compared_fields = records.compared_fields
         self.record_method = records.record_method
@@ -158,6 +159,7 @@ class Interpreter:
         self.index = expressions.index
         self.element = containers.element
         self.container_members = containers.container_members
+        self.dictionary_method = containers.dictionary_method
         self.children = containers.children
         self.item = containers.item
         self.item_of = containers.item_of
@@ -185,6 +187,11 @@ class Interpreter:
             entries.run_forward,
             entries.run_function,
         )
+
+    def take_apart(self) -> None:
+        """Nothing more is asked: what was built goes at once. Rooms know the interpreter and it knows them, so else all
+        of it would wait for garbage to be collected, which takes several times as long."""
+        self.__dict__.clear()
 
     def quietly(self) -> _Quiet:
         """What is evaluated inside runs before the compiled call, or only looks: no fact is told."""

@@ -21,7 +21,7 @@ from tcready.static.engine.values import (
     Sequence,
     Tensor,
     Value,
-    holds_tensor,
+    comes_of_tensors,
     is_surely_tensor,
     members_of,
     number_from_tensor,
@@ -50,9 +50,19 @@ TENSOR_ONLY_METHODS = frozenset(
     "split argmax argmin topk gather scatter scatter_ index_select type_as new_zeros new_ones new_full any all "
     "abs sqrt rsqrt exp log pow clamp unbind cumsum norm nonzero max min item tolist cpu cuda eq ne lt gt le ge "
     "unflatten roll mul add sub div sigmoid tanh numel ndimension is_floating_point masked_select unique "
-    "repeat expand flip std var".split()
+    "repeat expand flip std var prod cumprod isnan isinf isfinite nan_to_num amax amin logsumexp log_softmax floor "
+    "ceil sign sin cos relu triu tril square reciprocal diagonal narrow movedim new_empty type view_as".split()
 )
 """Methods that, of what models pass around, only a tensor (or an array) has."""
+OF_NOTHING_BUT_TENSORS = frozenset(
+    "unsqueeze unsqueeze_ permute expand expand_as view_as reshape_as contiguous masked_fill masked_fill_ softmax "
+    "log_softmax detach bmm matmul repeat_interleave index_select type_as new_zeros new_ones new_full new_tensor "
+    "unbind masked_select masked_scatter is_floating_point ndimension scatter_ scatter_add scatter_add_ index_add "
+    "index_add_ index_fill movedim narrow clamp_ clamp_min clamp_max sigmoid_ relu_ addmm baddbmm triu tril size dim "
+    "numel".split()
+)
+"""Those of them that neither arrays nor Python's own objects have, nor anything that authors name alike: whatever is
+asked for one is a tensor, though nothing else says so."""
 
 TENSOR_NAMESPACES = (
     "torch.nn.functional.",
@@ -287,7 +297,7 @@ def external_attribute(name: str) -> Value:
 def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value | None:
     """What calling the external `name` gives, or None if nothing is known of that name."""
     if name.endswith("()"):  # a function that an opaque decorator hides
-        return TAINTED if any(map(holds_tensor, args)) else UNKNOWN
+        return TAINTED if any(map(comes_of_tensors, args)) else UNKNOWN
     if name.startswith("torch."):
         return _torch_call(name, args, keywords)
     root = name.partition(".")[0]
@@ -343,7 +353,7 @@ def external_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]
         "copy",
         "typing",
     ):
-        return TAINTED if any(holds_tensor(a) for a in args) else UNKNOWN
+        return TAINTED if any(map(comes_of_tensors, args)) else UNKNOWN
     return None
 
 
@@ -512,6 +522,11 @@ def _python_dtype(value: Value) -> DType | None:
 
 
 TENSOR_CLASSES: dict[str, DType] = {"LongTensor": "int", "IntTensor": "int", "BoolTensor": "bool"}
+DICTIONARIES = frozenset(
+    "dict collections.OrderedDict collections.UserDict collections.defaultdict typing.Dict typing.OrderedDict".split()
+)
+"""What a class derives from whose objects are dicts."""
+
 CONTAINERS = frozenset(
     f"torch.nn.{name}"
     for name in ("ModuleList", "Sequential", "ModuleDict", "ParameterList", "ParameterDict")

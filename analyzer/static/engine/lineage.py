@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from tcready.static.engine.knowledge import CONTAINERS, is_module_class
+from tcready.static.engine.knowledge import CONTAINERS, DICTIONARIES, is_module_class
 from tcready.static.index import ClassInfo, FunctionInfo
 
 PATCHED = ("forward", "__call__", "__init__")
 """Methods that class decorators are known to replace."""
+
+TENSORS = frozenset({"torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"})
+"""What a class derives from whose objects are tensors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,7 +22,7 @@ class Mro:
     classes: tuple[ClassInfo, ...]
     external: tuple[str, ...]
 
-    @property
+    @cached_property
     def is_module(self) -> bool:
         """An nn.Module; if a base is out of sight, a class with its own `forward` is taken for one."""
         if any(is_module_class(name) for name in self.external):
@@ -34,10 +38,20 @@ class Mro:
             and not any(name.startswith("torch.") for name in unseen)
         )
 
-    @property
+    @cached_property
     def container(self) -> str | None:
         """The torch.nn container this class derives from, or None."""
         return next((name for name in self.external if name in CONTAINERS), None)
+
+    @property
+    def is_tensor(self) -> bool:
+        """Its objects are tensors."""
+        return any(name in TENSORS for name in self.external)
+
+    @property
+    def is_dictionary(self) -> bool:
+        """Its objects are dicts, with whatever methods of their own."""
+        return any(name in DICTIONARIES for name in self.external)
 
     def functions(self, name: str, after: ClassInfo | None = None) -> list[FunctionInfo]:
         """The definitions of a method, nearest class first found."""

@@ -67,8 +67,9 @@ class Names(Room):
     def global_value(self, module: ModuleInfo, name: str) -> Value | None:
         """What a top-level name of a module is; None if the module has no such name."""
         key = (module, name)
-        if key in self._globals:
-            return self._globals[key]
+        known = self._globals.get(key)
+        if known is not None:
+            return known
         if key in self._busy:
             return UNKNOWN
         found = module.bindings.get(name)
@@ -88,10 +89,10 @@ class Names(Room):
                 values = [v for v in (self._binding(module, b) for b in found) if v is not None]
         finally:
             self._busy.discard(key)
-        known = [v for v in values if not isinstance(v, Unknown)]
-        callables = [v for v in known if v != NONE]
-        value = join(*(callables or known or values or [UNKNOWN]))
-        if NONE in known and any(isinstance(b, Import) and self._is_missing(b.module) for b in found):
+        sure = [v for v in values if not isinstance(v, Unknown)]
+        callables = [v for v in sure if v != NONE]
+        value = join(*(callables or sure or values or [UNKNOWN]))
+        if NONE in sure and any(isinstance(b, Import) and self._is_missing(b.module) for b in found):
             value = join(value, NONE)
         self._globals[key] = value
         if isinstance(value, (Mapping, Sequence, Instance)):

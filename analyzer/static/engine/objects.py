@@ -32,8 +32,9 @@ from tcready.static.engine.values import (
     likely,
     options,
     prefer,
+    tensor_of,
 )
-from tcready.static.index import ClassInfo, FunctionInfo
+from tcready.static.index import ClassInfo, FunctionInfo, nodes_in
 
 OF_MODULES = frozenset({"training", "device", "dtype", "forward", "__class__"})
 """Attributes that tell no module from another."""
@@ -125,13 +126,13 @@ class Objects(Room):
 
     def _read_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> set[str]:
         """The attributes that a class reads of an argument of its constructor, apart from what every module has."""
-        nodes = list(ast.walk(info.node))
+        nodes = nodes_in(info.node)
         kept = (n.targets for n in nodes if isinstance(n, ast.Assign) and narrowing_key(n.value) == name)
         names = {key for targets in kept for t in targets if (key := narrowing_key(t)) and "." in key}
         read = {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) == name}
         for above in self.engine.mro(cls).classes if names else ():
             if above.module is info.module:
-                nodes += (n for each in above.functions.values() for f in each for n in ast.walk(f.node))
+                nodes += (n for each in above.functions.values() for f in each for n in nodes_in(f.node))
         read |= {n.attr for n in nodes if isinstance(n, ast.Attribute) and narrowing_key(n.value) in names}
         return {attr for attr in read if attr not in OF_MODULES and K.module_method(attr, UNKNOWN) is None}
 
@@ -145,6 +146,8 @@ class Objects(Room):
     def instantiate(self, cls: Class, site: CallSite) -> Value:
         """An object made by calling a class: what `__new__` gives if that is none of the class, else a new one."""
         mro = self.engine.mro(cls.info)
+        if mro.is_tensor:
+            return self._tensor_made(cls, mro, site)
         maker = mro.functions("__new__")[:1]
         if not maker:
             return self._initialised(cls, mro, site)
@@ -156,6 +159,17 @@ class Objects(Room):
         if isinstance(others, Unknown):
             return self._initialised(cls, mro, site)
         return given if others == given else join(self._initialised(cls, mro, site), others)
+
+    def _tensor_made(self, cls: Class, mro: Mro, site: CallSite) -> Tensor:
+        """An object of a class of tensors, once its methods have run that make it."""
+        kinds = [tensor.dtype for value in site.args if (tensor := tensor_of(value)) is not None]
+        made = Tensor(kinds[0] if kinds else None, leaf=self.engine.quiet > 0, subclass=cls.info)
+        for name, owner in (("__new__", cls), ("__init__", made)):
+            for info in mro.functions(name)[:1]:
+                self.engine.invoke(
+                    Function(info), (owner, *site.args), site.keywords, site.frame, site.confidence, site.rest
+                )
+        return made
 
     def _above(self, made: Instance) -> tuple[ClassInfo, ...]:
         return self.engine.mro(made.cls).classes
@@ -182,6 +196,9 @@ class Objects(Room):
             return made
         if mro.container:
             self.engine.fill_container(made, mro.container, site.spread().args, site.node)
+            return made
+        if mro.is_dictionary and not self.engine.is_dataclass(cls.info):
+            self.engine.dictionary_method(made, "__init__", site.args, site.keywords)
             return made
         if self.engine.is_enum(mro) and site.args:
             return site.args[0]

@@ -37,6 +37,7 @@ from tcready.static.engine.values import (
     members_of,
     options,
     prefer,
+    tensor_of,
     truth,
     truth_value,
     without_falsy,
@@ -252,6 +253,8 @@ class Questions(Room):
                 answers.add(_is_kind(kind, wanted))
             elif isinstance(option, Unknown):
                 answers.add(None)
+            elif isinstance(option, Tensor) and tensor_of(wanted):
+                answers.add(self._is_of_tensors(option, wanted))
             elif isinstance(option, Instance) and any(isinstance(w, Instance) for w in options(wanted)):
                 answers.add(self._is_of(option, wanted))
             else:
@@ -263,9 +266,16 @@ class Questions(Room):
                     answers.add(True)
                 else:
                     answers.add(False if not isinstance(option, (Instance, External)) else None)
-        if answers <= {None, False} and None in answers and self._is_no_text(value, wanted):
+        of_own = all(isinstance(w, Tensor) and w.subclass is not None for w in options(wanted))
+        if answers <= {None, False} and None in answers and (of_own or self._is_no_text(value, wanted)):
             return prefer(Const(False), Plain("bool", "call"))
         return agreed(answers)
+
+    def _is_of_tensors(self, tensor: Tensor, wanted: Value) -> bool:
+        """Whether a tensor is of one of these classes; where nothing says so, it is of none of the user's own."""
+        above = self.engine.mro(tensor.subclass).classes if tensor.subclass is not None else ()
+        asked = [w.subclass for w in options(wanted) if isinstance(w, Tensor)]
+        return any(cls is None or cls in above for cls in asked)
 
     def _is_of(self, made: Instance, wanted: Value) -> bool | None:
         """Whether an object is of one of the classes that `wanted` stands for."""
@@ -338,6 +348,10 @@ def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
         named = type(option.value).__name__
         fitting = {v.kind for v in options(wanted) if isinstance(v, Plain)}
         return option if (named in fitting or (named == "bool" and "int" in fitting)) == assume else None
+    if isinstance(option, Tensor) and (
+        of_own := [w for w in options(wanted) if isinstance(w, Tensor) and w.subclass]
+    ):
+        return replace(option, subclass=of_own[0].subclass) if assume else option
     if isinstance(option, tuple(type(v) for v in options(wanted))):
         same = not isinstance(option, (Plain, Instance, ExternalInstance)) or option in options(wanted)
         return option if assume or not same or isinstance(option, (Plain, Instance)) else None

@@ -49,9 +49,10 @@ class Recurrent(Room):
 
     def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:
         """The same of `owner.name`, whose value is `value`."""
-        if any(map(self._is_recurrent, options(owner))):
+        objects = [v for v in options(owner) if isinstance(v, (Instance, ExternalInstance, Super))]
+        if any(map(self._is_recurrent, objects)):
             self.touch(owner, node, frame)
-        elif any(map(self.engine.is_module, options(owner))):
+        elif any(map(self.engine.is_module, objects)):
             self.touch(value, node, frame)
 
     def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:

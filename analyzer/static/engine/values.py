@@ -35,6 +35,8 @@ class Tensor:
     """Comes straight in as an argument of what is compiled: small integers may be guarded by value."""
     buffer: bool = False
     """Made by `nn.Buffer`."""
+    subclass: ClassInfo | None = None
+    """The class of the user's own that it is of; None for torch's, and where nothing says."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,11 +151,15 @@ class ExternalInstance:
 
 @dataclass(frozen=True, slots=True)
 class Class:
+    """A class whose source is read."""
+
     info: ClassInfo
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
+    """A function whose source is read, bound or not."""
+
     info: FunctionInfo
     bound: Value | None = None
     closure: int = 0
@@ -402,7 +408,11 @@ def _merged(a: Value, b: Value) -> Value:
         return a
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return Tensor(
-            a.dtype if a.dtype == b.dtype else None, a.sure and b.sure, a.leaf and b.leaf, a.given and b.given
+            a.dtype if a.dtype == b.dtype else None,
+            a.sure and b.sure,
+            a.leaf and b.leaf,
+            a.given and b.given,
+            subclass=a.subclass if a.subclass is b.subclass else None,
         )
     if isinstance(a, Unknown) and isinstance(b, Unknown):
         return Unknown(a.tainted or b.tainted, a.alone or b.alone)
@@ -457,7 +467,9 @@ def members_of(value: Sequence) -> tuple[Value, ...]:
 
 def tensor_of(value: Value) -> Tensor | None:
     """The tensor a value is, or surely may be: a Choice with one tensor among non-tensors counts."""
-    found = [v for v in options(value) if isinstance(v, Tensor)]
+    if not isinstance(value, Choice):
+        return value if isinstance(value, Tensor) else None
+    found = [v for v in value.options if isinstance(v, Tensor)]
     if not found:
         return None
     merged = join(*found)
@@ -484,6 +496,11 @@ def holds_tensor(value: Value, depth: int = 3) -> bool:
             if any(holds_tensor(m, depth - 1) for m in inner):
                 return True
     return False
+
+
+def comes_of_tensors(value: Value) -> bool:
+    """It holds a tensor, or was worked out of some by what is not known."""
+    return holds_tensor(value) or TAINTED in options(value)
 
 
 def number_from_tensor(value: Value) -> bool:

@@ -34,6 +34,9 @@ from tcready.static.engine.values import (
 OF_CHECKPOINT = frozenset({"use_reentrant", "context_fn", "preserve_rng_state"})
 """Keywords of `torch.utils.checkpoint` that it does not pass on."""
 
+OF_WRAPPING = ("torch.nn.utils.", "torch.ao.", "torch.quantization.", "torch.distributed.")
+"""Where functions take a module, change what it does with its weights or where it runs, and give it back."""
+
 
 def call(engine: Engine, name: str, site: CallSite) -> Value | None:
     """A call of the external function `name`; None if nothing is known of it."""
@@ -77,6 +80,10 @@ def _known(engine: Engine, name: str, site: CallSite) -> Value | None:
         result = K.external_call(name, site.args, site.keywords)
     if name.startswith("torch."):
         result = engine.operations.better(name, site.args, site.keywords, result)
+    if engine.quiet and name.startswith(OF_WRAPPING) and (result is None or isinstance(result, Unknown)):
+        wrapped = site.first("module")
+        if wrapped is not None and any(map(engine.is_module, options(wrapped))):
+            return wrapped
     if engine.quiet:  # drawn before the compiled call: one number, the same in every call
         result = K.drawn_before(result)
     if result == K.ARRAY and engine.quiet:

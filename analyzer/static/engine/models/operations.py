@@ -12,6 +12,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.values import (
     NONE,
     UNKNOWN,
+    Choice,
     Const,
     DType,
     External,
@@ -25,7 +26,6 @@ from tcready.static.engine.values import (
     Value,
     join,
     members_of,
-    options,
     tensor_of,
 )
 from tcready.static.torch_tables import Argument, Context, Member, Result, Tables, Version
@@ -99,6 +99,7 @@ class Operations:
         self._known: dict[object, tuple[Result, ...]] = {}
         self._numbers: dict[object, tuple[int | str, ...]] = {}
         self._of_tensors: dict[str, bool] = {}
+        self._recurrent: dict[str, bool] = {}
 
     def results(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
@@ -197,8 +198,10 @@ class Operations:
 
     def is_recurrent(self, name: str) -> bool:
         """Whether Dynamo traces no module of a class of torch.nn, whatever is asked of it."""
-        module = self.tables.module_of(K.public_name(name))
-        return module is not None and module.evaluation == SPLIT_BY_RECURRENT
+        if name not in self._recurrent:
+            module = self.tables.module_of(K.public_name(name))
+            self._recurrent[name] = module is not None and module.evaluation == SPLIT_BY_RECURRENT
+        return self._recurrent[name]
 
     def module_call(self, name: str, args: tuple[Value, ...]) -> Value:
         """What calling a module of a class of torch.nn gives."""
@@ -324,7 +327,9 @@ def _structured(words: Iterator[str]) -> Iterator[Value]:
 
 def argument_of(value: Value) -> Argument:
     """A value as the tables ask for arguments."""
-    found = {_argument(option) for option in options(value)}
+    if not isinstance(value, Choice):
+        return _argument(value)
+    found = {_argument(option) for option in value.options}
     if len(found) == 1:
         return found.pop()
     kinds = {each.kind for each in found}

@@ -1,0 +1,100 @@
+"""How many graph breaks of real models are gone with proof: `tcready fix --verify --third-party` over records.
+
+A record is one JSON object a line: `target`, `spec` (`build`: `module:function` of the --zoo folder, whose call with
+`kwargs` gives (module, args, kwargs)) and `break_sites`. The packages must be importable here (PYTHONPATH) and in the
+interpreter --python, in which the models are run.
+
+    python benchmarks/fixes.py RECORDS.jsonl --zoo FOLDER --python ENV/bin/python [--every N] [--part K/N] [--out FILE]
+
+A site is (path, line); distinct sites count once over all models, and one is gone if it is gone in each model that shows
+it. Sites cured by an edit and by a setting are counted apart; `one side` and `refuted` are of those that are left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from recorded import source_of
+from tcready import api
+from tcready.schema import FixResult, as_json
+
+
+def tried(record: dict[str, Any], zoo: str, python: str | None, seconds: float) -> FixResult:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "target.py").write_text(source_of(record, zoo))
+        return api.fix(
+            "target.py::model",
+            verify=True,
+            third_party=True,
+            root=folder,
+            inputs="target.py::inputs",
+            python=python,
+            timeout=seconds,
+        ).result
+
+
+def kind(result: FixResult) -> dict[tuple[str, int], str]:
+    """What became of each site that was met."""
+    found = {(each.path, each.line): "no change" for each in result.no_fix}
+    for change in result.refused:
+        found[change.path, change.line] = change.state
+    for change in result.changes:
+        found[change.path, change.line] = "setting" if change.settings else "edit"
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("records")
+    parser.add_argument("--zoo", required=True)
+    parser.add_argument("--python")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--part", default="0/1", help="K/N: every N-th record from the K-th on")
+    parser.add_argument("--timeout", type=float, default=400.0)
+    parser.add_argument("--out", help="append one JSON line a model there")
+    options = parser.parse_args()
+    first, step = map(int, options.part.split("/"))
+    lines = Path(options.records).read_text("utf-8").splitlines()
+    records = [record for record in map(json.loads, lines) if record["break_sites"]][:: options.every][
+        first::step
+    ]
+    sites: dict[tuple[str, int], set[str]] = {}
+    types: dict[tuple[str, int], str] = {}
+    for number, record in enumerate(records, 1):
+        began = time.monotonic()
+        try:
+            result = tried(record, options.zoo, options.python, options.timeout)
+        except Exception as error:  # one model must not end the measurement
+            result = FixResult((), failure=f"{type(error).__name__}: {error}")
+        became = kind(result)
+        for site in record["break_sites"]:
+            place = (site["path"], site["line"])
+            types[place] = site["gb_types"][0]
+            sites.setdefault(place, set()).add(became.get(place, result.failure or "gone with another"))
+        story = ", ".join(f"{Path(path).name}:{line} {how}" for (path, line), how in became.items())
+        counts = f"breaks {result.breaks_before} -> {result.breaks_after}"
+        print(f"{number}/{len(records)} {record['target']}: {counts}; {story} {result.failure or ''}"
+              f" ({time.monotonic() - began:.0f} s)", flush=True)  # fmt: skip
+        if options.out:
+            with Path(options.out).open("a") as file:
+                file.write(json.dumps({"target": record["target"], "result": as_json(result)}) + "\n")
+    gone = {place for place, how in sites.items() if how <= {"edit", "setting", "gone with another"}}
+    by = Counter("edit" if "edit" in how else "setting" for place, how in sites.items() if place in gone)
+    print(
+        f"{len(gone)} of {len(sites)} sites are gone with proof: {by['edit']} by edits, {by['setting']} by settings"
+    )
+    for name, count in Counter(types.values()).most_common():
+        held = sum(types[place] == name for place in gone)
+        print(f"{held:6}/{count:<4} {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
