@@ -6,6 +6,8 @@ a break that is gone shows in the next round.
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -621,6 +623,16 @@ class _Work:
         return change.state == "proved"
 
 
+def _as_bytes_stand(file: ChangedFile) -> str:
+    """The patch of one file with the bytes that the file has: its byte order mark, and those that are not UTF-8."""
+    mark = "\ufeff" if file.path.read_bytes().startswith(codecs.BOM_UTF8) else ""
+    before = mark + file.before
+    text = patch({file.shown: before}, between(file.shown, before, mark + file.after))
+    with contextlib.suppress(UnicodeError):
+        return text.encode(source.declared(file.before)).decode("utf-8", "surrogateescape")
+    return text
+
+
 def with_patches(result: FixResult, files: Iterable[ChangedFile], root: Path) -> FixResult:
     """The result with all changes as patches: those of the user's files, and those of installed ones."""
     texts: dict[bool, list[str]] = {True: [], False: []}
@@ -628,6 +640,6 @@ def with_patches(result: FixResult, files: Iterable[ChangedFile], root: Path) ->
     for file in files:
         is_own = file.path.is_relative_to(root) and not is_installed(str(file.path))
         edits += between(file.shown, file.before, file.after)
-        texts[is_own].append(patch({file.shown: file.before}, between(file.shown, file.before, file.after)))
+        texts[is_own].append(_as_bytes_stand(file))
     own, third = ("".join(texts[key]) for key in (True, False))
     return dataclasses.replace(result, edits=tuple(edits), patch=own, third_party_patch=third)

@@ -134,6 +134,7 @@ def test_a_patch_of_anybody_is_proved(old: str, new: str, code: int, project: Pa
     [
         ("nothing", "No valid patches in input"),
         ("--- a/no.py\n+++ b/no.py\n@@ -1 +1 @@\n-a\n+b\n", "neither here nor installed"),
+        ("--- a/../o.py\n+++ b/../o.py\n@@ -1 +1 @@\n-a\n+b\n", "give paths below the working folder"),
         ("--- a/model.py\n+++ b/model.py\n@@ -1 +1 @@\n-no such line\n+b\n", "does not apply"),
     ],
 )
@@ -184,6 +185,46 @@ def test_encodings_and_line_ends_stay(text: str, tmp_path: Path) -> None:
     before = source.read(path).text
     write([Changed(path, "a.py", before, before.replace("x = ", "xx = "))], tmp_path, dirty=True)
     assert path.read_bytes() == data.replace(b"x = ", b"xx = ")
+
+
+ENCODED = {
+    "latin-1": ("# coding: latin-1\n# é\n" + MODEL.replace("# why", "# é")).encode("latin-1"),
+    "a byte order mark": b"\xef\xbb\xbf" + MODEL.replace("import torch\nfrom torch import nn", "from torch import nn").encode(),
+    "carriage returns": MODEL.replace("\n", "\r\n").encode(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_a_patch_has_the_bytes_of_the_file(name: str, project: Path) -> None:
+    path, text = project / "model.py", ENCODED[name]
+    path.write_bytes(text)
+    asked = [sys.executable, "-m", "tcready", "fix", "model.py", "--unsafe", "--patch-dir", "out", "-q"]
+    shown = subprocess.run(asked, cwd=project, capture_output=True, check=False).stdout
+    subprocess.run([*asked, "--apply", "--allow-dirty"], cwd=project, capture_output=True, check=False)
+    made = path.read_bytes()
+    assert b"torch.where" in made
+    for patch in (shown, (project / "out" / "own.patch").read_bytes()):
+        path.write_bytes(text)
+        subprocess.run(["git", "apply"], cwd=project, input=patch, check=True)
+        assert path.read_bytes() == made
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_a_file_of_another_encoding_is_proved(project: Path) -> None:
+    path = project / "model.py"
+    text = ENCODED["latin-1"].replace(b"\n", b"\r\n").replace(b"class", b"\x0c\r\nclass")
+    path.write_bytes(text)
+    old = b"        if x.sum() > 1000:  # \xe9\r\n            x = x * 2\r\n"
+    assert old in text
+    git(project, "commit", "-qam", "second")
+    path.write_bytes(text.replace(old, b"        x = torch.where(x.sum() > 1000, x * 2, x)  # \xe9\r\n"))
+    asked = ["git", "diff", "--output=change.patch"]
+    subprocess.run(asked, cwd=project, check=True)
+    git(project, "checkout", "-q", "model.py")
+    done = tcready(project, "prove", "change.patch", "model.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "`x.sum() > 1000` was true" in done.stdout
 
 
 def test_a_killed_fix_leaves_files_whole(project: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from tcready.schema import FunctionPlace, Span
-from tcready.static.source import Source
+from tcready.static.source import Source, lines_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -78,7 +78,7 @@ class LineMap:
     """Where each line of one text stands in another."""
 
     def __init__(self, before: str, after: str) -> None:
-        blocks = SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False).get_opcodes()
+        blocks = SequenceMatcher(None, lines_of(before), lines_of(after), autojunk=False).get_opcodes()
         self._blocks = [(i1, i2, j1, j2, tag == "equal") for tag, i1, i2, j1, j2 in blocks]
         self._starts = [block[2] for block in self._blocks]
 

@@ -16,6 +16,7 @@ from tcready.schema import (
     Span,
     Trial,
 )
+from tcready.static.source import lines_of
 
 SLOWER = 1.10
 """How many times as long an eager call may take after a change that is called safe."""
@@ -173,7 +174,7 @@ def _sides(
 
 
 def _written(text: str, span: Span) -> str:
-    lines = text.splitlines()[span.line - 1 : span.end_line]
+    lines = lines_of(text)[span.line - 1 : span.end_line]
     lines[-1] = lines[-1][: span.end_column - 1]
     lines[0] = lines[0][span.column - 1 :]
     return " ".join(" ".join(lines).split())

@@ -199,7 +199,8 @@ class FixResult:
     edits: tuple[Edit, ...] = ()
     """All changes together, of the files as they stand."""
     patch: str = ""
-    """All edits in the user's own files together, as one unified diff."""
+    """All edits in the user's own files together, as one unified diff; bytes of files that are not in UTF-8 are escaped
+    (`surrogateescape`)."""
     third_party_patch: str = ""
     """The same in installed packages; paths are below their site-packages folder."""
     breaks_before: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,7 +39,8 @@ class Trace:
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
     """Makes every call on the code as it stands and leaves the trace in a file."""
-    texts = {path: Path(path).read_text(encoding="utf-8") for path in {test.path for test in request.tests}}
+    paths = {test.path for test in request.tests}
+    texts = {path: importlib.util.decode_source(Path(path).read_bytes()) for path in paths}
     overlay.install(with_probes(texts, request.tests))
     sides = Sides(request.tests)
     with sides:
