@@ -7,13 +7,20 @@ import importlib.util
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError
 from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
 from tcready.dynamic.worker.proof import overlay
-from tcready.dynamic.worker.proof.behaviour import Behaviour, compiled_difference, difference
+from tcready.dynamic.worker.proof.behaviour import (
+    Behaviour,
+    compiled_difference,
+    difference,
+    restless,
+    state_of,
+)
 from tcready.dynamic.worker.proof.calls import Key, alone, called, of_model, shortest
 from tcready.dynamic.worker.proof.sides import Sides, with_probes
 from tcready.dynamic.worker.proof.variations import GIVEN
@@ -34,7 +41,9 @@ class Trace:
     calls: list[tuple[Key, Behaviour]] = field(default_factory=list)
     telling: list[Key] = field(default_factory=list)
     """The calls of the model that took a side which none before had taken."""
-    weights: dict[str, float] = field(default_factory=dict)
+    weights: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    restless: frozenset[str] = frozenset()
+    """What differs between two calls of the code as it stands."""
 
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
@@ -58,7 +67,9 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                 if key.function is None and sides.ways() != known:
                     trace.telling.append(key)
         for _, call in of_model(context, request):  # the very first, once more
-            found = difference(trace.calls[0][1], call())
+            first, again = trace.calls[0][1], call()
+            trace.restless = restless(first, again)
+            found = difference(first, again, trace.restless)
             if found and found[0] != "state":  # names of a module keep what the calls before left in them
                 return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
             break
@@ -98,7 +109,7 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
                 continue
             compared += 1
             actual = call()
-            if found := difference(expected, actual):
+            if found := difference(expected, actual, trace.restless):
                 kind, text = found
                 text = f"{text} ({key.words})"
                 if kind == "exception" and expected.error and actual.error:
@@ -124,12 +135,12 @@ def _not_begun(context: Context) -> str | None:
     return f"{failed[0].stage}: {failed[0].detail}" if failed else None
 
 
-def _weights(context: Context, request: ProofRequest) -> dict[str, float]:
+def _weights(context: Context, request: ProofRequest) -> dict[str, tuple[Any, ...]]:
     """What tells the weights of one build from those of another."""
     model = context.build_as("infer", request.seeds[0])
     state = model.state_dict() if isinstance(model, nn.Module) else {}
     return {
-        name: float(torch.nan_to_num(value.detach().double()).sum())
+        name: (value.shape, value.dtype, float(torch.nan_to_num(value.detach().double()).sum()))
         for name, value in state.items()
         if isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_complex()
     }
@@ -148,15 +159,19 @@ def _compiled(context: Context, trial: Trial, trace: Trace) -> Trial:
     seeds = dict.fromkeys(key.seed for key in keys)
     for seed in seeds:
         eager_model, model = context.build_as(mode, seed), context.build_as(mode, seed)
+        own = state_of(model).keys()
         compiled = compile_callable(model, backend="eager")
+        ignored = trace.restless | (
+            state_of(model).keys() - own
+        )  # what torch notes in a module that it compiles
         cases = context.draw(seed)
         for key in [each for each in keys if each.seed == seed]:
             if compared >= COMPILED:
                 break
             compared += 1
-            expected = called(eager_model, eager_model, cases[key.case], key)
-            actual = called(model, compiled, cases[key.case], key)
-            if found := compiled_difference(expected, actual):
+            expected = called(context, eager_model, eager_model, cases[key.case], key)
+            actual = called(context, model, compiled, cases[key.case], key)
+            if found := compiled_difference(expected, actual, ignored):
                 text = f"compiled code differs from eager code: {found} ({key.words})"
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
     return replace(trial, compiled_calls=compared)
