@@ -256,6 +256,37 @@ def test_a_patch_of_several_files_is_carried_out_on_copies(project: Path) -> Non
     assert (project / "model.py").read_text() == MODEL
 
 
+def test_a_branch_that_only_eager_code_keeps_is_taken_away() -> None:
+    before = "def f(x):\n    if x > 0:\n        return x\n    return -x\n"
+    after = (
+        "def f(x):\n    if torch.compiler.is_compiling():\n        return torch.cond(x > 0, lambda: x, lambda: -x)\n"
+        "    else:\n        if x > 0:\n            return x\n        return -x\n"
+    )
+    path = Path("m.py")
+    found = changed("m.py", source.of_text(path, before), source.of_text(path, after))
+    assert [span.line for span in found.tests] == [2]
+    assert [span.line for span in found.written] == [3, 6, 7]
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_what_no_call_runs_is_not_proved(project: Path) -> None:
+    text = MODEL.replace("def forward(self, x):", "def forward(self, x, mask=None):").replace(
+        "        return x\n\n\ndef",
+        "        if mask is not None:\n            x = x * mask\n        return x\n\n\ndef",
+    )
+    (project / "model.py").write_text(text)
+    git(project, "commit", "-qam", "second")
+    where = "        x = torch.where(x.sum() > 1000, x * 2, x)\n"
+    cured = text.replace("        if x.sum() > 1000:  # why\n            x = x * 2\n", where)
+    (project / "model.py").write_text(cured.replace("x = x * mask", "x = x + mask"))
+    patch = git(project, "diff")
+    git(project, "checkout", "-q", "model.py")
+    done = tcready(project, "prove", "-", "model.py", stdin=patch)
+    assert done.returncode == 1
+    assert "no call runs model.py:23, which is changed" in done.stdout
+
+
 def test_what_a_change_takes_away() -> None:
     before = "class A:\n    def f(self, x):\n        if x > 0:\n            x = 1\n        if self.n:\n            x = 2\n        return x\n\n\ndef g(x):\n    return 1 if x else 2\n"
     after = before.replace("        if x > 0:\n            x = 1\n", "        x = x + 1\n")
@@ -263,5 +294,7 @@ def test_what_a_change_takes_away() -> None:
     found = changed("m.py", source.of_text(path, before), source.of_text(path, after))
     assert [place.name for place in found.functions] == ["A.f"]
     assert [(span.line, span.column, span.end_column) for span in found.tests] == [(3, 12, 17)]
+    assert [(span.line, span.end_line) for span in found.gone] == [(4, 4)]
+    assert [(span.line, span.end_line) for span in found.written] == [(3, 3)]
     lines = LineMap(before, after)
     assert [lines.came_from(line) for line in (1, 2, 3, 4, 5, 10)] == [1, 2, None, 5, 6, 11]

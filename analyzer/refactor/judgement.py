@@ -44,6 +44,7 @@ def judged(
     shown: Mapping[str, tuple[str, str]],
     *,
     keeps_out: bool = False,
+    not_run: str | None = None,
 ) -> Judgement:
     """What a trial shows of a change.
 
@@ -57,6 +58,7 @@ def judged(
         shown: Of each file with tests, by absolute path, the path that is shown and its text.
         keeps_out: Whether the change keeps a function out of what is compiled: then more is to be captured around it,
             and breaks may stand where it is called.
+        not_run: Which changed statement no call ran, in one line.
     """
     sides = _sides(result, frozenset(tests), shown)
     after = trial.observation
@@ -87,6 +89,8 @@ def judged(
         never = "true" if missing.false or not missing.true else "false"
         why = f"no inputs were found that make `{missing.text}` {never} (line {missing.line})"
         return Judgement("one_side", why, unsafe, proof)
+    if not_run is not None:
+        return Judgement("one_side", not_run, unsafe, proof)
     return Judgement("proved", None, unsafe, proof)
 
 

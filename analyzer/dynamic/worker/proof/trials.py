@@ -22,6 +22,7 @@ from tcready.dynamic.worker.proof.behaviour import (
     state_of,
 )
 from tcready.dynamic.worker.proof.calls import Key, alone, called, of_model, shortest
+from tcready.dynamic.worker.proof.ran import Ran
 from tcready.dynamic.worker.proof.sides import Sides, with_probes
 from tcready.dynamic.worker.proof.variations import GIVEN
 from tcready.dynamic.worker.step import climb
@@ -52,7 +53,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
     texts = {path: importlib.util.decode_source(Path(path).read_bytes()) for path in paths}
     overlay.install(with_probes(texts, request.tests))
     sides = Sides(request.tests)
-    with sides:
+    with sides, Ran(request.statements) as ran:
         if why := _not_begun(context):
             return ProofResult(failure=why)
         trace = Trace(weights=_weights(context, request))
@@ -64,8 +65,10 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                 known = sides.ways()
                 sides.alone = key.function is not None
                 trace.calls.append((key, call()))
+                ran.look()
                 if key.function is None and sides.ways() != known:
                     trace.telling.append(key)
+        ran.close()
         for _, call in of_model(context, request):  # the very first, once more
             first, again = trace.calls[0][1], call()
             trace.restless = restless(first, again)
@@ -84,6 +87,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         calls=len(trace.calls),
         variations=tuple(dict.fromkeys(key.variation for key, _ in trace.calls)),
         seconds=seconds,
+        not_run=ran.missing,
     )
 
 
@@ -93,12 +97,26 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     overlay.install(dict(variant.sources))
     for name in variant.settings:
         dynamo.set_flag(name)
+    with Ran(variant.written) as ran:
+        trial, trace = _eager(context, request, variant, trace_path, ran)
+    if trace is None:
+        return trial
+    climb(context, TO_GRAPHS)
+    seen = context.journal.observation
+    trial = replace(trial, observation=seen, seconds=shortest(context, request), not_run=ran.missing)
+    return _compiled(context, trial, trace)
+
+
+def _eager(
+    context: Context, request: ProofRequest, variant: Variant, trace_path: Path, ran: Ran
+) -> tuple[Trial, Trace | None]:
+    """The calls on a variant against those in the trace; without the trace if something differs."""
     if _not_begun(context):
-        return Trial(variant.name, context.journal.observation)
+        return Trial(variant.name, context.journal.observation), None
     trace: Trace = torch.load(trace_path, weights_only=False)
     if _weights(context, request) != trace.weights:
         text = "the state_dict differs after the build"
-        return Trial(variant.name, context.journal.observation, difference=text, differs="state")
+        return Trial(variant.name, context.journal.observation, difference=text, differs="state"), None
     compared = 0
     raises: str | None = None
     wanted = dict(trace.calls)
@@ -109,19 +127,16 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
                 continue
             compared += 1
             actual = call()
+            ran.look()
             if found := difference(expected, actual, trace.restless):
                 kind, text = found
                 text = f"{text} ({key.words})"
                 if kind == "exception" and expected.error and actual.error:
                     raises = raises or text
                     continue
-                return Trial(
-                    variant.name, context.journal.observation, compared, difference=text, differs=kind
-                )
-    climb(context, TO_GRAPHS)
-    seen = context.journal.observation
-    trial = Trial(variant.name, seen, compared, raises=raises, seconds=shortest(context, request))
-    return _compiled(context, trial, trace)
+                seen = context.journal.observation
+                return Trial(variant.name, seen, compared, difference=text, differs=kind), None
+    return Trial(variant.name, context.journal.observation, compared, raises=raises), trace
 
 
 def _not_begun(context: Context) -> str | None:
