@@ -88,6 +88,8 @@ def patched(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[
         copies = Path(folder)
         found: list[tuple[str, Path]] = []
         for name in names:
+            if os.path.isabs(name) or ".." in Path(name).parts:  # a copy of it would not stay in the folder
+                raise TcreadyError(f"{named} changes {name}: give paths below the working folder")
             path = find(name)
             if path is None:
                 raise TcreadyError(f"{named} changes {name}, which is neither here nor installed")

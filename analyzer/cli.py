@@ -510,15 +510,15 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
     if asked.apply:
         api.apply(found, dirty=asked.allow_dirty)
     if folder is not None:
-        _write(str(folder / "own.patch"), result.patch)
-        _write(str(folder / "site-packages.patch"), result.third_party_patch)
+        _write(str(folder / "own.patch"), result.patch, "surrogateescape")
+        _write(str(folder / "site-packages.patch"), result.third_party_patch, "surrogateescape")
         _write(str(folder / "fixes.json"), api.render(result, "json"))
     if asked.as_ == "json":
         _print(api.render(result, "json"))
     else:
         if not asked.silent:
             click.echo(api.render(result, "text"), err=True, nl=False)
-        _print(result.patch + result.third_party_patch if not asked.apply else "")
+        _print(result.patch + result.third_party_patch if not asked.apply else "", as_it_is=True)
     if result.failure:
         return _complain(result.failure)
     left = bool(result.no_fix or result.refused) if result.breaks_after is None else result.breaks_after > 0
@@ -553,12 +553,12 @@ def prove(
     1: not so; 2: it could not be tried.
     """
     try:
-        text = sys.stdin.read() if patch == "-" else Path(patch).read_text("utf-8", "surrogateescape")
+        data = sys.stdin.buffer.read() if patch == "-" else Path(patch).read_bytes()
     except OSError as error:
         raise TcreadyError(f"{patch}: {error.strerror}") from None
     with _telling(quiet) as (announce, progress):
         change = api.prove(
-            text,
+            data.decode("utf-8", "surrogateescape"),  # line ends are part of it
             target,
             named=patch,
             settings=_settings(context, isolated=False),
@@ -836,13 +836,16 @@ def _wants_color() -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
 
 
-def _print(text: str) -> None:
-    """To stdout, whatever its encoding: what it cannot spell is escaped."""
+def _print(text: str, *, as_it_is: bool = False) -> None:
+    """To stdout, whatever its encoding: what it cannot spell is escaped. `as_it_is` gives the bytes of files instead."""
     if sys.stdout is None:  # closed before we began
         return
     encoding = sys.stdout.encoding or "utf-8"
     try:
-        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        if as_it_is:
+            sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+        else:
+            sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
     except BrokenPipeError:
         raise _ReaderGoneError from None

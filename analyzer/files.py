@@ -11,12 +11,12 @@ from pathlib import Path
 from tcready.schema import TcreadyError
 
 
-def write(path: str, text: str) -> None:
-    """The file as a whole or not at all; a device or a pipe is written to and never replaced.
+def write(path: str, text: str, errors: str = "backslashreplace") -> None:
+    """The file as a whole or not at all, in UTF-8; a device or a pipe is written to and never replaced.
 
     Raises TcreadyError if it cannot be written.
     """
-    data = text.encode("utf-8", "backslashreplace")
+    data = text.encode("utf-8", errors)
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             with open(path, "wb") as file:

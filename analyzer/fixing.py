@@ -6,6 +6,8 @@ a break that is gone shows in the next round.
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -345,10 +347,10 @@ def proved_patch(
     edits = tuple(edit for each in changed_files for edit in between(each.shown, each.before, each.after))
     whole = FixChange(named, 0, "", None, (), named, edits, (), None, "not_run")
     sources = {str(each.path): each.after for each in changed_files}
-    result, request, tests = work.tried([(named, sources, ())], ())
+    result, request, gone = work.tried([(named, sources, ())], ())
     if result.failure is not None:
         return f"{target}: {result.failure}"
-    return work.judged(first, _Candidate(whole, sources), result.trials[0], result, request, tests[0])
+    return work.judged(first, _Candidate(whole, sources), result.trials[0], result, request, gone[0])
 
 
 def _one_run(names: Sequence[str], settings: Settings, rules: RuleSet, tell: Tell) -> tuple[str, RunOptions]:
@@ -402,6 +404,14 @@ def _first_run(target: str, options: RunOptions, root: Path, progress: Tell) -> 
     wrong = [s for s in seen.stages if s.state == "fail" and s.stage != "fullgraph"]
     wrong += [s for s in seen.stages if s.state == "not_run" and seen.coverage is None]
     return f"{target}: {wrong[0].stage}: {wrong[0].detail}" if wrong else seen
+
+
+@dataclass(frozen=True)
+class _Gone:
+    """What a change takes away."""
+
+    tests: tuple[Span, ...]
+    statements: tuple[Span, ...]
 
 
 @dataclass(frozen=True)
@@ -499,7 +509,7 @@ class _Work:
 
         What is accepted, what is not, the run of all that is accepted, and why nothing could be tried.
         """
-        result, request, tests = self.tried(
+        result, request, gone = self.tried(
             [(_named(c.change), c.sources, c.change.settings) for c in candidates], settings
         )
         if result.failure is not None:
@@ -507,7 +517,7 @@ class _Work:
         held: list[_Candidate] = []
         left: list[FixChange] = []
         runs: list[Observation] = []
-        for candidate, trial, own in zip(candidates, result.trials, tests, strict=True):
+        for candidate, trial, own in zip(candidates, result.trials, gone, strict=True):
             change = self.judged(before, candidate, trial, result, request, own)
             place = (change.path, change.line)
             if not self._counts(change):
@@ -546,10 +556,10 @@ class _Work:
         sources = self.files.with_edits(edits)
         whole = FixChange("", 0, "", None, (), "all together", tuple(edits), names, None, "not_run")
         whole = dataclasses.replace(whole, keeps_out=any(each.change.keeps_out for each in chosen))
-        result, request, tests = self.tried([("all together", sources, names)], settings)
+        result, request, gone = self.tried([("all together", sources, names)], settings)
         if result.failure is None:
             together = _Candidate(whole, sources)
-            change = self.judged(before, together, result.trials[0], result, request, tests[0])
+            change = self.judged(before, together, result.trials[0], result, request, gone[0])
             if change.state != "refuted":
                 self.files.now.update(sources)
                 return [each.change for each in chosen], left, result.trials[0].observation, None
@@ -559,25 +569,28 @@ class _Work:
 
     def tried(
         self, variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]
-    ) -> tuple[ProofResult, ProofRequest, list[tuple[Span, ...]]]:
-        """Puts variants to the proof; the branch tests that each takes away."""
+    ) -> tuple[ProofResult, ProofRequest, list[_Gone]]:
+        """Puts variants to the proof; what each takes away."""
         from tcready import dynamic
 
         asked: list[Variant] = []
-        tests: list[tuple[Span, ...]] = []
+        gone: list[_Gone] = []
         functions: dict[FunctionPlace, None] = {}
         for name, sources, names in variants:
             differs = [self._changed(path, text) for path, text in sources.items()]
             own = tuple(dict.fromkeys(place for each in differs for place in each.functions))
             functions |= dict.fromkeys(own)
-            tests.append(tuple(test for each in differs for test in each.tests))
+            tests = tuple(span for each in differs for span in each.tests)
+            gone.append(_Gone(tests, tuple(span for each in differs for span in each.gone)))
+            written = tuple(span for each in differs for span in each.written)
             every = tuple(dict.fromkeys([*settings, *names]))
-            asked.append(Variant(name, tuple(sources.items()), every, own))
-        every_test = tuple(dict.fromkeys(test for own in tests for test in own))
-        request = ProofRequest(tuple(asked), tuple(functions), every_test)
+            asked.append(Variant(name, tuple(sources.items()), every, own, written))
+        every_test = tuple(dict.fromkeys(test for each in gone for test in each.tests))
+        every_statement = tuple(dict.fromkeys(span for each in gone for span in each.statements))
+        request = ProofRequest(tuple(asked), tuple(functions), every_test, every_statement)
         package = Target.parse(self.target).package
         run = dynamic.RunRequest(self.target, self.options, str(self.root), (package,) if package else ())
-        return dynamic.prove(run, request, self.tell), request, tests
+        return dynamic.prove(run, request, self.tell), request, gone
 
     def _changed(self, path: str, text: str) -> Changed:
         return changed(path, self.files.before(path), source.of_text(Path(path), text))
@@ -589,7 +602,7 @@ class _Work:
         trial: Trial,
         result: ProofResult,
         request: ProofRequest,
-        tests: Sequence[Span],
+        gone: _Gone,
     ) -> FixChange:
         """The change with what its trial says; `before` is the run of what it was made to."""
         change = candidate.change
@@ -598,11 +611,12 @@ class _Work:
             for shown in dict.fromkeys(edit.path for edit in change.edits)
             if (path := str(self.files.path(shown))) in candidate.sources
         }
-        paths = dict.fromkeys(test.path for test in tests)
+        paths = dict.fromkeys(test.path for test in gone.tests)
         shown = {path: (self._shown(path), self.files.before(path).text) for path in paths}
         judgement: Judgement = judgement_of(
-            before, trial, result, request, tests, lines, shown, keeps_out=change.keeps_out
-        )
+            before, trial, result, request, gone.tests, lines, shown, keeps_out=change.keeps_out,
+            not_run=self._not_run(trial, result, gone),
+        )  # fmt: skip
         return dataclasses.replace(
             change,
             state=judgement.state,
@@ -610,6 +624,18 @@ class _Work:
             unsafe=judgement.unsafe or change.unsafe,
             proof=judgement.proof,
         )
+
+    def _not_run(self, trial: Trial, result: ProofResult, gone: _Gone) -> str | None:
+        """Which statement no call ran that the change takes away or writes, in one line."""
+        for span in result.not_run:
+            if span in gone.statements:
+                return f"no call runs {self._shown(span.path)}:{span.line}, which is changed"
+        traced = {each.path: each.ranges for each in trial.observation.traced}
+        for span in trial.not_run:  # what only compiled code does is compared there
+            ranges = traced.get(self._shown(span.path), ())
+            if not any(first <= span.end_line and span.line <= last for first, last in ranges):
+                return f"no call runs what is written anew for line {span.line} of {self._shown(span.path)}"
+        return None
 
     def _shown(self, path: str) -> str:
         return display_path(path, str(self.root))
@@ -621,6 +647,16 @@ class _Work:
         return change.state == "proved"
 
 
+def _as_bytes_stand(file: ChangedFile) -> str:
+    """The patch of one file with the bytes that the file has: its byte order mark, and those that are not UTF-8."""
+    mark = "\ufeff" if file.path.read_bytes().startswith(codecs.BOM_UTF8) else ""
+    before = mark + file.before
+    text = patch({file.shown: before}, between(file.shown, before, mark + file.after))
+    with contextlib.suppress(UnicodeError):
+        return text.encode(source.declared(file.before)).decode("utf-8", "surrogateescape")
+    return text
+
+
 def with_patches(result: FixResult, files: Iterable[ChangedFile], root: Path) -> FixResult:
     """The result with all changes as patches: those of the user's files, and those of installed ones."""
     texts: dict[bool, list[str]] = {True: [], False: []}
@@ -628,6 +664,6 @@ def with_patches(result: FixResult, files: Iterable[ChangedFile], root: Path) ->
     for file in files:
         is_own = file.path.is_relative_to(root) and not is_installed(str(file.path))
         edits += between(file.shown, file.before, file.after)
-        texts[is_own].append(patch({file.shown: file.before}, between(file.shown, file.before, file.after)))
+        texts[is_own].append(_as_bytes_stand(file))
     own, third = ("".join(texts[key]) for key in (True, False))
     return dataclasses.replace(result, edits=tuple(edits), patch=own, third_party_patch=third)

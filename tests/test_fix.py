@@ -134,6 +134,7 @@ def test_a_patch_of_anybody_is_proved(old: str, new: str, code: int, project: Pa
     [
         ("nothing", "No valid patches in input"),
         ("--- a/no.py\n+++ b/no.py\n@@ -1 +1 @@\n-a\n+b\n", "neither here nor installed"),
+        ("--- a/../o.py\n+++ b/../o.py\n@@ -1 +1 @@\n-a\n+b\n", "give paths below the working folder"),
         ("--- a/model.py\n+++ b/model.py\n@@ -1 +1 @@\n-no such line\n+b\n", "does not apply"),
     ],
 )
@@ -186,6 +187,46 @@ def test_encodings_and_line_ends_stay(text: str, tmp_path: Path) -> None:
     assert path.read_bytes() == data.replace(b"x = ", b"xx = ")
 
 
+ENCODED = {
+    "latin-1": ("# coding: latin-1\n# é\n" + MODEL.replace("# why", "# é")).encode("latin-1"),
+    "a byte order mark": b"\xef\xbb\xbf" + MODEL.replace("import torch\nfrom torch import nn", "from torch import nn").encode(),
+    "carriage returns": MODEL.replace("\n", "\r\n").encode(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_a_patch_has_the_bytes_of_the_file(name: str, project: Path) -> None:
+    path, text = project / "model.py", ENCODED[name]
+    path.write_bytes(text)
+    asked = [sys.executable, "-m", "tcready", "fix", "model.py", "--unsafe", "--patch-dir", "out", "-q"]
+    shown = subprocess.run(asked, cwd=project, capture_output=True, check=False).stdout
+    subprocess.run([*asked, "--apply", "--allow-dirty"], cwd=project, capture_output=True, check=False)
+    made = path.read_bytes()
+    assert b"torch.where" in made
+    for patch in (shown, (project / "out" / "own.patch").read_bytes()):
+        path.write_bytes(text)
+        subprocess.run(["git", "apply"], cwd=project, input=patch, check=True)
+        assert path.read_bytes() == made
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_a_file_of_another_encoding_is_proved(project: Path) -> None:
+    path = project / "model.py"
+    text = ENCODED["latin-1"].replace(b"\n", b"\r\n").replace(b"class", b"\x0c\r\nclass")
+    path.write_bytes(text)
+    old = b"        if x.sum() > 1000:  # \xe9\r\n            x = x * 2\r\n"
+    assert old in text
+    git(project, "commit", "-qam", "second")
+    path.write_bytes(text.replace(old, b"        x = torch.where(x.sum() > 1000, x * 2, x)  # \xe9\r\n"))
+    asked = ["git", "diff", "--output=change.patch"]
+    subprocess.run(asked, cwd=project, check=True)
+    git(project, "checkout", "-q", "model.py")
+    done = tcready(project, "prove", "change.patch", "model.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "`x.sum() > 1000` was true" in done.stdout
+
+
 def test_a_killed_fix_leaves_files_whole(project: Path) -> None:
     fixed = api.fix("model.py", root=project).files[0].after
     draw = random.Random(0)
@@ -215,6 +256,37 @@ def test_a_patch_of_several_files_is_carried_out_on_copies(project: Path) -> Non
     assert (project / "model.py").read_text() == MODEL
 
 
+def test_a_branch_that_only_eager_code_keeps_is_taken_away() -> None:
+    before = "def f(x):\n    if x > 0:\n        return x\n    return -x\n"
+    after = (
+        "def f(x):\n    if torch.compiler.is_compiling():\n        return torch.cond(x > 0, lambda: x, lambda: -x)\n"
+        "    else:\n        if x > 0:\n            return x\n        return -x\n"
+    )
+    path = Path("m.py")
+    found = changed("m.py", source.of_text(path, before), source.of_text(path, after))
+    assert [span.line for span in found.tests] == [2]
+    assert [span.line for span in found.written] == [3, 6, 7]
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_what_no_call_runs_is_not_proved(project: Path) -> None:
+    text = MODEL.replace("def forward(self, x):", "def forward(self, x, mask=None):").replace(
+        "        return x\n\n\ndef",
+        "        if mask is not None:\n            x = x * mask\n        return x\n\n\ndef",
+    )
+    (project / "model.py").write_text(text)
+    git(project, "commit", "-qam", "second")
+    where = "        x = torch.where(x.sum() > 1000, x * 2, x)\n"
+    cured = text.replace("        if x.sum() > 1000:  # why\n            x = x * 2\n", where)
+    (project / "model.py").write_text(cured.replace("x = x * mask", "x = x + mask"))
+    patch = git(project, "diff")
+    git(project, "checkout", "-q", "model.py")
+    done = tcready(project, "prove", "-", "model.py", stdin=patch)
+    assert done.returncode == 1
+    assert "no call runs model.py:23, which is changed" in done.stdout
+
+
 def test_what_a_change_takes_away() -> None:
     before = "class A:\n    def f(self, x):\n        if x > 0:\n            x = 1\n        if self.n:\n            x = 2\n        return x\n\n\ndef g(x):\n    return 1 if x else 2\n"
     after = before.replace("        if x > 0:\n            x = 1\n", "        x = x + 1\n")
@@ -222,5 +294,7 @@ def test_what_a_change_takes_away() -> None:
     found = changed("m.py", source.of_text(path, before), source.of_text(path, after))
     assert [place.name for place in found.functions] == ["A.f"]
     assert [(span.line, span.column, span.end_column) for span in found.tests] == [(3, 12, 17)]
+    assert [(span.line, span.end_line) for span in found.gone] == [(4, 4)]
+    assert [(span.line, span.end_line) for span in found.written] == [(3, 3)]
     lines = LineMap(before, after)
     assert [lines.came_from(line) for line in (1, 2, 3, 4, 5, 10)] == [1, 2, None, 5, 6, 11]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from tcready.schema import FunctionPlace, Span
-from tcready.static.source import Source
+from tcready.static.source import Source, lines_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -23,6 +23,10 @@ class Changed:
     """Functions, those inside others left out, whose code is not the same in both."""
     tests: tuple[Span, ...]
     """Tests of the first text that decide on a branch there, and that the function has no longer."""
+    gone: tuple[Span, ...] = ()
+    """Statements of the first text that its functions have no longer, or elsewhere."""
+    written: tuple[Span, ...] = ()
+    """Those of the second text that are new in them."""
 
 
 def changed(path: str, before: Source, after: Source) -> Changed:
@@ -30,19 +34,57 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     later = dict(_functions(after.tree))
     functions: list[FunctionPlace] = []
     tests: list[Span] = []
+    gone: list[Span] = []
+    written: list[Span] = []
     for name, function in _functions(before.tree):
         other = later.get(name)
         if other is not None and ast.dump(other) == ast.dump(function):
             continue
         functions.append(FunctionPlace(path, name))
-        kept = Counter(ast.dump(test) for test in _tests(other)) if other is not None else Counter()
-        for test in _tests(function):
-            written = ast.dump(test)
-            if kept[written]:
-                kept[written] -= 1
+        kept = Counter(map(_written, _tests(other))) if other is not None else Counter()
+        for each in _tests(function):
+            if kept[_written(each)]:
+                kept[_written(each)] -= 1
             else:
-                tests.append(_span(path, before, test))
-    return Changed(tuple(functions), tuple(tests))
+                tests.append(_span(path, before, each[0]))
+        one = [*_statements(function)]
+        two = [] if other is None else [*_statements(other)]
+        same = SequenceMatcher(None, [*map(_written, one)], [*map(_written, two)], autojunk=False)
+        for tag, i1, i2, j1, j2 in same.get_opcodes():
+            if tag != "equal":
+                gone += [_span(path, before, each) for each, _ in one[i1:i2]]
+                written += [_span(path, after, each) for each, _ in two[j1:j2]]
+    return Changed(tuple(functions), tuple(tests), tuple(gone), tuple(written))
+
+
+def _written(found: tuple[ast.AST, bool]) -> str:
+    return f"{found[1]} {ast.dump(found[0])}"
+
+
+_WITHOUT_CODE = (ast.Pass, ast.Global, ast.Nonlocal, ast.Break, ast.Continue)
+
+
+def _statements(node: ast.AST, by_compiling: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
+    """The simple statements of a function, those of functions inside it left out, and whether each is run depending on
+    whether code is being compiled."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (*_FUNCTIONS, ast.ClassDef, ast.expr, *_WITHOUT_CODE)):
+            continue
+        if hasattr(child, "body"):
+            yield from _statements(child, by_compiling or _asks_compiling(child))
+        elif isinstance(child, ast.stmt) and not _is_text(child):
+            yield child, by_compiling
+
+
+def _asks_compiling(node: ast.AST) -> bool:
+    test = getattr(node, "test", None)
+    return test is not None and "is_compiling" in ast.dump(test)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    """Whether nothing is run for it: a text that stands alone, an annotation."""
+    alone = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return alone or (isinstance(statement, ast.AnnAssign) and statement.value is None)
 
 
 def _functions(tree: ast.AST, around: str = "") -> Iterator[tuple[str, ast.AST]]:
@@ -56,13 +98,19 @@ def _functions(tree: ast.AST, around: str = "") -> Iterator[tuple[str, ast.AST]]
             yield from _functions(node, around)
 
 
-def _tests(function: ast.AST) -> Iterator[ast.expr]:
-    for node in ast.walk(function):
-        if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)):
-            yield node.test
+def _tests(node: ast.AST, by_compiling: bool = False) -> Iterator[tuple[ast.expr, bool]]:
+    """The branch tests in a function, and whether each is asked depending on whether code is being compiled: of such a
+    one the other side is compared in compiled code alone."""
+    if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)):
+        yield node.test, by_compiling
+        by_compiling = by_compiling or _asks_compiling(node)
+    elif isinstance(node, ast.comprehension):
+        yield from ((each, by_compiling) for each in node.ifs)
+    for child in ast.iter_child_nodes(node):
+        yield from _tests(child, by_compiling)
 
 
-def _span(path: str, source: Source, node: ast.expr) -> Span:
+def _span(path: str, source: Source, node: ast.expr | ast.stmt) -> Span:
     assert node.end_lineno is not None
     assert node.end_col_offset is not None
     return Span(
@@ -78,7 +126,7 @@ class LineMap:
     """Where each line of one text stands in another."""
 
     def __init__(self, before: str, after: str) -> None:
-        blocks = SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False).get_opcodes()
+        blocks = SequenceMatcher(None, lines_of(before), lines_of(after), autojunk=False).get_opcodes()
         self._blocks = [(i1, i2, j1, j2, tag == "equal") for tag, i1, i2, j1, j2 in blocks]
         self._starts = [block[2] for block in self._blocks]
 

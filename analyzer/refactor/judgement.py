@@ -16,6 +16,7 @@ from tcready.schema import (
     Span,
     Trial,
 )
+from tcready.static.source import lines_of
 
 SLOWER = 1.10
 """How many times as long an eager call may take after a change that is called safe."""
@@ -43,6 +44,7 @@ def judged(
     shown: Mapping[str, tuple[str, str]],
     *,
     keeps_out: bool = False,
+    not_run: str | None = None,
 ) -> Judgement:
     """What a trial shows of a change.
 
@@ -56,6 +58,7 @@ def judged(
         shown: Of each file with tests, by absolute path, the path that is shown and its text.
         keeps_out: Whether the change keeps a function out of what is compiled: then more is to be captured around it,
             and breaks may stand where it is called.
+        not_run: Which changed statement no call ran, in one line.
     """
     sides = _sides(result, frozenset(tests), shown)
     after = trial.observation
@@ -86,6 +89,8 @@ def judged(
         never = "true" if missing.false or not missing.true else "false"
         why = f"no inputs were found that make `{missing.text}` {never} (line {missing.line})"
         return Judgement("one_side", why, unsafe, proof)
+    if not_run is not None:
+        return Judgement("one_side", not_run, unsafe, proof)
     return Judgement("proved", None, unsafe, proof)
 
 
@@ -173,7 +178,7 @@ def _sides(
 
 
 def _written(text: str, span: Span) -> str:
-    lines = text.splitlines()[span.line - 1 : span.end_line]
+    lines = lines_of(text)[span.line - 1 : span.end_line]
     lines[-1] = lines[-1][: span.end_column - 1]
     lines[0] = lines[0][span.column - 1 :]
     return " ".join(" ".join(lines).split())

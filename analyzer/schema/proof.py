@@ -45,6 +45,8 @@ class Variant:
     """Names of `torch._dynamo.config` that are set to True."""
     functions: tuple[FunctionPlace, ...] = ()
     """What it changes: these are called alone as well."""
+    written: tuple[Span, ...] = ()
+    """Statements that are new in functions that were there: some call is to run each."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class ProofRequest:
     """The functions that any variant changes."""
     tests: tuple[Span, ...] = ()
     """Branch tests of the code as it stands whose both sides are wanted."""
+    statements: tuple[Span, ...] = ()
+    """Statements of the code as it stands that any variant takes away: some call is to run each."""
     seeds: tuple[int, ...] = (0, 1, 2)
     modes: tuple[Mode, ...] = ("infer", "train")
     seconds: float = 15.0
@@ -91,6 +95,8 @@ class Trial:
     """Where both raise, but not the same type of exception: both of them, in one line."""
     seconds: float | None = None
     """Shortest eager call with the given inputs."""
+    not_run: tuple[Span, ...] = ()
+    """What is written anew and no eager call ran."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,8 @@ class ProofResult:
     """How the inputs were varied, in words."""
     seconds: float | None = None
     """Shortest eager call of the code as it stands with the given inputs."""
+    not_run: tuple[Span, ...] = ()
+    """Statements that are taken away and no call ran."""
     failure: str | None = None
     """Why nothing can be held against the code as it stands, in one line."""
 
@@ -199,7 +207,8 @@ class FixResult:
     edits: tuple[Edit, ...] = ()
     """All changes together, of the files as they stand."""
     patch: str = ""
-    """All edits in the user's own files together, as one unified diff."""
+    """All edits in the user's own files together, as one unified diff; bytes of files that are not in UTF-8 are escaped
+    (`surrogateescape`)."""
     third_party_patch: str = ""
     """The same in installed packages; paths are below their site-packages folder."""
     breaks_before: int | None = None

@@ -32,8 +32,7 @@ class Source:
 
     @cached_property
     def lines(self) -> list[str]:
-        """Split where Python splits lines: a form feed or U+2028 inside a line does not end it."""
-        return re.split(r"\r\n|\r|\n", self.text)
+        return lines_of(self.text)
 
     @cached_property
     def has_yield(self) -> bool:
@@ -65,6 +64,11 @@ class Source:
         return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
 
 
+def lines_of(text: str) -> list[str]:
+    """Split where Python splits lines: a form feed or U+2028 inside a line does not end it."""
+    return re.split(r"\r\n|\r|\n", text)
+
+
 def contents(path: Path) -> tuple[bytes, os.stat_result]:
     """What a file holds, and how it was when it was opened.
 
@@ -80,12 +84,19 @@ def contents(path: Path) -> tuple[bytes, os.stat_result]:
 
 def encoded(text: str) -> bytes:
     """What an editor writes that saves `text`: in the encoding that it declares, else in UTF-8."""
-    data = text.encode("utf-8", "surrogatepass")
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        return data if encoding == "utf-8-sig" else text.encode(encoding)
-    except (SyntaxError, LookupError, UnicodeError):
-        return data
+        return text.encode(declared(text))
+    except (LookupError, UnicodeError):
+        return text.encode("utf-8", "surrogatepass")
+
+
+def declared(text: str) -> str:
+    """The encoding that the text of a source declares, else UTF-8."""
+    try:
+        data = text.encode("utf-8", "surrogatepass")
+        return tokenize.detect_encoding(io.BytesIO(data).readline)[0].removesuffix("-sig")
+    except SyntaxError:
+        return "utf-8"
 
 
 def read(path: Path) -> Source:

@@ -36,10 +36,19 @@ def call(
             stack.enter_context(watcher)
         if context.work.options.mode == "infer":
             stack.enter_context(torch.no_grad())
-        if context.work.options.autocast:
-            kind = torch.device(context.work.options.device).type
-            stack.enter_context(torch.autocast(kind, dtype_of(context.work.options.autocast)))
+        stack.enter_context(autocast(context))
         return function(*inputs.args, **inputs.kwargs)
+
+
+def autocast(context: Context) -> contextlib.AbstractContextManager[Any]:
+    """What was asked for of `torch.autocast`."""
+    options = context.work.options
+    if not options.autocast:
+        return contextlib.nullcontext()
+    cast: contextlib.AbstractContextManager[Any] = torch.autocast(
+        torch.device(options.device).type, dtype_of(options.autocast)
+    )
+    return cast
 
 
 TIMED_CALLS = 5

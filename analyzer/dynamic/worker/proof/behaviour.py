@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import hashlib
 import io
 import logging
+import random
+import re
+import sys
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -40,10 +45,20 @@ class Behaviour:
     inputs: list[Any] = field(default_factory=list)
     """What was passed, as the call left it, with its structure."""
     state: dict[str, Any] = field(default_factory=dict)
-    """Buffers, plain attributes, and plain names of the modules that are watched."""
+    """Buffers and attributes of modules."""
+    names: dict[str, Any] = field(default_factory=dict)
+    """What became of the names of the Python modules that are watched, and of their classes."""
     printed: str = ""
-    """On standard output, and what was logged and warned of."""
+    """On standard output and standard error, and what was logged and warned of."""
     random: str = ""
+
+    @property
+    def tells(self) -> bool:
+        """Whether something in it could differ: an exception, or a value that is neither NaN nor infinite."""
+        tensors = [each for each in self.outputs if isinstance(each, torch.Tensor)]
+        if self.error is not None or not tensors:
+            return True
+        return any(bool(torch.isfinite(each).any()) for each in tensors if each.layout == torch.strided)
 
 
 def behaviour(
@@ -58,7 +73,7 @@ def behaviour(
 
     `watched` are modules whose names may be given other values by the call.
     """
-    torch.manual_seed(SEED_CALL)
+    _seed()
     tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     before = _names(watched)
     error: BaseException | None = None
@@ -82,10 +97,28 @@ def behaviour(
         [isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves],
         gradients,
         [*map(_plain, passed), *passed_structure],
-        state_of(model) | _moved(before, _names(watched)),
+        state_of(model),
+        _moved(before, _names(watched)),
         printed.getvalue(),
-        hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest(),
+        _drawn(),
     )
+
+
+def _seed() -> None:
+    """The random numbers of torch, of Python, and of numpy, where that is loaded, begin anew."""
+    torch.manual_seed(SEED_CALL)
+    random.seed(SEED_CALL)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(SEED_CALL)
+
+
+def _drawn() -> str:
+    """How far they were drawn, in a few letters."""
+    state = [torch.get_rng_state().tolist(), random.getstate()]
+    if numpy := sys.modules.get("numpy"):
+        _, keys, *place = numpy.random.get_state()
+        state.append((keys.tolist(), place))
+    return hashlib.sha256(repr(state).encode()).hexdigest()
 
 
 @contextlib.contextmanager
@@ -94,14 +127,19 @@ def _heard() -> Iterator[io.StringIO]:
     text = io.StringIO()
     handler = logging.StreamHandler(text)
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
-    root = logging.getLogger()
+    loggers = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
+    loggers = [
+        logging.root,
+        *(each for each in loggers if not each.propagate and not each.name.startswith("torch")),
+    ]
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(text))
-        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        stack.enter_context(contextlib.redirect_stderr(text))
         warned = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always")
-        root.addHandler(handler)
-        stack.callback(root.removeHandler, handler)
+        for logger in loggers:
+            logger.addHandler(handler)
+            stack.callback(logger.removeHandler, handler)
         yield text
     for each in warned:
         if is_user_file(each.filename):
@@ -128,43 +166,102 @@ def _gradients(model: Any, tensors: list[torch.Tensor], output: Any) -> dict[str
 
 
 def state_of(model: Any) -> dict[str, Any]:
-    """Buffers, and attributes that hold a plain value or several, of a module and those in it."""
+    """What a module and those in it hold: buffers, and attributes with what is in them."""
     if not isinstance(model, nn.Module):
         return {}
     found: dict[str, Any] = {}
+    opened: set[int] = set()
     for name, module in model.named_modules():
-        found |= {f"{name}.{key}".lstrip("."): value for key, value in _plain_names(module).items()}
+        for key, value in list(vars(module).items()):
+            if key not in _OF_EVERY_MODULE:
+                found.update(_held(f"{name}.{key}".lstrip("."), value, DEPTH, opened))
     return found | {name: _copied(buffer) for name, buffer in model.named_buffers()}
 
 
+_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+
+
+def _held(name: str, value: Any, depth: int, opened: set[int]) -> Iterator[tuple[str, Any]]:
+    """A value and what is in it, each by its name; what was `opened` before is not opened again."""
+    if isinstance(value, torch.Tensor) or _is_plain(value, DEPTH):
+        yield name, _plain(value)
+        return
+    kind = f"<{type(value).__name__}>"
+    if isinstance(value, (set, frozenset)):
+        yield name, f"{kind} {sorted(map(repr, value)) if _is_plain(value) else len(value)}"
+        return
+    items: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        items = [
+            (f"[{key!r}]" if _is_plain(key) else f"[{n}]", v) for n, (key, v) in enumerate(value.items())
+        ]
+        kind += f" of {len(items)}"
+    elif isinstance(value, (list, tuple, deque)):
+        items = [(f"[{number}]", item) for number, item in enumerate(value)]
+        kind += f" of {len(items)}"
+    elif not isinstance(value, (nn.Module, type, ModuleType)) and not callable(value):
+        items = [(f".{key}", item) for key, item in getattr(value, "__dict__", {}).items()]
+    yield name, kind
+    if depth and id(value) not in opened:
+        opened.add(id(value))
+        for key, item in items:
+            yield from _held(name + key, item, depth - 1, opened)
+
+
+DEPTH = 3
+"""Containers and objects in each other that are opened."""
+
+
 def _names(modules: Sequence[ModuleType]) -> dict[str, Any]:
-    """The plain values of modules, each by its full name; of a container how much it holds."""
+    """The values of modules and of their classes, each by its full name, as far as a call may give them another one."""
+    owners: list[tuple[str, Any]] = [(module.__name__, module) for module in modules]
+    owners += [
+        (f"{name}.{each.__qualname__}", each)
+        for name, module in owners
+        for each in list(vars(module).values())
+        if isinstance(each, type) and each.__module__ == name
+    ]
     return {
-        f"{module.__name__}.{name}": len(value) if isinstance(value, (list, dict, set)) else value
-        for module in modules
-        for name, value in list(vars(module).items())
-        if not name.startswith("__") and _is_plain(value)
+        f"{owner}.{name}": _now(value)
+        for owner, holder in owners
+        for name, value in list(vars(holder).items())
+        if not name.startswith("__") and (isinstance(value, (torch.Tensor, *_CONTAINERS)) or _is_plain(value))
     }
 
 
-def _moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+_CONTAINERS = (list, tuple, dict, set, deque)
+
+
+def _now(value: Any) -> list[tuple[Any, int]]:
+    """A value, or what is in it, each with how often it was written to, to be told from later ones."""
+    inside: list[Any] = [value]
+    if isinstance(value, dict):
+        inside = [each for item in value.items() for each in item]
+    elif isinstance(value, _CONTAINERS):
+        inside = list(value)
+    tensors = [isinstance(each, torch.Tensor) and not each.is_inference() for each in inside]
+    return [(x, x._version if known else 0) for x, known in zip(inside, tensors, strict=True)]
+
+
+def _moved(
+    before: Mapping[str, list[tuple[Any, int]]], after: Mapping[str, list[tuple[Any, int]]]
+) -> dict[str, Any]:
     """What a call did to them: earlier calls, of which there may be others, leave their traces in the values."""
     found: dict[str, Any] = {}
-    for name, value in after.items():
-        one = before.get(name)
-        if one != value:
-            both = all(isinstance(each, (int, float)) for each in (one, value))
-            found[name] = value - one if both else "changed"
+    for name in dict.fromkeys([*before, *after]):
+        one, other = before.get(name, []), after.get(name, [])
+        if len(one) != len(other):
+            found[name] = f"{len(other) - len(one):+} in it"
+            continue
+        pairs = [(x, y) for (x, n), (y, m) in zip(one, other, strict=True) if not (n == m and _same(x, y))]
+        if pairs:
+            numbers = len(one) == 1 and all(isinstance(each, (int, float)) for each in pairs[0])
+            found[name] = pairs[0][1] - pairs[0][0] if numbers else "changed"
     return found
 
 
-def _plain_names(owner: Any) -> dict[str, Any]:
-    """The names of a module, of either kind, that hold a plain value, or several in a container."""
-    return {
-        key: value if isinstance(value, (bool, int, float)) else repr(value)[:LONG]
-        for key, value in list(vars(owner).items())
-        if not key.startswith("_") and _is_plain(value)
-    }
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (_is_plain(one) and _is_plain(other) and one == other)
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
@@ -178,7 +275,17 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
 def _plain(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor):
         return _copied(leaf)
-    return leaf if leaf is None or isinstance(leaf, (bool, int, float, str)) else f"<{type(leaf).__name__}>"
+    if leaf is None or isinstance(leaf, (bool, int, float, str)):
+        return leaf
+    kind = f"<{type(leaf).__name__}>"
+    if type(leaf).__module__ == "numpy":
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            return [kind, torch.as_tensor(leaf).clone()]
+    return f"{kind} {leaf!r}" if isinstance(leaf, _WRITTEN) else kind
+
+
+_WRITTEN = (torch.dtype, torch.device, torch.layout, torch.Size, complex, bytes, range, slice, enum.Enum)
+"""Types whose values are told by how they are written."""
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
@@ -186,8 +293,26 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
     return plain.clone() if type(plain) in (torch.Tensor, nn.Parameter) else torch.as_tensor(0)
 
 
-def difference(before: Behaviour, after: Behaviour) -> tuple[Differs, str] | None:
-    """What differs first, and how, in one line; None if a caller sees no difference."""
+PRINTED = "what is printed"
+
+
+def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
+    """The state that differs between two calls of one thing: the time of day. Of what is printed only numbers may."""
+    names = one.state.keys() & other.state.keys()
+    found = {name for name in names if compare(one.state[name], other.state[name]).difference}
+    if one.printed != other.printed and _without_numbers(one.printed) == _without_numbers(other.printed):
+        found.add(PRINTED)
+    return frozenset(found)
+
+
+def _without_numbers(text: str) -> str:
+    return re.sub(r"[\d.:]+(e[+-]?\d+)?", "0", text)
+
+
+def difference(
+    before: Behaviour, after: Behaviour, ignored: frozenset[str] = frozenset()
+) -> tuple[Differs, str] | None:
+    """What differs first, and how, in one line; None if a caller sees no difference. What is `ignored` is `restless`."""
     if before.error != after.error:
         return "exception", f"{_ending(before)} became {_ending(after)}"
     if before.structure != after.structure:
@@ -200,16 +325,19 @@ def difference(before: Behaviour, after: Behaviour) -> tuple[Differs, str] | Non
         return "gradient", found
     if found := _of(before.inputs, after.inputs):
         return "state", f"what was passed is left otherwise: {found}"
-    if found := _named(before.state, after.state, "after the call "):
+    if found := _state(before, after, ignored) or _named(before.names, after.names, "by the call "):
         return "state", found
-    if before.printed != after.printed:
+    spelled = _without_numbers if PRINTED in ignored else str
+    if spelled(before.printed) != spelled(after.printed):
         return "state", "another text is printed"
     if before.random != after.random:
         return "state", "other random numbers are drawn"
     return None
 
 
-def compiled_difference(eager: Behaviour, compiled: Behaviour) -> str | None:
+def compiled_difference(
+    eager: Behaviour, compiled: Behaviour, ignored: frozenset[str] = frozenset()
+) -> str | None:
     """The same for compiled code, which may raise another exception, print otherwise and draw otherwise."""
     if (eager.error is None) != (compiled.error is None):
         return f"{_ending(eager)} became {_ending(compiled)}"
@@ -221,8 +349,14 @@ def compiled_difference(eager: Behaviour, compiled: Behaviour) -> str | None:
         _of(eager.outputs, compiled.outputs)
         or _named(eager.gradients, compiled.gradients, "gradient of ")
         or _of(eager.inputs, compiled.inputs)
-        or _named(eager.state, compiled.state, "after the call ")
+        or _state(eager, compiled, ignored)
+        or _named(eager.names, compiled.names, "by the call ")
     )
+
+
+def _state(before: Behaviour, after: Behaviour, ignored: frozenset[str]) -> str | None:
+    one, other = ({k: v for k, v in each.state.items() if k not in ignored} for each in (before, after))
+    return _named(one, other, "after the call ")
 
 
 def _ending(seen: Behaviour) -> str:

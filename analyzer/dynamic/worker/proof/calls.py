@@ -14,6 +14,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.calling import autocast
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import fresh
@@ -57,7 +58,7 @@ def of_model(context: Context, request: ProofRequest) -> Iterator[tuple[Key, Cal
             for variation in names:
                 for number, case in enumerate(with_seed):
                     key = Key(mode, seed, number, variation)
-                    yield key, functools.partial(called, model, model, case, key, watched)
+                    yield key, functools.partial(called, context, model, model, case, key, watched)
 
 
 def alone(
@@ -72,24 +73,36 @@ def alone(
             calls: list[tuple[Any, Any]] = []
             with _recording(place, calls) as function:
                 for case in context.draw(seed) if function is not None else ():
-                    behaviour(model, model, *_arguments(case), "infer")
+                    behaviour(model, _cast(context, model), *_arguments(case), "infer")
             for variation in VARIATIONS:
                 for number, (args, kwargs) in enumerate(calls):
                     key = Key(mode, seed, number, variation, place)
                     owner = args[0] if args and isinstance(args[0], nn.Module) else None
                     case = Case(None, args[1:] if owner is not None else args, kwargs)
                     bound = functools.partial(function, owner) if owner is not None else function
-                    yield key, functools.partial(called, owner, bound, case, key, watched)
+                    yield key, functools.partial(called, context, owner, bound, case, key, watched)
 
 
-def called(model: Any, function: Any, case: Case, key: Key, watched: Sequence[ModuleType] = ()) -> Behaviour:
+def called(
+    context: Context, model: Any, function: Any, case: Case, key: Key, watched: Sequence[ModuleType] = ()
+) -> Behaviour:
     """The call `key` of `function`, which is `model`, its compiled form or one of its functions."""
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
     args, kwargs = VARIATIONS[key.variation]((args, kwargs), draw)
     if key.mode == "train" and (key.function is not None or not _trains(model)):
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
-    return behaviour(model, function, args, kwargs, key.mode, watched)
+    return behaviour(model, _cast(context, function), args, kwargs, key.mode, watched)
+
+
+def _cast(context: Context, function: Any) -> Callable[..., Any]:
+    """The function under the `torch.autocast` that was asked for."""
+
+    def within(*args: Any, **kwargs: Any) -> Any:
+        with autocast(context):
+            return function(*args, **kwargs)
+
+    return within
 
 
 def _arguments(case: Case) -> tuple[Any, Any]:
@@ -162,7 +175,7 @@ def shortest(context: Context, request: ProofRequest) -> float | None:
         model = context.build_as("infer", request.seeds[0])
         case = context.draw(request.seeds[0])[0]
         times: list[float] = []
-        with torch.no_grad():
+        with torch.no_grad(), autocast(context):
             since = time.perf_counter()
             while len(times) < 5 or (time.perf_counter() - since < SHORT and len(times) < 200):
                 args, kwargs = _arguments(case)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.machinery
+import io
 import linecache
 import os
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ def install(sources: Mapping[str, str]) -> None:
         if text is None:
             code: CodeType | None = from_disk(self, fullname)
             return code
-        lines = text.splitlines(keepends=True)
+        lines = io.StringIO(text).readlines()
         linecache.cache[path] = (len(text), None, lines, path)  # no time: it is never held against the file
         return self.source_to_code(text, path)
 

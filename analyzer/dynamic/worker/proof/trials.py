@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError
 from tcready.dynamic.worker.pipeline import TO_A_MODEL, TO_GRAPHS
 from tcready.dynamic.worker.proof import overlay
-from tcready.dynamic.worker.proof.behaviour import Behaviour, compiled_difference, difference
+from tcready.dynamic.worker.proof.behaviour import (
+    Behaviour,
+    compiled_difference,
+    difference,
+    restless,
+    state_of,
+)
 from tcready.dynamic.worker.proof.calls import Key, alone, called, of_model, shortest
+from tcready.dynamic.worker.proof.ran import Ran
 from tcready.dynamic.worker.proof.sides import Sides, with_probes
 from tcready.dynamic.worker.proof.variations import GIVEN
 from tcready.dynamic.worker.step import climb
@@ -36,17 +45,20 @@ class Trace:
     calls: list[tuple[Key, Behaviour]] = field(default_factory=list)
     telling: list[Key] = field(default_factory=list)
     """The calls of the model that took a side which none before had taken."""
-    weights: dict[str, float] = field(default_factory=dict)
+    weights: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    restless: frozenset[str] = frozenset()
+    """What differs between two calls of the code as it stands."""
     seconds: float | None = None
     """Of the shortest eager call."""
 
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
     """Makes every call on the code as it stands and leaves the trace in a file."""
-    texts = {path: Path(path).read_text(encoding="utf-8") for path in {test.path for test in request.tests}}
+    paths = {test.path for test in request.tests}
+    texts = {path: importlib.util.decode_source(Path(path).read_bytes()) for path in paths}
     overlay.install(with_probes(texts, request.tests))
     sides = Sides(request.tests)
-    with sides:
+    with sides, Ran(request.statements) as ran:
         if why := _not_begun(context):
             return ProofResult(failure=why)
         trace = Trace(weights=_weights(context, request))
@@ -57,11 +69,17 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                     continue
                 known = sides.ways()
                 sides.alone = key.function is not None
-                trace.calls.append((key, call()))
+                seen = call()
+                trace.calls.append((key, seen))
+                sides.settle(counts=seen.tells)
+                ran.look()
                 if key.function is None and sides.ways() != known:
                     trace.telling.append(key)
+        ran.close()
         for _, call in of_model(context, request):  # the very first, once more
-            found = difference(trace.calls[0][1], call())
+            first, again = trace.calls[0][1], call()
+            trace.restless = restless(first, again)
+            found = difference(first, again, trace.restless)
             if found and found[0] != "state":  # names of a module keep what the calls before left in them
                 return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
             break
@@ -76,6 +94,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         calls=len(trace.calls),
         variations=tuple(dict.fromkeys(key.variation for key, _ in trace.calls)),
         seconds=seconds,
+        not_run=ran.missing,
     )
 
 
@@ -85,12 +104,27 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     overlay.install(dict(variant.sources))
     for name in variant.settings:
         dynamo.set_flag(name)
+    with Ran(variant.written) as ran:
+        trial, trace = _eager(context, request, variant, trace_path, ran)
+    if trace is None:
+        return trial
+    climb(context, TO_GRAPHS)
+    seen = context.journal.observation
+    seconds = _measured(context, request, trace.seconds)
+    trial = replace(trial, observation=seen, seconds=seconds, not_run=ran.missing)
+    return _compiled(context, trial, trace)
+
+
+def _eager(
+    context: Context, request: ProofRequest, variant: Variant, trace_path: Path, ran: Ran
+) -> tuple[Trial, Trace | None]:
+    """The calls on a variant against those in the trace; without the trace if something differs."""
     if _not_begun(context):
-        return Trial(variant.name, context.journal.observation)
+        return Trial(variant.name, context.journal.observation), None
     trace: Trace = torch.load(trace_path, weights_only=False)
     if _weights(context, request) != trace.weights:
         text = "the state_dict differs after the build"
-        return Trial(variant.name, context.journal.observation, difference=text, differs="state")
+        return Trial(variant.name, context.journal.observation, difference=text, differs="state"), None
     compared = 0
     raises: str | None = None
     wanted = dict(trace.calls)
@@ -101,20 +135,16 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
                 continue
             compared += 1
             actual = call()
-            if found := difference(expected, actual):
+            ran.look()
+            if found := difference(expected, actual, trace.restless):
                 kind, text = found
                 text = f"{text} ({key.words})"
                 if kind == "exception" and expected.error and actual.error:
                     raises = raises or text
                     continue
-                return Trial(
-                    variant.name, context.journal.observation, compared, difference=text, differs=kind
-                )
-    climb(context, TO_GRAPHS)
-    seen = context.journal.observation
-    seconds = _measured(context, request, trace.seconds)
-    trial = Trial(variant.name, seen, compared, raises=raises, seconds=seconds)
-    return _compiled(context, trial, trace)
+                seen = context.journal.observation
+                return Trial(variant.name, seen, compared, difference=text, differs=kind), None
+    return Trial(variant.name, context.journal.observation, compared, raises=raises), trace
 
 
 def _measured(context: Context, request: ProofRequest, known: float | None) -> float | None:
@@ -139,12 +169,12 @@ def _not_begun(context: Context) -> str | None:
     return f"{failed[0].stage}: {failed[0].detail}" if failed else None
 
 
-def _weights(context: Context, request: ProofRequest) -> dict[str, float]:
+def _weights(context: Context, request: ProofRequest) -> dict[str, tuple[Any, ...]]:
     """What tells the weights of one build from those of another."""
     model = context.build_as("infer", request.seeds[0])
     state = model.state_dict() if isinstance(model, nn.Module) else {}
     return {
-        name: float(torch.nan_to_num(value.detach().double()).sum())
+        name: (value.shape, value.dtype, float(torch.nan_to_num(value.detach().double()).sum()))
         for name, value in state.items()
         if isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_complex()
     }
@@ -163,15 +193,22 @@ def _compiled(context: Context, trial: Trial, trace: Trace) -> Trial:
     seeds = dict.fromkeys(key.seed for key in keys)
     for seed in seeds:
         eager_model, model = context.build_as(mode, seed), context.build_as(mode, seed)
+        own = state_of(model).keys()
         compiled = compile_callable(model, backend="eager")
+        ignored = trace.restless | (
+            state_of(model).keys() - own
+        )  # what torch notes in a module that it compiles
         cases = context.draw(seed)
         for key in [each for each in keys if each.seed == seed]:
             if compared >= COMPILED:
                 break
             compared += 1
-            expected = called(eager_model, eager_model, cases[key.case], key)
-            actual = called(model, compiled, cases[key.case], key)
-            if found := compiled_difference(expected, actual):
+            expected = called(context, eager_model, eager_model, cases[key.case], key)
+            actual = called(context, model, compiled, cases[key.case], key)
+            if expected.error and actual.error and expected.error != actual.error:
+                text = f"where it is compiled, {expected.error} became {actual.error} ({key.words})"
+                trial = replace(trial, raises=trial.raises or text)
+            if found := compiled_difference(expected, actual, ignored):
                 text = f"compiled code differs from eager code: {found} ({key.words})"
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
     return replace(trial, compiled_calls=compared)
