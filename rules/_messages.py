@@ -19,7 +19,7 @@ LOGGERS = frozenset("logger log logging warnings _logger LOGGER LOG _log".split(
 SETTING = frozenset("setLevel simplefilter filterwarnings resetwarnings disable basicConfig".split())
 OF_LOGGERS = frozenset("isEnabledFor getEffectiveLevel setLevel hasHandlers getChild pprint".split())
 PURE = frozenset(
-    "len str repr type format int float bool round tuple list min max sum abs id isinstance".split()
+    "len str repr type format int float bool round range tuple list min max sum abs id isinstance".split()
 )
 PURE_METHODS = frozenset(
     """
@@ -165,7 +165,7 @@ def _speaks(call: cst.Call) -> bool:
 
 
 def _pure_arguments(call: cst.Call) -> bool:
-    return all(is_without_effect(arg.value) for arg in call.args)
+    return all(is_without_effect(arg) for arg in call.args)
 
 
 def is_without_effect(value: cst.CSTNode) -> bool:
@@ -176,6 +176,24 @@ def is_without_effect(value: cst.CSTNode) -> bool:
         known = (isinstance(value.func, cst.Name) and value.func.value in PURE) or (
             isinstance(value.func, cst.Attribute) and value.func.attr.value in PURE_METHODS
         )
-        if not known:
+        if not known or (_takes_items(value.func) and any(_may_be_used_up(arg.value) for arg in value.args)):
             return False
+    of_items = value.iter if isinstance(value, cst.CompFor) else None
+    if isinstance(value, cst.Arg) and value.star == "*":
+        of_items = value.value
+    if of_items is not None and _may_be_used_up(of_items):
+        return False
     return all(is_without_effect(child) for child in value.children)
+
+
+def _takes_items(func: cst.BaseExpression) -> bool:
+    """Whether a pure function goes through the items of its argument."""
+    name = func.attr if isinstance(func, cst.Attribute) and func.attr.value == "join" else func
+    return isinstance(name, cst.Name) and name.value in ("list", "tuple", "sum", "min", "max", "join")
+
+
+def _may_be_used_up(value: cst.BaseExpression) -> bool:
+    """Whether it may be an iterator made elsewhere, which has fewer items left once somebody went through it."""
+    if isinstance(value, cst.Attribute):
+        return value.attr.value not in ("shape", "__dict__")
+    return isinstance(value, (cst.Name, cst.Subscript))

@@ -243,3 +243,61 @@ def test_a_probed_source_is_line_for_line_the_same() -> None:
     assert [line.count(PROBE) for line in made.splitlines()] == [0, 1, 0, 1, 1]
     names: dict[str, object] = {PROBE: lambda _number, value: value}
     exec(compile(made, "f", "exec"), names)
+
+
+CASES = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x, scale=1.0):
+        y = self.lin(x)
+        if y.sum() > 5:
+            y = y * 2
+        return y.float() * scale
+
+
+def get_inputs():
+    return {"cases": {f"case {i}": {"x": -torch.ones(4, 8), "scale": float(i)} for i in range(9)}}
+"""
+BRANCH = "        if y.sum() > 5:\n            y = y * 2\n"
+OF_CASES = {
+    "under autocast": (
+        "value",
+        BRANCH,
+        f"{BRANCH}        if torch.is_autocast_enabled('cpu'):\n            y = y + 1\n",
+    ),
+    "one side, compiled": (
+        "compiled",
+        BRANCH,
+        "        if torch.compiler.is_compiling():\n            y = torch.where(y.sum() > 5, y * 3, y)\n"
+        "        elif y.sum() > 5:\n            y = y * 2\n",
+    ),
+}
+
+
+@pytest.mark.dynamo
+def test_each_side_is_compiled_in_the_mode_of_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(CASES)
+    before = source.of_text(path, CASES)
+    variants = []
+    for name, (_, old, new) in OF_CASES.items():
+        text = CASES.replace(old, new)
+        differs = changed(str(path), before, source.of_text(path, text))
+        variants.append(Variant(name, ((str(path), text),), (), differs.functions))
+    result = prove(
+        RunRequest(
+            "model.py::Model",
+            RunOptions(inputs="model.py::get_inputs", mode="train", autocast="bfloat16"),
+            str(tmp_path),
+        ),
+        ProofRequest(tuple(variants), variants[0].functions, differs.tests),
+    )
+    assert result.failure is None
+    assert [trial.differs for trial in result.trials] == [each[0] for each in OF_CASES.values()], result

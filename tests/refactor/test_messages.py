@@ -75,3 +75,11 @@ def test_an_argument_with_an_effect_is_not_safe(tmp_path: Path) -> None:
         "an argument is a call, whose effect may be lost",
         None,
     ]
+
+
+def test_what_uses_up_an_iterator_is_not_safe(tmp_path: Path) -> None:
+    used_up = ("list(names)", "sum(names)", "*names", "', '.join(names)", "[n for n in names]")
+    kept = ("list(x.shape)", "*x.shape", "sum([1, 2])", "[n for n in range(3)]")
+    body = "\n".join([*(f"print({each})" for each in (*used_up, *kept)), "return x"])
+    found = [each.unsafe for each in proposed(tmp_path, forward(body)) if isinstance(each, Proposal)]
+    assert [each is None for each in found] == [*(False for _ in used_up), *(True for _ in kept)]

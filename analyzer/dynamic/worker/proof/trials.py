@@ -35,7 +35,7 @@ REPEATS = 4
 PAUSE = 0.2
 SLOWER = 1.1
 COMPILED = 6
-"""Calls that are compared compiled against eager, at most."""
+"""Calls that are compared compiled against eager, unless more are needed to take each side."""
 
 
 @dataclass
@@ -183,11 +183,13 @@ def _weights(context: Context, request: ProofRequest) -> dict[str, tuple[Any, ..
 def _compiled(context: Context, trial: Trial, trace: Trace) -> Trial:
     """Compiled against eager: with the inputs as given, and with those that took each side."""
     mode = context.work.options.mode
-    keys = dict.fromkeys(
-        key
-        for key in (*(key for key, _ in trace.calls), *trace.telling)
-        if key.function is None and key.mode == mode and (key.variation == GIVEN or key in trace.telling)
-    )
+    calls = [key for key, _ in trace.calls if key.function is None and key.mode == mode]
+    telling = {
+        replace(key, mode=mode) for key in trace.telling
+    }  # the mode that came first saw every side first
+    given = [key for key in calls if key.variation == GIVEN and key not in telling]
+    chosen = telling.union(given[: max(COMPILED - len(telling), 1)])
+    keys = [key for key in calls if key in chosen]
     compared = 0
     dynamo.reset()
     seeds = dict.fromkeys(key.seed for key in keys)
@@ -200,8 +202,6 @@ def _compiled(context: Context, trial: Trial, trace: Trace) -> Trial:
         )  # what torch notes in a module that it compiles
         cases = context.draw(seed)
         for key in [each for each in keys if each.seed == seed]:
-            if compared >= COMPILED:
-                break
             compared += 1
             expected = called(context, eager_model, eager_model, cases[key.case], key)
             actual = called(context, model, compiled, cases[key.case], key)
