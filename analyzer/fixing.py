@@ -181,6 +181,7 @@ def _in_rounds(
     refused: list[FixChange] = []
     no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix] = {}
     flags: tuple[str, ...] = ()
+    failure: str | None = None
     for number in range(1, ROUNDS + 1):
         sites = work.wanted_sites(seen)
         if not sites:
@@ -196,7 +197,7 @@ def _in_rounds(
         accepted, left, after, failure = work.round(seen, candidates, flags)
         refused += left
         if failure is not None:
-            return Fixed(FixResult(tuple(changes), tuple(refused), failure=f"{target}: {failure}"))
+            break  # what holds already holds without the rest
         if not accepted:
             continue
         changes += accepted
@@ -205,10 +206,10 @@ def _in_rounds(
         flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in each.settings)]))
         seen = after
     sites = work.wanted_sites(seen)
-    if sites and not wanted.select:
-        candidates = _next_ones(work.kept_out(sites, ROUNDS), {_what(change) for change in refused})
+    candidates = _next_ones(work.kept_out(sites, ROUNDS), {_what(change) for change in refused})
+    if candidates and failure is None and not wanted.select:
         tell(f"last round: {_counted(candidates, 'function')} kept out for {_counted(sites, 'break')}")
-        accepted, left, seen, _ = work.round(seen, candidates, flags)
+        accepted, left, seen, failure = work.round(seen, candidates, flags)
         changes += accepted
         refused += left
     left_over = {
@@ -225,6 +226,7 @@ def _in_rounds(
         breaks_after=breaks(seen),
         share_before=first.coverage.share if first.coverage else None,
         share_after=seen.coverage.share if seen.coverage else None,
+        failure=f"{target}: {failure}" if failure is not None else None,
     )
     return Fixed(with_patches(result, files, root), files)
 
