@@ -144,7 +144,7 @@ def _refuted(
             return f"it breaks in what was written anew ({path}:{line})"
         elif (path, was) in traced:
             return f"a line breaks that did not ({path}:{line})"
-    if kept == len(known):
+    if known and kept == len(known):
         return "the break is still there"
     if one is not None and (other is None or other < one - 1e-9):
         return f"less is captured: {_percent(other)} of the operations, {_percent(one)} before"

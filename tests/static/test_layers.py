@@ -25,6 +25,7 @@ LAYERS = {
         "engine.models.iteration",
         "engine.models.library",
         "engine.registries",
+        "engine.purposes",
         "engine.names",
         "engine.classes",
         "engine.annotations",

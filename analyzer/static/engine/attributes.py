@@ -9,6 +9,7 @@ from types import NoneType
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Room
 from tcready.static.engine.lineage import PATCHED, Mro
+from tcready.static.engine.registries import class_known_as
 from tcready.static.engine.scope import Frame, positional
 from tcready.static.engine.text import ANY_NAME, OF_TEXT
 from tcready.static.engine.values import (
@@ -296,17 +297,29 @@ class Attributes(Room):
         return {name: other if isinstance(value, Unknown) else value for name, value in declared}
 
     def _typed_by_table(self, mro: Mro, name: str) -> Value | None:
-        """An attribute whose class a table in the class body gives: `parts = {"vision": VisionConfig}`."""
+        """An attribute whose class a table in the class body gives: `parts = {"vision": VisionConfig}`, or what the
+        table names it by: `{"vision": Part(kind="vit")}` beside a class with `kind = "vit"`."""
         for cls in mro.classes:
             for table in cls.assigned.values():
                 if not isinstance(table, ast.Dict):
                     continue
                 for key, item in zip(table.keys, table.values, strict=True):
-                    if isinstance(key, ast.Constant) and key.value == name and isinstance(item, ast.Name):
-                        with self.engine.quietly():
-                            value = self.engine.eval(item, self.engine.module_frame(cls.module))
-                        if isinstance(value, Class):
-                            return self.engine.assumed(value.info)
+                    if isinstance(key, ast.Constant) and key.value == name:
+                        found = self._class_of(item, cls)
+                        if found is not None:
+                            return self.engine.assumed(found)
+        return None
+
+    def _class_of(self, item: ast.expr, cls: ClassInfo) -> ClassInfo | None:
+        if isinstance(item, ast.Name):
+            with self.engine.quietly():
+                value = self.engine.eval(item, self.engine.module_frame(cls.module))
+            return value.info if isinstance(value, Class) else None
+        for word in item.keywords if isinstance(item, ast.Call) else ():
+            if word.arg in cls.assigned and isinstance(word.value, ast.Constant):
+                found = class_known_as(word.arg, str(word.value.value), cls, self.engine)
+                if found is not None:
+                    return found
         return None
 
     def _bind(

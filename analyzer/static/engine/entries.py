@@ -8,6 +8,7 @@ from itertools import islice
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Context, Room
 from tcready.static.engine.lineage import Mro
+from tcready.static.engine.purposes import parameters_for
 from tcready.static.engine.scope import Frame, positional
 from tcready.static.engine.values import (
     NONE,
@@ -30,9 +31,6 @@ from tcready.static.engine.values import (
     without_none,
 )
 from tcready.static.index import FunctionInfo, ModuleInfo
-
-TARGETS = frozenset({"labels", "label", "targets", "target"})
-"""Names under which a model takes what it is to predict."""
 
 OF_DICTS = frozenset({"keys", "values", "items", "get", "setdefault", "update"})
 OF_LISTS = frozenset({"append", "extend", "insert", "pop", "sort", "reverse", "index", "copy"})
@@ -95,19 +93,24 @@ class Entries(Room):
         node = info.node
         pairs = positional(node.args)[skip:]
         names = [arg.arg for arg in (*(pair[0] for pair in pairs), *node.args.kwonlyargs)]
-        trains = bool(TARGETS.intersection(names)) and not self.engine.plain_call
+        targets = parameters_for("target", info, root, self.engine)
+        overrides = parameters_for("override", info, root, self.engine)
         inputs = self._inputs(info, root) | {name for name in names if name.endswith("attention_mask")}
-        if not trains:
+        if targets and not self.engine.plain_call:
+            usual = frozenset(names) - overrides | inputs
+        else:
             inputs |= {"decoder_input_ids"}
-        usual = None if trains else self._usually_given(info, pairs, names, inputs)
+            others = [pair for pair in pairs if pair[0].arg not in targets]
+            usual = self._usually_given(info, others, inputs) - overrides | inputs
+            targets = frozenset()
         only_position = len(node.args.posonlyargs) - skip
         args = tuple(
-            self._entry_parameter(arg, default, info, usual, inputs)
+            self._entry_parameter(arg, default, info, usual, inputs, targets)
             for index, (arg, default) in enumerate(pairs)
             if default is None or index < only_position
         )
         keywords = {
-            arg.arg: self._entry_parameter(arg, default, info, usual, inputs)
+            arg.arg: self._entry_parameter(arg, default, info, usual, inputs, targets)
             for arg, default in (
                 *(pair for index, pair in enumerate(pairs) if pair[1] is not None and index >= only_position),
                 *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
@@ -127,7 +130,6 @@ class Entries(Room):
         self,
         info: FunctionInfo,
         pairs: list[tuple[ast.arg, ast.expr | None]],
-        names: list[str],
         inputs: frozenset[str],
     ) -> frozenset[str]:
         """The optional parameters that a plain call gives: the inputs, masks, and as often as not the first tensor
@@ -149,8 +151,9 @@ class Entries(Room):
         arg: ast.arg,
         default: ast.expr | None,
         info: FunctionInfo,
-        usual: frozenset[str] | None,
+        usual: frozenset[str],
         inputs: frozenset[str],
+        targets: frozenset[str],
     ) -> Value:
         """Without default and non-tensor annotation a tensor: with medium confidence until its use says so."""
         declared = given(self.engine.annotation(arg.annotation, info.module, sure=True))
@@ -164,11 +167,13 @@ class Entries(Room):
             value = self.engine.eval(default, self.engine.module_frame(info.module))
         if isinstance(value, Const) and value.value is not None:
             return prefer(value, Plain(type(value.value).__name__, "call"))
-        if usual is None and arg.arg in TARGETS:
+        if arg.arg in targets:
+            if arg.annotation is None and not self._is_an_object(arg.arg, info):
+                return join(value, _taken_for(arg.arg, info))
             return join(value, _of_tensors(without_none(declared)))
         # an optional tensor as often as not: what is done with it tells
         declared = TAINTED if arg.annotation is None else without_none(declared)
-        optional = usual is not None and arg.arg not in usual
+        optional = arg.arg not in usual
         if value == NONE and (optional or not (holds_tensor(declared) or declared == TAINTED)):
             return prefer(value, declared)
         return prefer(declared, value) if arg.arg in inputs else join(value, declared)

@@ -25,6 +25,28 @@ def modules_for(config: ClassInfo, engine: Engine) -> list[ClassInfo]:
     return [cls for cls in found if not _built(cls) & (names - {cls.name})]
 
 
+def class_known_as(attribute: str, name: str, like: ClassInfo, engine: Engine) -> ClassInfo | None:
+    """The class that a registry knows by a text: `kind = "vit_encoder"` in the body, as `like` has another.
+
+    It stands beside `like`, or in a package beside that of `like` whose name the text begins with, the longest first.
+    """
+    base, _, here = like.module.name.rpartition(".")[0].rpartition(".")
+    folder = like.module.path.parent
+    words = name.replace("-", "_").split("_")
+    starts = ["_".join(words[:count]) for count in range(len(words), 0, -1)]
+    for package in dict.fromkeys((here, *starts)):
+        for path in sorted((folder.parent / package).glob("*.py")) if base else ():
+            full = f"{base}.{package}.{path.stem}"
+            if path.stem == "__init__" or not engine.program.mentions(full, name):
+                continue
+            module = engine.program.module(full)
+            for cls in module.classes() if module is not None else ():
+                known = cls.assigned.get(attribute)
+                if isinstance(known, ast.Constant) and known.value == name:
+                    return cls
+    return None
+
+
 def _beside(config: ClassInfo, engine: Engine) -> Iterator[ClassInfo]:
     """The modules with a `forward` in the files of the same folder that name the configuration."""
     package = config.module.name.rpartition(".")[0]

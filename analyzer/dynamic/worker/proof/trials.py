@@ -31,6 +31,9 @@ from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.schema import ProofRequest, ProofResult, Trial, Variant
 from torch import nn
 
+REPEATS = 4
+PAUSE = 0.2
+SLOWER = 1.1
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
 
@@ -45,6 +48,8 @@ class Trace:
     weights: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     restless: frozenset[str] = frozenset()
     """What differs between two calls of the code as it stands."""
+    seconds: float | None = None
+    """Of the shortest eager call."""
 
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
@@ -76,7 +81,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
             if found and found[0] != "state":  # names of a module keep what the calls before left in them
                 return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
             break
-        seconds = shortest(context, request)
+        seconds = trace.seconds = shortest(context, request)
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
     if given and all(seen.error for seen in given):
@@ -103,7 +108,8 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
         return trial
     climb(context, TO_GRAPHS)
     seen = context.journal.observation
-    trial = replace(trial, observation=seen, seconds=shortest(context, request), not_run=ran.missing)
+    seconds = _measured(context, request, trace.seconds)
+    trial = replace(trial, observation=seen, seconds=seconds, not_run=ran.missing)
     return _compiled(context, trial, trace)
 
 
@@ -137,6 +143,17 @@ def _eager(
                 seen = context.journal.observation
                 return Trial(variant.name, seen, compared, difference=text, differs=kind), None
     return Trial(variant.name, context.journal.observation, compared, raises=raises), trace
+
+
+def _measured(context: Context, request: ProofRequest, known: float | None) -> float | None:
+    """The shortest eager call; one that seems slower than the `known` one is measured again: others use the machine."""
+    found = shortest(context, request)
+    for _ in range(REPEATS):
+        if found is None or known is None or found <= known * SLOWER:
+            break
+        time.sleep(PAUSE)
+        found = min(found, shortest(context, request) or found)
+    return found
 
 
 def _not_begun(context: Context) -> str | None:

@@ -132,6 +132,14 @@ class Operations:
             )
         return self._of_tensors[name]
 
+    def is_loss(self, name: str) -> bool:
+        """Whether an operation computes a loss: those that compare with a target, and they alone, take `reduction`."""
+        return any(
+            parameter == "reduction"
+            for form in self.tables.forms_of(name)
+            for _, parameter, _ in form.parameters
+        )
+
     def read_as_numbers(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> tuple[Value, ...]:

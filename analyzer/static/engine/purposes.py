@@ -1,0 +1,198 @@
+"""Purposes: what an argument that may be left out is there for, told by what runs only with it or without it.
+
+Where a loss is computed only if it is given, it is a target: a model is called without it to predict. Where a value is
+made only if it is not given, it overrides that value: mostly it is left out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+from tcready.static.engine.contract import Engine
+from tcready.static.engine.scope import Frame, positional
+from tcready.static.engine.values import External, ExternalInstance, Function, Instance, Value, options
+from tcready.static.index import FunctionInfo, nodes_in
+
+Purpose: TypeAlias = Literal["target", "override"]
+
+MAX_DEPTH = 4
+"""How many calls deep a function is read."""
+WORDS = ("loss", "criterion")
+"""In names of what computes a loss; torch's own losses without such a name are told by the tables."""
+
+
+def parameters_for(
+    purpose: Purpose, info: FunctionInfo, owner: Instance | None, engine: Engine
+) -> frozenset[str]:
+    """The parameters of a function that have the default None and that purpose."""
+    with engine.quietly():
+        return _Body(info, owner, engine, MAX_DEPTH).parameters_for(purpose)
+
+
+class _Body:
+    """One function, as it is read for what its arguments are there for."""
+
+    def __init__(self, info: FunctionInfo, owner: Value | None, engine: Engine, depth: int) -> None:
+        self._info, self._engine, self._depth = info, engine, depth
+        self._parameters = [arg.arg for arg, _ in positional(info.node.args)]
+        env: dict[str, Value] = {}
+        if owner is not None and self._parameters:
+            env[self._parameters.pop(0)] = owner
+        self._frame = Frame(info.module, info, -1, "high", env)
+
+    def parameters_for(self, purpose: Purpose) -> frozenset[str]:
+        """The optional parameters with that purpose, those included that are handed on to it."""
+        optional = frozenset(_optional(self._info))
+        if not optional or not self._depth:
+            return frozenset()
+        found: set[str] = set()
+        if purpose == "target":
+            found.update(_needed_in_training(self._info.node))
+        for names, given, absent in _gates(self._info.node):
+            wanted = (optional & names) - found
+            if wanted and purpose == "override":
+                found |= wanted & frozenset(_assigned(absent))
+            elif wanted and self._computes_loss(given) and not self._computes_loss(absent):
+                found |= wanted
+        for call in _calls((self._info.node,)):
+            found.update(self._handed_on(call, optional - found, purpose))
+        return optional & found
+
+    def computes_loss(self) -> bool:
+        """Whether a loss is computed anywhere in it."""
+        return self._depth > 0 and self._computes_loss(_statements(self._info))
+
+    def _computes_loss(self, nodes: Iterable[ast.AST]) -> bool:
+        return any(self._is_loss(call.func) for call in _calls(nodes))
+
+    def _is_loss(self, called: ast.expr) -> bool:
+        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        return _names_loss(name) or any(map(self._gives_loss, self._meant(called)))
+
+    def _gives_loss(self, value: Value) -> bool:
+        if isinstance(value, (External, ExternalInstance)):
+            return _names_loss(value.name) or self._engine.operations.is_loss(value.name)
+        body = self._callee(value)
+        return body is not None and body.computes_loss()
+
+    def _handed_on(self, call: ast.Call, names: frozenset[str], purpose: Purpose) -> Iterator[str]:
+        """Of these parameters, those that a call hands on as they are to what takes them for that purpose."""
+        given: list[tuple[int | str | None, ast.expr]] = [*enumerate(call.args)]
+        given += [(keyword.arg, keyword.value) for keyword in call.keywords]
+        own = [(place, n.id) for place, n in given if isinstance(n, ast.Name) and n.id in names]
+        for body in map(self._callee, self._meant(call.func)) if own else ():
+            if body is not None:
+                places: dict[int | str | None, str] = dict(enumerate(body._parameters))
+                found = body.parameters_for(purpose)
+                yield from (name for place, name in own if places.get(place, place) in found)
+
+    def _meant(self, called: ast.expr) -> Iterator[Value]:
+        """What is called, if that is written as a name or as an attribute of one; a method as it is written, whatever
+        decorates it."""
+        root = called
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if not isinstance(root, ast.Name):
+            return
+        if isinstance(called, ast.Attribute):
+            for owner in options(self._engine.eval(called.value, self._frame)):
+                if isinstance(owner, Instance):
+                    yield from (
+                        Function(f, owner) for f in self._engine.mro(owner.cls).functions(called.attr)
+                    )
+        yield from options(self._engine.eval(called, self._frame))
+
+    def _callee(self, value: Value) -> _Body | None:
+        if isinstance(value, Function):
+            return _Body(value.info, value.bound, self._engine, self._depth - 1)
+        if isinstance(value, Instance):
+            forward = self._engine.mro(value.cls).functions("forward")
+            return _Body(forward[0], value, self._engine, self._depth - 1) if forward else None
+        return None
+
+
+def _names_loss(name: str) -> bool:
+    return any(word in name.rpartition(".")[2].lower() for word in WORDS)
+
+
+def _statements(info: FunctionInfo) -> Iterable[ast.AST]:
+    return (info.node.body,) if isinstance(info.node, ast.Lambda) else info.node.body
+
+
+def _calls(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    return (node for each in nodes for node in nodes_in(each) if isinstance(node, ast.Call))
+
+
+def _optional(info: FunctionInfo) -> Iterator[str]:
+    spec = info.node.args
+    for arg, default in (*positional(spec), *zip(spec.kwonlyargs, spec.kw_defaults, strict=True)):
+        if default is not None and _is_none(default):
+            yield arg.arg
+
+
+def _assigned(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The names that are assigned somewhere in them."""
+    for each in nodes:
+        for node in nodes_in(each):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.id
+
+
+def _gates(function: ast.AST) -> Iterator[tuple[frozenset[str], list[ast.AST], list[ast.AST]]]:
+    """For each test of what is given: the names, what runs if they are given, and what runs if they are not."""
+    for node in nodes_in(function):
+        if isinstance(node, ast.IfExp):
+            yield frozenset(_given(node.test, True)), [node.body], [node.orelse]
+            yield frozenset(_given(node.test, False)), [node.orelse], [node.body]
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.IfExp):
+            for holds, absent in ((True, node.value.orelse), (False, node.value.body)):
+                if not _is_none(absent):
+                    yield frozenset(_given(node.value.test, holds)), [], [*node.targets]
+        blocks: list[object] = [getattr(node, "body", None), getattr(node, "orelse", None)]
+        for block in (each for each in blocks if isinstance(each, list)):
+            for index, each in enumerate(block):
+                if isinstance(each, ast.If):
+                    after = block[index + 1 :] if isinstance(each.body[-1], (ast.Return, ast.Raise)) else []
+                    yield frozenset(_given(each.test, True)), [*each.body], [*each.orelse, *after]
+                    yield frozenset(_given(each.test, False)), [*each.orelse, *after], [*each.body]
+
+
+def _given(test: ast.expr, holds: bool) -> Iterator[str]:
+    """The names that are not None where a test holds, or where it does not."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _given(test.operand, not holds)
+    elif isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if holds else ast.Or):
+        for each in test.values:
+            yield from _given(each, holds)
+    elif isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and len(test.ops) == 1:
+        if _is_none(test.comparators[0]) and isinstance(test.ops[0], ast.IsNot if holds else ast.Is):
+            yield test.left.id
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _needed_in_training(function: ast.AST) -> Iterator[str]:
+    """`if self.training: if targets is None: raise`: what only training cannot do without."""
+    for node in nodes_in(function):
+        if isinstance(node, ast.If) and any(map(_asks_training, nodes_in(node.test))):
+            for names, _, absent in _gates(ast.Module([node], [])):
+                if names and any(map(_refuses, absent)):
+                    yield from names
+
+
+def _refuses(statement: ast.AST) -> bool:
+    """`raise`, `assert False`, `torch._assert(False, "...")`."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        args = statement.value.args[:1]
+        return bool(args) and isinstance(args[0], ast.Constant) and args[0].value is False
+    if isinstance(statement, ast.Assert):
+        return isinstance(statement.test, ast.Constant) and not statement.test.value
+    return isinstance(statement, ast.Raise)
+
+
+def _asks_training(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "training"

@@ -1,0 +1,114 @@
+"""What a trial says of a change: each way in which one may fail to hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tcready.refactor.changed import LineMap
+from tcready.refactor.judgement import Judgement, judged
+from tcready.schema import (
+    BreakSite,
+    Coverage,
+    LineSet,
+    Observation,
+    ProofRequest,
+    ProofResult,
+    SidesTaken,
+    Span,
+    Stage,
+    StageState,
+    Trial,
+)
+
+BEFORE = "a\nif t:\n    b\nc\nd\n"
+AFTER = "a\nwhere\nc\nd\n"
+TEST = Span("/m.py", 2, 4, 2, 5)
+
+
+def observation(lines: tuple[int, ...], share: float = 0.5, fullgraph: StageState = "not_run") -> Observation:
+    sites = tuple(BreakSite("m.py", line, "f", "why", "GB0170", 1, "own", ()) for line in lines)
+    stages = (Stage("capture", "pass", ""), Stage("fullgraph", fullgraph, ""))
+    coverage = Coverage(10, int(10 * share), share)
+    traced = (LineSet("m.py", ((1, 4),)),)
+    return Observation("m.py", None, "infer", stages, {}, sites, coverage=coverage, traced=traced)
+
+
+def of(
+    after: Observation,
+    before: Observation | None = None,
+    trial: Trial | None = None,
+    taken: tuple[int, int, int, int] = (1, 1, 0, 0),
+    keeps_out: bool = False,
+) -> Judgement:
+    result = ProofResult(sides=(SidesTaken(TEST, *taken),), seconds=1e-3)
+    return judged(
+        before or observation((2, 5)),
+        replace(trial or Trial("x", after, calls=3), observation=after),
+        result,
+        ProofRequest(()),
+        (TEST,),
+        {"m.py": LineMap(BEFORE, AFTER)},
+        {"/m.py": ("m.py", BEFORE)},
+        keeps_out=keeps_out,
+    )
+
+
+def test_a_break_that_is_gone_is_proved_though_another_is_left() -> None:
+    found = of(observation((4,), 0.6))
+    assert (found.state, found.reason, found.unsafe) == ("proved", None, None)
+    assert (found.proof.breaks_before, found.proof.breaks_after) == (2, 1)
+    assert [(side.text, side.true, side.false, side.alone) for side in found.proof.sides] == [
+        ("t", 1, 1, False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (observation((2, 4)), "it breaks in what was written anew (m.py:2)"),
+        (observation((1, 4)), "a line breaks that did not (m.py:1)"),
+        (observation((4,), 0.4), "less is captured: 40.0% of the operations, 50.0% before"),
+        (replace(observation((4,)), stages=(Stage("capture", "fail", "no", reason="error"),)), "capture: no"),
+        (replace(observation((4,)), stages=()), "it was not captured"),
+    ],
+)
+def test_a_change_that_does_not_hold_says_why(after: Observation, words: str) -> None:
+    assert (of(after).state, of(after).reason) == ("refuted", words)
+
+
+def test_a_break_that_stays_and_a_fullgraph_that_is_lost() -> None:
+    assert of(observation((4,)), observation((5,))).reason == "the break is still there"
+    whole = observation((), 1.0, "pass")
+    assert of(observation((), 1.0, "fail"), whole).reason == "fullgraph=True compiled before, and does not"
+
+
+def test_what_lay_behind_a_break_was_not_traced_and_is_no_new_break() -> None:
+    assert of(observation((4,)), observation((2,))).state == "proved", "line 5 was never traced"
+
+
+def test_a_side_that_no_inputs_took() -> None:
+    assert (
+        of(observation((4,)), taken=(0, 9, 0, 0)).reason == "no inputs were found that make `t` true (line 2)"
+    )
+    assert of(observation((4,)), taken=(9, 0, 0, 0)).state == "one_side"
+    alone = of(observation((4,)), taken=(0, 9, 2, 0))
+    assert (alone.state, alone.proof.sides[0].alone) == ("proved", True)
+
+
+def test_what_a_caller_notices_all_the_same() -> None:
+    slow = Trial("x", observation(()), seconds=1.2e-3)
+    assert of(observation((4,)), trial=slow).unsafe == "an eager call takes 1.20 times as long"
+    raising = Trial("x", observation(()), raises="A became B")
+    assert of(observation((4,)), trial=raising).unsafe == "another exception is raised: A became B"
+    differs = Trial("x", observation(()), difference="other values", differs="value")
+    assert (of(observation((4,)), trial=differs).state, of(observation((4,)), trial=differs).reason) == (
+        "refuted",
+        "other values",
+    )
+
+
+def test_what_keeps_a_function_out_must_win_something() -> None:
+    assert of(observation((1, 2, 4), 0.9), keeps_out=True).state == "proved"
+    kept = of(observation((1, 2, 4), 0.5), keeps_out=True)
+    assert kept.reason == "no more is captured: 50.0% of the operations, 50.0% before"

@@ -1,0 +1,123 @@
+"""What a call of a model gives and leaves out, told by what its forward does with each argument."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from probing import HEAD
+from reading import read
+from tcready.options import ReadOptions
+
+GATES_A_LOSS = {
+    "given": "if wanted is not None:\n            return F.cross_entropy(x, wanted[wanted > 0])",
+    "returned before": "if wanted is None:\n            return x\n        return self.measure(x, wanted[wanted > 0])",
+    "both given": "if weight is not None and wanted is not None:\n            return F.l1_loss(x, wanted[wanted > 0])",
+    "an expression": "return x if wanted is None else F.mse_loss(x, wanted[wanted > 0])",
+    "a function": "if wanted is not None:\n            return distance(x, wanted)",
+    "a name": "if wanted is not None:\n            y, my_loss = self.compute_loss(x, wanted[wanted > 0])",
+    "handed on": "return self.head(x, other=wanted)",
+    "refused": "if self.training:\n            if wanted is None:\n                raise ValueError\n"
+    "        return x if wanted is None else wanted[wanted > 0]",
+}
+MADE_UNLESS_GIVEN = {
+    "a branch": "if wanted is None:\n            wanted = x\n        else:\n            wanted = wanted[wanted > 0]",
+    "an expression": "wanted = x if wanted is None else wanted[wanted > 0]\n        return wanted",
+    "handed on": "return self.making(x, wanted)",
+}
+WEIGHT = "weight: torch.Tensor | None = None, "
+PARTS = """
+import torch.nn.functional as F
+def distance(a, b):
+    return F.kl_div(a, b[b > 0])
+class Head(nn.Module):
+    def forward(self, x, weight=None, other=None):
+        if other is not None:
+            return F.cross_entropy(x, other[other > 0])
+class Making(nn.Module):
+    def forward(self, x, own=None):
+        if own is None:
+            own = x + 1
+        else:
+            own = own[own > 0]
+        return own
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.measure, self.head, self.making = nn.CrossEntropyLoss(), Head(), Making()
+    def forward(self, x, {weight}wanted: torch.Tensor | None = None):
+        {body}
+"""
+
+
+def breaks(folder: Path, source: str, *, plain: bool = False) -> int:
+    """How many breaks are told, of whatever confidence above low."""
+    (folder / "model.py").write_text(HEAD + source)
+    options = ReadOptions(root=folder, search_path=(folder,), mode="infer", plain_call=plain)
+    return sum(f.effect in ("graph_break", "frame_skip") for f in read(["model.py::Model"], options).findings)
+
+
+@pytest.mark.parametrize("form", GATES_A_LOSS)
+def test_what_a_loss_hangs_on_is_a_target(form: str, tmp_path: Path) -> None:
+    source = PARTS.format(body=GATES_A_LOSS[form], weight=WEIGHT)
+    assert breaks(tmp_path, source) == 1
+    assert breaks(tmp_path, source, plain=True) == 0
+
+
+@pytest.mark.parametrize("form", MADE_UNLESS_GIVEN)
+def test_what_a_forward_makes_for_itself_is_left_out(form: str, tmp_path: Path) -> None:
+    assert breaks(tmp_path, PARTS.format(body=MADE_UNLESS_GIVEN[form], weight="")) == 0
+
+
+def test_another_tensor_that_may_be_left_out_is_given_as_often_as_not(tmp_path: Path) -> None:
+    body = "return x if wanted is None else wanted[wanted > 0]"
+    assert breaks(tmp_path, PARTS.format(body=body, weight="")) == 1
+
+
+CONFIGURATION = """
+class {name}:
+    kind = "{kind}"
+    parts = {parts}
+    tower: dict | None = None
+"""
+TOWER = """
+class Tower(nn.Module):
+    config: TowerConfig
+    def __init__(self, config):
+        super().__init__()
+    def forward(self, x):
+        return x[x > 0]
+"""
+COMPOSITE = """
+class Model(nn.Module):
+    config: WholeConfig
+    def __init__(self, config: WholeConfig):
+        super().__init__()
+        self.tower = Registry.make(config.tower)
+    def forward(self, x):
+        return self.tower(x)
+"""
+
+
+@pytest.mark.parametrize("kind", ["tower", "tower_encoder"])
+def test_a_part_that_a_registry_knows_by_a_text(kind: str, tmp_path: Path) -> None:
+    whole = CONFIGURATION.format(
+        name="WholeConfig", kind="whole", parts=f'{{"tower": Part(Any, kind="{kind}")}}'
+    )
+    files = {
+        "tower/configuration.py": CONFIGURATION.format(name="TowerConfig", kind=kind, parts="{}"),
+        "tower/modeling.py": f"{HEAD}from .configuration import TowerConfig\n{TOWER}",
+        "whole/configuration.py": f"from ..registry import Any, Part\n{whole}",
+        "whole/modeling.py": f"{HEAD}from ..registry import Registry\nfrom .configuration import WholeConfig\n"
+        + COMPOSITE,
+        "registry.py": "class Any: ...\nclass Part:\n    def __init__(self, cls, kind): self.cls, self.kind = cls, kind\n"
+        "class Registry:\n    @classmethod\n    def make(cls, config): return KNOWN[type(config)](config)\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / "zoo" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (path.parent / "__init__.py").touch()
+        path.write_text(text)
+    options = ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer")
+    found = read(["zoo.whole.modeling::Model"], options).findings
+    assert [f.symbol for f in found if f.effect == "graph_break"] == ["Tower.forward"]
