@@ -234,8 +234,10 @@ def prove(
     return fixing.proved_patch(target, _with_tables(chosen), rule_set(), (patch, named), announce, progress)
 
 
-def apply(fixed: Fixed, *, root: str | os.PathLike[str] | None = None, dirty: bool = False) -> None:
+def apply(fixed: Fixed, *, root: str | os.PathLike[str] | None = None, dirty: bool = False) -> list[str]:
     """Writes the changed files of the user's, each whole or not at all; installed packages are left as they are.
+
+    Gives the paths that were written.
 
     Raises TcreadyError, with nothing written, if a file changed since it was read, is outside of `root` (the working
     folder), or has changes that are not committed and `dirty` does not allow it.
@@ -245,6 +247,7 @@ def apply(fixed: Fixed, *, root: str | os.PathLike[str] | None = None, dirty: bo
 
     own = [file for file in fixed.files if not is_installed(str(file.path))]
     applying.write(own, Path(root or Path.cwd()).resolve(), dirty=dirty)
+    return [file.shown for file in own]
 
 
 def observe(

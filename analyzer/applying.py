@@ -119,5 +119,7 @@ def _git(arguments: Sequence[str], text: str, named: str, folder: Path) -> str:
         raise TcreadyError(f"{named}: git is needed to apply a patch: {error.strerror}") from None
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").splitlines() or ["it does not apply"]
+        if "No valid patches" in lines[0]:
+            raise TcreadyError(f"{named} is no patch: give a unified diff")
         raise TcreadyError(f"{named} does not apply: {lines[0].removeprefix('error: ')}")
     return done.stdout.decode("utf-8", "surrogateescape")

@@ -508,7 +508,8 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
         )
     result = found.result
     if asked.apply:
-        api.apply(found, dirty=asked.allow_dirty)
+        written = api.apply(found, dirty=asked.allow_dirty)
+        click.echo(f"wrote {', '.join(written)}" if written else "nothing was written", err=True)
     if folder is not None:
         _write(str(folder / "own.patch"), result.patch, "surrogateescape")
         _write(str(folder / "site-packages.patch"), result.third_party_patch, "surrogateescape")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -192,7 +192,7 @@ def _in_rounds(
         )
         if not candidates:
             break
-        tell(f"round {number}: {len(candidates)} changes for {len(sites)} breaks")
+        tell(f"round {number}: {_counted(candidates, 'change')} for {_counted(sites, 'break')}")
         accepted, left, after, failure = work.round(seen, candidates, flags)
         refused += left
         if failure is not None:
@@ -200,12 +200,14 @@ def _in_rounds(
         if not accepted:
             continue
         changes += accepted
+        # what a setting could not do beside breaks that are gone now it may do alone
+        refused = [change for change in refused if not change.settings]
         flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in each.settings)]))
         seen = after
     sites = work.wanted_sites(seen)
     if sites and not wanted.select:
         candidates = _next_ones(work.kept_out(sites, ROUNDS), {_what(change) for change in refused})
-        tell(f"last round: {len(candidates)} functions kept out for {len(sites)} breaks")
+        tell(f"last round: {_counted(candidates, 'function')} kept out for {_counted(sites, 'break')}")
         accepted, left, seen, _ = work.round(seen, candidates, flags)
         changes += accepted
         refused += left
@@ -323,7 +325,8 @@ def read_only(
             why = "; ".join(reasons) or "no rewrite is known for it"
             no_fix.append(NoFix(finding.path, finding.line, rule.code, finding.gb_ids, why))
     changed_files = files.changed()
-    result = FixResult(tuple(changes), tuple(refused), tuple(no_fix))
+    unread = "; ".join(f"{item.path} cannot be judged: {item.reason}" for item in static.skipped)
+    result = FixResult(tuple(changes), tuple(refused), tuple(no_fix), failure=unread or None)
     return Fixed(with_patches(result, changed_files, root), changed_files)
 
 
@@ -366,6 +369,10 @@ def _one_run(names: Sequence[str], settings: Settings, rules: RuleSet, tell: Tel
         raise TcreadyError(f"{shown}: a proof takes one target: name one of {every}")
     tell(f"running {found[0].target} with {found[0].inputs_from}")
     return found[0].target, found[0].options(settings)[0]
+
+
+def _counted(items: Sized, noun: str) -> str:
+    return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
 
 
 def _what(change: FixChange) -> tuple[object, ...]:

@@ -28,11 +28,13 @@ def text(result: FixResult) -> str:
     if result.breaks_before is not None:
         share = f", captured {share_words(result.share_before)} -> {share_words(result.share_after)}"
         lines.append(f"breaks {result.breaks_before} -> {result.breaks_after}{share}")
-    if result.failure:
-        lines.append(f"not proved: {result.failure}")
-    if not lines:
+    if any(change.state == "not_run" for change in result.refused):
+        lines.append(
+            "--verify proves by runs what is not safe by construction; --unsafe includes it as it is"
+        )
+    if not lines and not result.failure:
         lines.append("nothing to change")
-    return "\n".join(lines) + "\n"
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _change(change: FixChange) -> Iterator[str]:
@@ -45,7 +47,7 @@ def _change(change: FixChange) -> Iterator[str]:
         )
         return
     assert change.proof is not None
-    yield f"    {proof_words(change.proof)}"
+    yield f"    {'proved: ' if change.state == 'proved' else ''}{proof_words(change.proof)}"
     if change.reason:
         yield f"    on one side: {change.reason}"
     if change.unsafe:

@@ -675,16 +675,26 @@ def _climbed(target: TargetReport) -> tuple[Sequence[Stage], Sequence[Stage]]:
 
 
 def changed_lines(fix: Fix) -> list[str]:
-    """The lines that a fix takes away and adds, without the diff's headers and context."""
-    lines = (fix.diff or "").splitlines()[2:]
-    return [line for line in lines if line.startswith(("+", "-"))]
+    """The lines that a fix takes away and adds, with those between them; headers and context around are left out."""
+    found: list[str] = []
+    kept: list[str] = []
+    for line in (fix.diff or "").splitlines()[2:]:
+        if line.startswith(("+", "-")):
+            found += [*(kept if found else ()), line]
+            kept = []
+        elif line.startswith("@@"):
+            kept = ["..."]
+        else:
+            kept.append(line)
+    return found
 
 
 def _fix_phrase(fix: Fix) -> str:
     proof = {True: "verified by a run", False: "a run refuted it", None: "not verified by a run"}[
         fix.verified
     ]
-    return f"suggested change ({'safe' if fix.safe else 'read it first'}; {proof})"
+    what = "a change that was tried" if fix.verified is False else "suggested change"
+    return f"{what} ({'safe' if fix.safe else 'read it first'}; {proof})"
 
 
 def _fix_evidence(fix: Fix) -> Iterator[str]:
@@ -695,5 +705,5 @@ def _fix_evidence(fix: Fix) -> Iterator[str]:
         yield fix.declined
     if fix.unsafe_because:
         yield f"not safe by construction: {fix.unsafe_because}"
-    if fix.verified:
+    if fix.verified is not None:
         yield from (f"torch._dynamo.config.{name} = {value}" for name, value in fix.settings.items())

@@ -73,6 +73,7 @@ RULE = Rule(
     facts=(Store,),
     check=check,
     rewrite=rewrite,
+    often_safe=True,
     page=__doc__,
     bad=(
         Sample(

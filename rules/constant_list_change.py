@@ -60,6 +60,7 @@ RULE = Rule(
     facts=(Call, Index),
     check=check,
     rewrite=rewrite,
+    often_safe=True,
     page=__doc__,
     bad=(
         Sample(

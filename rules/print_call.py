@@ -51,6 +51,7 @@ RULE = Rule(
     check=check,
     incidental=True,
     rewrite=rewrite,
+    often_safe=True,
     page=__doc__,
     bad=(
         Sample(

@@ -9,7 +9,8 @@ Python number that reaches the next graph is a guard: another value may compile 
 also waits for the device.
 
 ## Use instead
-Keep it a tensor: a 0-d tensor takes part in arithmetic, `torch.where` and indexing. Log and convert outside
+Keep it a tensor: a 0-d tensor takes part in arithmetic, `torch.where` and indexing. Add `.detach()` where gradients
+matter: `.item()` lets none through. Log and convert outside
 of the compiled region. A branch on it: see TCR101. If the number only sizes, slices or scales something,
 `torch._dynamo.config.capture_scalar_outputs = True` keeps it in the graph.
 

@@ -64,6 +64,7 @@ RULE = Rule(
     facts=(Call,),
     check=check,
     rewrite=rewrite,
+    often_safe=True,
     page=__doc__,
     bad=(
         Sample(

@@ -85,6 +85,7 @@ RULE = Rule(
     ),
     check=check,
     rewrite=rewrite,
+    often_safe=True,
     page=__doc__,
     bad=(
         Sample(

@@ -22,6 +22,8 @@ from tcready.static.source import UnreadableError
 from tcready.static.units import Unit
 from tcready.static.unmet import Site, Unmet
 
+_INNER_CLASS = re.compile(r"^[ \t]+class\b", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -65,6 +67,9 @@ def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[
 
 def _named(unit: Unit, module: ModuleInfo) -> Entry:
     name = unit.name or ""
+    makers = [function for function, cls in makers_of(module) if cls.name == name]
+    if name.split(".")[0] not in module.bindings and len(makers) == 1:
+        return Entry(unit.target, module, makers[0].name)
     if name.split(".")[0] not in module.bindings and not module.stars:
         known = [
             n for n, b in module.bindings.items() if any(isinstance(x, (ClassInfo, FunctionInfo)) for x in b)
@@ -74,6 +79,20 @@ def _named(unit: Unit, module: ModuleInfo) -> Entry:
             f"{unit.target}: no {name!r} in {module.path.name}" + (f"; it has {shown}" if shown else "")
         )
     return Entry(unit.target, module, name)
+
+
+def makers_of(module: ModuleInfo) -> Iterator[tuple[FunctionInfo, ast.ClassDef]]:
+    """The top-level functions that a class with a `forward` is defined in, each with that class."""
+    if not _INNER_CLASS.search(module.source.text):  # the text is quick to search
+        return
+    for found in module.bindings.values():
+        for binding in found:
+            if isinstance(binding, FunctionInfo):
+                for node in nodes_in(binding.node):
+                    if isinstance(node, ast.ClassDef) and any(
+                        isinstance(each, ast.FunctionDef) and each.name == "forward" for each in node.body
+                    ):
+                        yield binding, node
 
 
 def uses_third_party(program: Program) -> bool:
@@ -174,17 +193,22 @@ class Interpretation:
     def _function(self, value: Function, target: str) -> Iterator[Analysis]:
         """A callable that returns a module is a way to build it; any other is what gets compiled."""
         interpreter = self.interpreter
-        interpreter.quiet += 1
-        try:
-            made = interpreter.invoke(value, (), {}, interpreter.module_frame(value.info.module), "high")
-        finally:
-            interpreter.quiet -= 1
-        roots = [v for v in options(made) if isinstance(v, Instance) and interpreter.is_module(v)]
+        roots = self._made(value)
         if roots:
             for root in roots:
                 yield from self._object(root, target)
         else:
             yield Analysis(target, interpreter.run_function(value, value.info) or 0, None)
+
+    def _made(self, value: Function) -> list[Instance]:
+        """The modules that a callable gives."""
+        interpreter = self.interpreter
+        interpreter.quiet += 1
+        try:
+            made = interpreter.invoke(value, (), {}, interpreter.module_frame(value.info.module), "high")
+        finally:
+            interpreter.quiet -= 1
+        return [each for each in options(made) if isinstance(each, Instance) and interpreter.is_module(each)]
 
     def _whole_file(self, entry: Entry) -> Iterator[Analysis]:
         """Every nn.Module of a file: those that no other class uses first, then what was not reached."""
@@ -197,6 +221,11 @@ class Interpretation:
             if cls.name in used and any(c.function is forward for c in interpreter.contexts):
                 continue
             yield from self._class(cls, f"{entry.target}::{cls.name}")
+        for maker in dict.fromkeys(function for function, _ in makers_of(entry.module)):
+            if any(context.function is maker for context in interpreter.contexts):
+                continue  # a model that was read builds it
+            for root in self._made(Function(maker)):
+                yield from self._object(root, f"{entry.target}::{maker.name}")
         for name, value in self._compiled_functions(entry.module, bool(classes)):
             yield Analysis(f"{entry.target}::{name}", interpreter.run_function(value, value.info) or 0, None)
 

@@ -110,6 +110,8 @@ class Rule:
     `concrete.Located`, which may be any expression."""
     no_rewrite: str | None = None
     """Why there is no way to write it anew, as a sentence; nothing is said if None."""
+    often_safe: bool = False
+    """Whether its rewrite is often safe by construction: `check`, which shows no other, asks for it."""
     settings: tuple[str, ...] = ()
     """Names of `torch._dynamo.config` that its claims name as what takes this into the graph."""
     unproved: str | None = None

@@ -121,3 +121,50 @@ def test_a_part_that_a_registry_knows_by_a_text(kind: str, tmp_path: Path) -> No
     options = ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer")
     found = read(["zoo.whole.modeling::Model"], options).findings
     assert [f.symbol for f in found if f.effect == "graph_break"] == ["Tower.forward"]
+
+
+MADE = """\
+from torch import nn
+
+
+def make(dim=8):
+    class Net(nn.Module):
+        def forward(self, x):
+            return x + 1 if x.sum() > 0 else x
+
+    return Net()
+
+
+def used():
+    class Part(nn.Module):
+        def forward(self, x):
+            return x[x > 0]
+
+    return Part()
+
+
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = used()
+
+    def forward(self, x):
+        return self.part(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "targets"),
+    [
+        ("", [7, 15], ["model.py::Whole", "model.py::make"]),
+        ("::Net", [7], ["model.py::Net"]),
+        ("::make", [7], ["model.py::make"]),
+    ],
+)
+def test_a_class_in_a_function_is_read(
+    name: str, lines: list[int], targets: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "model.py").write_text(MADE)
+    result = read([f"model.py{name}"], ReadOptions(root=tmp_path))
+    assert [finding.line for finding in result.findings] == lines
+    assert [target.target for target in result.targets] == targets

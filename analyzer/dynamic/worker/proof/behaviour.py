@@ -52,6 +52,14 @@ class Behaviour:
     """On standard output and standard error, and what was logged and warned of."""
     random: str = ""
 
+    @property
+    def tells(self) -> bool:
+        """Whether something in it could differ: an exception, or a value that is neither NaN nor infinite."""
+        tensors = [each for each in self.outputs if isinstance(each, torch.Tensor)]
+        if self.error is not None or not tensors:
+            return True
+        return any(bool(torch.isfinite(each).any()) for each in tensors if each.layout == torch.strided)
+
 
 def behaviour(
     model: Any,

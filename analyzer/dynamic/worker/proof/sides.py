@@ -37,6 +37,8 @@ class Sides:
     alone: bool = False
     """Whether functions are called by themselves now."""
     counts: dict[tuple[int, bool, bool], int] = field(default_factory=dict)
+    pending: list[tuple[int, bool, bool]] = field(default_factory=list)
+    """Seen in the call under way."""
 
     def __enter__(self) -> Sides:
         setattr(builtins, PROBE, self._note)
@@ -50,9 +52,14 @@ class Sides:
             taken = bool(value)
         except Exception:
             return value  # the test itself raises it
-        key = (number, taken, self.alone)
-        self.counts[key] = self.counts.get(key, 0) + 1
+        self.pending.append((number, taken, self.alone))
         return value
+
+    def settle(self, *, counts: bool) -> None:
+        """A call ended; what it saw is counted only if the call would have told one side from the other."""
+        for key in self.pending if counts else ():
+            self.counts[key] = self.counts.get(key, 0) + 1
+        self.pending.clear()
 
     def taken(self) -> tuple[SidesTaken, ...]:
         def count(number: int, way: bool, alone: bool) -> int:

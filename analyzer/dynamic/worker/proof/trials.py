@@ -69,7 +69,9 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                     continue
                 known = sides.ways()
                 sides.alone = key.function is not None
-                trace.calls.append((key, call()))
+                seen = call()
+                trace.calls.append((key, seen))
+                sides.settle(counts=seen.tells)
                 ran.look()
                 if key.function is None and sides.ways() != known:
                     trace.telling.append(key)
@@ -203,6 +205,9 @@ def _compiled(context: Context, trial: Trial, trace: Trace) -> Trial:
             compared += 1
             expected = called(context, eager_model, eager_model, cases[key.case], key)
             actual = called(context, model, compiled, cases[key.case], key)
+            if expected.error and actual.error and expected.error != actual.error:
+                text = f"where it is compiled, {expected.error} became {actual.error} ({key.words})"
+                trial = replace(trial, raises=trial.raises or text)
             if found := compiled_difference(expected, actual, ignored):
                 text = f"compiled code differs from eager code: {found} ({key.words})"
                 return replace(trial, compiled_calls=compared, difference=text, differs="compiled")
