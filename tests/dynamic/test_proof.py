@@ -301,3 +301,26 @@ def test_each_side_is_compiled_in_the_mode_of_the_run(tmp_path: Path) -> None:
     )
     assert result.failure is None
     assert [trial.differs for trial in result.trials] == [each[0] for each in OF_CASES.values()], result
+
+
+@pytest.mark.dynamo
+def test_an_imported_function_is_called_alone(tmp_path: Path) -> None:
+    before = "def gate(x):\n    if x.sum() > 1000:\n        x = x * 2\n    return x\n"
+    after = "import torch\n\n\ndef gate(x):\n    return torch.where(x.sum() > 1000, x * 2, x)\n"
+    path = tmp_path / "gates.py"
+    path.write_text(before)
+    (tmp_path / "model.py").write_text(
+        "import torch\nfrom gates import gate as limited\n\n\nclass Model(torch.nn.Module):\n"
+        "    def forward(self, x):\n        return limited(x.sigmoid() * 10)\n\n\n"
+        "def get_inputs():\n    return [torch.randn(4, 8)]\n"
+    )
+    differs = changed(str(path), source.of_text(path, before), source.of_text(path, after))
+    variant = Variant("where", ((str(path), after),), (), differs.functions)
+    result = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+        ProofRequest((variant,), differs.functions, differs.tests),
+    )
+    assert result.failure is None
+    (side,) = result.sides
+    assert (side.true, side.false > 0, side.alone_true > 0) == (0, True, True)
+    assert result.trials[0].difference is None

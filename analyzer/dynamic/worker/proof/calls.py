@@ -135,11 +135,25 @@ def _recording(place: FunctionPlace, calls: list[tuple[Any, Any]]) -> Iterator[A
             calls.append(((*args[: int(is_method)], *kept.args), kept.kwargs))
         return function(*args, **kwargs)
 
-    setattr(owner, name, noting)
+    places = [(owner, name), *_imported(function)]
+    for holder, called_there in places:
+        setattr(holder, called_there, noting)
     try:
         yield function
     finally:
-        setattr(owner, name, function)
+        for holder, called_there in places:
+            setattr(holder, called_there, function)
+
+
+def _imported(function: FunctionType) -> list[tuple[ModuleType, str]]:
+    """The names by which Python modules hold a function: those too that imported it from where it stands."""
+    return [
+        (module, name)
+        for module in list(sys.modules.values())
+        if isinstance(module, ModuleType)
+        for name, value in list(vars(module).items())
+        if value is function
+    ]
 
 
 def _modules(paths: Set[str]) -> list[ModuleType]:
