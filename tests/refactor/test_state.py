@@ -72,7 +72,11 @@ DECLINED = {
         "y = copy.deepcopy(self.l)\nreturn y(x)",
         "container or a module",
     ),
-    "a drawn branch": ("", "if random.random() > 0.5:\n    x = x + 1\nreturn x", "it is the branch that has to be written anew"),
+    "a drawn branch": (
+        "",
+        "if random.random() > 0.5:\n    x = x + 1\nreturn x",
+        "it is the branch that has to be written anew",
+    ),
     "a choice": ("", "return x * random.choice([1, 2])", "no draw of that kind"),
     "a layer": ("", "layer = nn.Linear(8, 8)\nreturn layer(x)", "drawn anew"),
     "a scope of one's own": (
