@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 from tcready.rules._conditions import (
-    apart,
+    MIXED,
     as_tensor,
+    asked,
     in_python,
     is_of_python,
     is_of_tensor,
@@ -19,13 +20,12 @@ from tcready.rules._conditions import (
     value_of,
     walk,
 )
-from tcready.rules._rewrites import NO_TORCH, bare, expression, in_place_of, line_of, torch_name
+from tcready.rules._rewrites import Ways, bare, expression, in_place_of, line_of
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
-Ways = Iterator["Rewrite | Declined"]
 
 ELEMENTWISE = frozenset(
     "abs absolute acos add addcdiv addcmul asin atan ceil celu clamp clamp_max clamp_min clip clone contiguous cos cosh "
@@ -61,7 +61,6 @@ NOT_PURE = frozenset(
 HOW = "`torch.where` takes the place of the branch: both sides are worked out, and one is chosen"
 HOW_COND = "`torch.cond` takes the place of the branch where it is compiled"
 UNSAFE = "both sides are worked out, and what comes out has the wider dtype of the two"
-MIXED = "a tensor and what Python decides are joined so that neither can be asked alone"
 OTHER_SHAPE = (
     "the shapes of the two sides are not the same by their form: `torch.where` might change what comes out"
 )
@@ -706,16 +705,11 @@ def choosing_expression(place: Located) -> Ways:
     whole = owner_of(place)
     if not isinstance(whole, cst.IfExp):
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield Declined(NO_TORCH)
+    found = asked(place, whole.test)
+    if isinstance(found, Declined):
+        yield found
         return
-    name, imports = torch
-    parts = apart(tree_of(place, whole.test))
-    if parts is None:
-        yield Declined(MIXED)
-        return
-    python, tensors = parts
+    name, imports, python, tensors = found
     test = as_tensor(place, name, tensors)
     yes, no = whole.body, whole.orelse
     if (text(yes), text(no)) in (("True", "False"), ("False", "True")):
@@ -840,16 +834,11 @@ def choosing_statement(place: Located) -> Ways:
     branch = owner_of(place)
     if not isinstance(branch, cst.If):
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield Declined(NO_TORCH)
+    found = asked(place, branch.test)
+    if isinstance(found, Declined):
+        yield found
         return
-    name, imports = torch
-    parts = apart(tree_of(place, branch.test))
-    if parts is None:
-        yield Declined(MIXED)
-        return
-    python, tensors = parts
+    name, imports, python, tensors = found
     test = as_tensor(place, name, tensors)
     try:
         yield from _as_where(place, branch, name, imports, python, test)

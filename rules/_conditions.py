@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import libcst as cst
-from tcready.rules._rewrites import expression, in_parentheses
+from tcready.rules._rewrites import NO_TORCH, expression, in_parentheses, torch_name
+from tcready.static.rule import Declined
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
@@ -25,6 +26,9 @@ OF_NUMBERS = frozenset(
 OF_PYTHON = frozenset({"allclose", "equal", "is_nonzero"})
 """Those that give a Python bool, for which they read the tensor."""
 NOT_TORCH = frozenset({"math", "np", "numpy", "operator", "builtins"})
+
+
+MIXED = "a tensor and what Python decides are joined so that neither can be asked alone"
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,7 @@ def as_tensor(place: Located, torch: str, tree: Tree) -> cst.BaseExpression:
     node = kept_tensor(torch, tree.node)
     if tree.negated:
         return expression(f"{torch}.logical_not(a)", a=node)
-    return node if _is_bool(place, node) else expression("a.bool()", a=node)
+    return node if is_mask(place, node) else expression("a.bool()", a=node)
 
 
 def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
@@ -208,29 +212,44 @@ def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _is_bool(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
-    """Whether what it gives is a bool by its form."""
+class Asked(NamedTuple):
+    """A test apart, and what writing it anew needs."""
+
+    torch: str
+    """What the file calls torch."""
+    imports: tuple[str, ...]
+    """What it lacks for that."""
+    python: cst.BaseExpression | None
+    tensors: Tree
+
+
+def asked(place: Located, test: cst.BaseExpression) -> Asked | Declined:
+    """A test apart; why it cannot be, or torch cannot be named there."""
+    torch = torch_name(place)
+    if torch is None:
+        return NO_TORCH
+    parts = apart(tree_of(place, test))
+    return Declined(MIXED) if parts is None else Asked(*torch, *parts)
+
+
+def is_mask(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
+    """Whether what it gives is a bool, or a bool tensor, by its form."""
     if isinstance(node, cst.Comparison):
         return True
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         return node.func.attr.value in OF_BOOL
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.BitInvert):
-        return _is_bool(place, node.expression, deep)
+        return is_mask(place, node.expression, deep)
     if isinstance(node, cst.BinaryOperation) and isinstance(
         node.operator, (cst.BitAnd, cst.BitOr, cst.BitXor)
     ):
-        return _is_bool(place, node.left, deep) and _is_bool(place, node.right, deep)
+        return is_mask(place, node.left, deep) and is_mask(place, node.right, deep)
     if isinstance(node, cst.Subscript):
-        return _is_bool(place, node.value, deep)
+        return is_mask(place, node.value, deep)
     if isinstance(node, cst.Name) and deep:
         value = value_of(place, node.value)
-        return value is not None and _is_bool(place, value, deep - 1)
+        return value is not None and is_mask(place, value, deep - 1)
     return False
-
-
-def is_mask(place: Located, node: cst.BaseExpression) -> bool:
-    """Whether it is a bool tensor by its form."""
-    return _is_bool(place, node)
 
 
 def _is_of_tensor(place: Located, node: cst.BaseExpression) -> bool:

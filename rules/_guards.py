@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.rules._conditions import (
+    MIXED,
     Joined,
     Tree,
     apart,
@@ -19,16 +20,14 @@ from tcready.rules._conditions import (
     owner_of,
     tree_of,
 )
-from tcready.rules._rewrites import NO_TORCH, expression, in_place_of, torch_name
+from tcready.rules._rewrites import NO_TORCH, Ways, expression, in_place_of, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
-Ways = Iterator["Rewrite | Declined"]
 Leaves = Callable[["Tree"], "list[cst.BaseStatement]"]
 
-MIXED = "a tensor and what Python decides are joined so that neither can be asked alone"
 CAUGHT = "the error may be caught around it: what an assertion in the graph raises might not be"
 LATER = "on a GPU it is raised later than it was"
 
@@ -46,7 +45,7 @@ def raising(place: Located) -> Ways:
         return
     torch = torch_name(place)
     if torch is None:
-        yield Declined(NO_TORCH)
+        yield NO_TORCH
         return
     if _in_try(place, branch):
         yield Declined(CAUGHT)
@@ -98,7 +97,7 @@ def asserting(place: Located) -> Ways:
     torch = torch_name(place)
     line = place.statement
     if torch is None:
-        yield Declined(NO_TORCH)
+        yield NO_TORCH
         return
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
         yield Declined("another statement stands on its line")

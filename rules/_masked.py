@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.rules._branches import (
     ELEMENTWISE,
-    MIXED,
     UNSAFE,
     Chooser,
     Refused,
@@ -25,21 +23,19 @@ from tcready.rules._branches import (
 from tcready.rules._conditions import (
     Leaf,
     Tree,
-    apart,
     as_tensor,
+    asked,
     is_mask,
     kept_tensor,
     owner_of,
-    tree_of,
     value_of,
 )
-from tcready.rules._rewrites import NO_TORCH, expression, in_place_of, torch_name
+from tcready.rules._rewrites import Ways, expression, in_place_of
 from tcready.static.rule import Declined, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
-Ways = Iterator["Rewrite | Declined"]
 
 AS_LARGE = frozenset(
     "unsqueeze view reshape expand expand_as bool flatten squeeze transpose repeat to float type_as".split()
@@ -53,16 +49,11 @@ def unguarded(place: Located) -> Ways:
     branch = owner_of(place)
     if not isinstance(branch, cst.If) or branch.orelse is not None:
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield Declined(NO_TORCH)
+    found = asked(place, branch.test)
+    if isinstance(found, Declined):
+        yield found
         return
-    name, imports = torch
-    parts = apart(tree_of(place, branch.test))
-    if parts is None:
-        yield Declined(MIXED)
-        return
-    python, tensors = parts
+    name, imports, python, tensors = found
     try:
         made, how, unsafe = _Unguarded(place, branch, name, tensors).statements()
     except Refused as reason:

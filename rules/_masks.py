@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.rules._numbers import Uses, is_number
-from tcready.rules._rewrites import Ways, expression, in_parentheses, torch_name
+from tcready.rules._rewrites import NO_TORCH, Ways, expression, in_parentheses, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ SETTING = "`torch._dynamo.config.capture_dynamic_output_shape_ops` keeps that in
 BY_VALUE = Declined(f"how many items come out depends on the mask: {SETTING}")
 OVER_ALL = "It is worked out over all items, and what the mask leaves out counts as nothing"
 UNSAFE = "sums over more items may be rounded otherwise, and it has to be a mask of booleans"
-NO_TORCH = Declined("`torch` means something else here")
 LATER = "the tensor that the mask is made of may have changed since"
 TWICE = Declined("the mask or the tensor would be worked out twice, by a call that may have an effect")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.rules._rewrites import Ways, in_parentheses, torch_name
+from tcready.rules._rewrites import NO_TORCH, Ways, in_parentheses, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def unless_compiling(place: Located) -> Ways:
     `if not torch.compiler.is_compiling():`."""
     torch = torch_name(place)
     if torch is None:
-        yield Declined("`torch` means something else here")
+        yield NO_TORCH
         return
     if not isinstance(place.node, cst.Call) or not _speaks(place.node):
         return

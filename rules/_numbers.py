@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.rules._rewrites import Ways, expression, torch_name
+from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ UNSAFE = (
     "dimensions it gives another dtype"
 )
 HANDED = "; it is handed to a function that may want a number"
-NO_TORCH = Declined("`torch` means something else here")
 SETTING = "which `torch._dynamo.config.capture_scalar_outputs` keeps in the graph"
 NESTED = Declined("it is used in an index of an index")
 BRANCH = "a branch asks for it: it is the branch that has to be written anew"

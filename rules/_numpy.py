@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.rules._numbers import CONVERSIONS, UNSAFE, Uses, is_number, snapshot
-from tcready.rules._rewrites import Ways, expression, torch_name
+from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def without_numpy(place: Located) -> Ways:
         inner = inner.func.value
     torch = torch_name(place)
     if torch is None:
-        yield Declined("`torch` means something else here")
+        yield NO_TORCH
         return
     tensor = _of_torch(inner, torch[0])
     if tensor is None:

@@ -99,7 +99,7 @@ def bare(value: cst.BaseExpression) -> cst.BaseExpression:
     return value.with_changes(lpar=(), rpar=())
 
 
-NO_TORCH = "`torch` means something else here"
+NO_TORCH = Declined("`torch` means something else here")
 
 
 def in_place_of(place: Located, branch: cst.If, new: tuple[cst.BaseStatement, ...]) -> Change:

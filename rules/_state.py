@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.rules._numbers import Uses
-from tcready.rules._rewrites import Ways, expression, torch_name
+from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.static.concrete import name_of_torch
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located, Piece
 
-NO_TORCH = Declined("`torch` means something else here")
 CONVERSIONS = frozenset("to float double half bfloat16 long int bool cpu cuda type contiguous".split())
 SCOPES = frozenset("no_grad enable_grad inference_mode autocast".split())
 """Context managers of torch that Dynamo traces where they are made in the `with` itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -17,24 +17,23 @@ from tcready.rules._branches import (
     text,
 )
 from tcready.rules._conditions import (
-    apart,
+    MIXED,
     as_tensor,
+    asked,
     is_mask,
     is_of_tensor,
     kept_tensor,
     owner_of,
     tree_of,
 )
-from tcready.rules._rewrites import NO_TORCH, bare, expression, line_of, torch_name
+from tcready.rules._rewrites import NO_TORCH, Ways, bare, expression, line_of, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
-Ways = Iterator["Rewrite | Declined"]
 
 BOOL = "a bool becomes a tensor"
-MIXED = "a tensor and what Python decides are joined so that neither can be asked alone"
 
 
 def operating(place: Located) -> Ways:
@@ -53,7 +52,7 @@ def operating(place: Located) -> Ways:
         return
     torch = torch_name(place)
     if torch is None:
-        yield Declined(NO_TORCH)
+        yield NO_TORCH
         return
     name, imports = torch
     tree = tree_of(place, whole)
@@ -97,7 +96,7 @@ def deciding(place: Located) -> Ways:
         return  # the branch is written anew as a whole
     torch = torch_name(place)
     if torch is None:
-        yield Declined(NO_TORCH)
+        yield NO_TORCH
         return
     name, imports = torch
     call = node
@@ -192,7 +191,7 @@ def equating(place: Located) -> Ways:
         return
     torch = torch_name(place)
     if torch is None:
-        yield Declined(NO_TORCH)
+        yield NO_TORCH
         return
     name, imports = torch
     if call.func.attr.value == "_assert":
@@ -216,16 +215,11 @@ def looping(place: Located) -> Ways:
     loop = owner_of(place)
     if not isinstance(loop, cst.While):
         return
-    torch = torch_name(place)
-    if torch is None:
-        yield Declined(NO_TORCH)
+    found = asked(place, loop.test)
+    if isinstance(found, Declined):
+        yield found
         return
-    name, imports = torch
-    parts = apart(tree_of(place, loop.test))
-    if parts is None:
-        yield Declined(MIXED)
-        return
-    python, tensors = parts
+    name, imports, python, tensors = found
     body = _block(loop.body)
     given = sorted(_assigned_in(body))
     if loop.orelse is not None or any(
@@ -305,7 +299,7 @@ def checking(place: Located) -> Ways:
         return
     torch = torch_name(place)
     if torch is None:
-        yield Declined(NO_TORCH)
+        yield NO_TORCH
         return
     name, imports = torch
     if len(call.args) <= position or any(arg.star or arg.keyword for arg in call.args[: position + 1]):
