@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,15 +90,14 @@ def check(
     names = (targets,) if isinstance(targets, str) else tuple(targets)
     if not all(isinstance(name, str) for name in names):
         raise TypeError(f"check() takes targets as text: {targets!r}")
-    base = Path(root or (settings.root if settings else Path.cwd())).resolve()
-    chosen = dataclasses.replace(settings or resolve({}, root=base), root=base).with_keywords(options)
-    work, shown = chosen.work, chosen.report
+    chosen = _chosen(settings, root, options)
+    base, work, shown = chosen.root, chosen.work, chosen.report
     known = narrow.known(shown, base)
     plan.refuse_contradictions(names, chosen, run, observations)
     if work.force_exclude:
         names = tuple(name for name in names if is_wanted(name, base, chosen.read.exclude))
     may_run = run is not False and not observations
-    tables = () if not may_run else project.target_tables(base) if chosen.tables is None else chosen.tables
+    tables = (_with_tables(chosen).tables or ()) if may_run else ()
     version = _torch_of(chosen)
     mode = plan.reading_mode(names, chosen, tables)
     reading = dataclasses.replace(chosen.read, mode=mode, torch=version)
@@ -187,14 +186,21 @@ def fix(
     from tcready import fixing
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
-    base = Path(root or (settings.root if settings else Path.cwd())).resolve()
-    chosen = dataclasses.replace(settings or resolve({}, root=base), root=base).with_keywords(options)
+    chosen = _chosen(settings, root, options)
     wanted = fixing.FixOptions(unsafe, third_party, chosen.report.select)
     if not verify:
         return fixing.read_only(names, chosen, _torch_of(chosen), rule_set(), wanted)
     return fixing.proved(
         names, _with_tables(chosen), _torch_of(chosen), rule_set(), wanted, announce, progress
     )
+
+
+def _chosen(
+    settings: Settings | None, root: str | os.PathLike[str] | None, options: Mapping[str, Any]
+) -> Settings:
+    """The settings of a call: those that were given, or the defaults, at `root`, with its keywords."""
+    base = Path(root or (settings.root if settings else Path.cwd())).resolve()
+    return dataclasses.replace(settings or resolve({}, root=base), root=base).with_keywords(options)
 
 
 def _with_tables(chosen: Settings) -> Settings:
@@ -229,8 +235,7 @@ def prove(
     """
     from tcready import fixing
 
-    base = Path(root or (settings.root if settings else Path.cwd())).resolve()
-    chosen = dataclasses.replace(settings or resolve({}, root=base), root=base).with_keywords(options)
+    chosen = _chosen(settings, root, options)
     return fixing.proved_patch(target, _with_tables(chosen), rule_set(), (patch, named), announce, progress)
 
 

@@ -323,9 +323,7 @@ def read_only(
                 dataclasses.replace(change, reason=f"not safe: {change.unsafe}") for change in made[:1]
             ]
         if not made and finding.effect in BREAKS and finding.confidence != "low":
-            reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
-            why = "; ".join(reasons) or "no rewrite is known for it"
-            no_fix.append(NoFix(finding.path, finding.line, rule.code, finding.gb_ids, why))
+            no_fix.append(NoFix(finding.path, finding.line, rule.code, finding.gb_ids, _why_none(ways)))
     changed_files = files.changed()
     unread = "; ".join(f"{item.path} cannot be judged: {item.reason}" for item in static.skipped)
     result = FixResult(tuple(changes), tuple(refused), tuple(no_fix), failure=unread or None)
@@ -371,6 +369,12 @@ def _one_run(names: Sequence[str], settings: Settings, rules: RuleSet, tell: Tel
         raise TcreadyError(f"{shown}: a proof takes one target: name one of {every}")
     tell(f"running {found[0].target} with {found[0].inputs_from}")
     return found[0].target, found[0].options(settings)[0]
+
+
+def _why_none(ways: Iterable[Proposal | Declined]) -> str:
+    """Why none of these ways writes the code anew."""
+    reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
+    return "; ".join(reasons) or "no rewrite is known for it"
 
 
 def _counted(items: Sized, noun: str) -> str:
@@ -483,9 +487,7 @@ class _Work:
                 )
                 yield _Candidate(flags[-1], dict(self.files.now))
             if not proposals and not named:
-                reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
-                why = "; ".join(reasons) or "no rewrite is known for it"
-                no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, why)
+                no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, _why_none(ways))
         if len(flags) > 1:  # one may take into the graph what leads to a break without the other
             names = tuple(name for change in flags for name in change.settings)
             how = " and ".join(change.how for change in flags)

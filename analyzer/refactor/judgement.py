@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tcready.refactor.changed import LineMap
 from tcready.schema import (
+    SLOWER,
     Observation,
     Proof,
     ProofRequest,
@@ -18,8 +19,6 @@ from tcready.schema import (
 )
 from tcready.static.source import lines_of
 
-SLOWER = 1.10
-"""How many times as long an eager call may take after a change that is called safe."""
 NOISE = 2e-5
 """Seconds by which two measurements of one call may differ."""
 

@@ -10,6 +10,7 @@ from tcready.schema.comparison import Comparison, Difference, FindingChange, Sit
 from tcready.schema.edit import Edit
 from tcready.schema.paths import display_path, is_installed, origin_of
 from tcready.schema.proof import (
+    SLOWER,
     Differs,
     FixChange,
     FixResult,
@@ -134,6 +135,7 @@ __all__ = [
     "PLACEMENT_WORDS",
     "RESOLVED",
     "SCHEMA_VERSION",
+    "SLOWER",
     "STAGES",
     "SYNTHESISED",
     "Action",

@@ -9,6 +9,8 @@ from tcready.schema.edit import Edit
 from tcready.schema.run import Observation
 from tcready.schema.words import Mode
 
+SLOWER = 1.10
+"""How many times as long an eager call may take after a change that is called safe."""
 Differs = Literal["value", "gradient", "exception", "state", "compiled"]
 """What differs: what comes out, a gradient, which exception is raised, what a call leaves behind, or compiled code from
 eager code."""

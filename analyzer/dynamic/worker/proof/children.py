@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import Journal
 from tcready.dynamic.worker.proof import trials
 from tcready.dynamic.worker.request import Work, write_json
-from tcready.schema import Observation, ProofRequest, ProofResult, Trial, from_json
+from tcready.schema import Observation, ProofRequest, ProofResult, Trial, Variant, from_json
 
 POLL = 0.02
 LEAST = 20.0
@@ -50,19 +51,25 @@ def run(work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Conte
         if result.failure is not None:
             break
         journal.write(f"proof: {variant.name} ({number + 1} of {len(request.variants)})")
-        blank = Observation(work.target, None, work.options.mode, (), None)
         trial = _in_child(
             Trial,
             room / f"trial-{number}.json",
-            lambda variant=variant: trials.after(fresh(), request, variant, trace),  # type: ignore[misc]
+            functools.partial(_after, fresh, request, variant, trace),
             share(len(request.variants) - number),
-            lambda why, variant=variant, blank=blank: Trial(  # type: ignore[misc]
-                variant.name, blank, difference=why, differs="exception"
-            ),
+            functools.partial(_without_answer, work, variant),
         )
         result = replace(result, trials=(*result.trials, trial))
         write_json(str(room / "result.json"), result)
     journal.close()
+
+
+def _after(fresh: Callable[[], Context], request: ProofRequest, variant: Variant, trace: Path) -> Trial:
+    return trials.after(fresh(), request, variant, trace)
+
+
+def _without_answer(work: Work, variant: Variant, why: str) -> Trial:
+    blank = Observation(work.target, None, work.options.mode, (), None)
+    return Trial(variant.name, blank, difference=why, differs="exception")
 
 
 def _in_child(

@@ -28,12 +28,11 @@ from tcready.dynamic.worker.proof.variations import GIVEN
 from tcready.dynamic.worker.step import climb
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.schema import ProofRequest, ProofResult, Trial, Variant
+from tcready.schema import SLOWER, ProofRequest, ProofResult, Trial, Variant
 from torch import nn
 
 REPEATS = 4
 PAUSE = 0.2
-SLOWER = 1.1
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
 
@@ -76,13 +75,12 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                 if key.function is None and sides.ways() != known:
                     trace.telling.append(key)
         ran.close()
-        for _, call in of_model(context, request):  # the very first, once more
-            first, again = trace.calls[0][1], call()
-            trace.restless = restless(first, again)
-            found = difference(first, again, trace.restless)
-            if found and found[0] != "state":  # names of a module keep what the calls before left in them
-                return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
-            break
+        _, once_more = next(of_model(context, request))
+        first, again = trace.calls[0][1], once_more()
+        trace.restless = restless(first, again)
+        found = difference(first, again, trace.restless)
+        if found and found[0] != "state":  # names of a module keep what the calls before left in them
+            return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
         seconds = trace.seconds = shortest(context, request)
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
