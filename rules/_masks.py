@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.rules._numbers import Uses, is_number
+from tcready.rules._numbers import Uses, is_name, is_number
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, in_parentheses, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -72,8 +72,8 @@ def masked_select(place: Located) -> Ways:
     if torch is None:
         yield NO_TORCH
         return
-    name, of_torch = node.func.attr.value, _is_name(node.func.value, torch[0])
-    if _is_name(node.func.value, "np"):
+    name, of_torch = node.func.attr.value, is_name(node.func.value, torch[0])
+    if is_name(node.func.value, "np"):
         yield BY_VALUE
         return
     given = [arg.value for arg in node.args if arg.keyword is None]
@@ -105,12 +105,12 @@ def counted(place: Located) -> Ways:
         yield NO_TORCH
         return
     given = [arg.value for arg in node.args if arg.keyword is None]
-    if not _is_name(node.func.value, torch[0]):
+    if not is_name(node.func.value, torch[0]):
         given.insert(0, node.func.value)
     words = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
     least = words.get("minlength") or (given[2] if len(given) > 2 else None)
     weights = words.get("weights") or (given[1] if len(given) > 1 else None)
-    if not given or least is None or (weights is not None and not _is_name(weights, "None")):
+    if not given or least is None or (weights is not None and not is_name(weights, "None")):
         yield Declined("it counts without a number of places, or with weights")
         return
     if not is_repeatable(given[0]):
@@ -130,12 +130,8 @@ def counted(place: Located) -> Ways:
     )
 
 
-def _is_name(node: cst.CSTNode | None, name: str) -> bool:
-    return isinstance(node, cst.Name) and node.value == name
-
-
 def _is_true(node: cst.BaseExpression | None) -> bool:
-    return _is_name(node, "True")
+    return is_name(node, "True")
 
 
 def is_repeatable(node: cst.CSTNode) -> bool:
@@ -199,7 +195,7 @@ class Masked:
             and isinstance(node.func, cst.Attribute)
             and node.func.attr.value in LIKE
         ):
-            if _is_name(node.func.value, self.torch):
+            if is_name(node.func.value, self.torch):
                 return len(node.args) == 1 and self.is_like(node.args[0].value, tensor)
             return not node.args and self.is_like(node.func.value, tensor)
         return False
@@ -256,7 +252,7 @@ def _call_around(masked: Masked, node: cst.BaseExpression) -> tuple[cst.Call, st
         return None
     if isinstance(parent, cst.Attribute) and call.func is parent:
         return call, parent.attr.value
-    of_torch = isinstance(call.func, cst.Attribute) and _is_name(call.func.value, masked.torch)
+    of_torch = isinstance(call.func, cst.Attribute) and is_name(call.func.value, masked.torch)
     if isinstance(parent, cst.Arg) and of_torch and len(call.args) == 1 and parent.keyword is None:
         assert isinstance(call.func, cst.Attribute)
         return call, call.func.attr.value
@@ -270,14 +266,14 @@ def _reduced(masked: Masked, node: cst.BaseExpression) -> tuple[Change, ...]:
     while around is not None and around[1] in CHAINED:
         if not all(is_number(arg.value, None) and arg.keyword is None for arg in around[0].args[-1:]):
             return ()
-        if not isinstance(around[0].func, cst.Attribute) or _is_name(around[0].func.value, masked.torch):
+        if not isinstance(around[0].func, cst.Attribute) or is_name(around[0].func.value, masked.torch):
             return ()
         chain.append(around[0])
         around = _call_around(masked, around[0])
     if around is None:
         return ()
     call, name = around
-    if isinstance(call.func, cst.Attribute) and not _is_name(call.func.value, masked.torch) and call.args:
+    if isinstance(call.func, cst.Attribute) and not is_name(call.func.value, masked.torch) and call.args:
         return ()
     nothing = {"sum": "0", "mean": "0", "any": "False", "all": "True"}.get(name)
     if nothing is None:
@@ -424,7 +420,7 @@ def _over_all(masked: Masked, value: cst.BaseExpression, guarded: bool) -> cst.B
         and isinstance(value.func, cst.Attribute)
         and value.func.attr.value in CHAINED
     ):
-        of_torch = _is_name(value.func.value, masked.torch)
+        of_torch = is_name(value.func.value, masked.torch)
         if of_torch and len(value.args) == 1:
             inner = _over_all(masked, value.args[0].value, guarded)
             return None if inner is None else value.with_changes(args=[cst.Arg(value=inner)])

@@ -175,7 +175,7 @@ def is_scalar(node: cst.BaseExpression) -> bool:
         return is_scalar(node.expression)
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return False
-    name, of_torch = node.func.attr.value, _is_name(node.func.value, "torch")
+    name, of_torch = node.func.attr.value, is_name(node.func.value, "torch")
     given = [arg for arg in node.args if arg.keyword is None]
     if name in REDUCTIONS:
         named = {arg.keyword.value for arg in node.args if arg.keyword is not None}
@@ -195,7 +195,7 @@ def is_fresh(node: cst.BaseExpression) -> bool:
     return name in REDUCTIONS | ELEMENTWISE or (name in SAME_TENSOR and is_fresh(node.func.value))
 
 
-def _is_name(node: cst.CSTNode, name: str) -> bool:
+def is_name(node: cst.CSTNode | None, name: str) -> bool:
     return isinstance(node, cst.Name) and node.value == name
 
 
@@ -216,7 +216,7 @@ def is_number(node: cst.BaseExpression, uses: Uses | None) -> bool:
             node.func.attr.value in ("numel", "dim", "nelement")
             or (node.func.attr.value == "size" and len(node.args) == 1)
         )
-        return sized or _is_name(node.func, "len")
+        return sized or is_name(node.func, "len")
     if isinstance(node, cst.Name):
         if node.value in ("True", "False"):
             return True
@@ -485,14 +485,14 @@ class Uses:
         root: cst.BaseExpression = call.func
         while isinstance(root, (cst.Attribute, cst.Call, cst.Subscript)):
             root = root.func if isinstance(root, cst.Call) else root.value
-        of_math = _is_name(call.func.value, "math") or _is_name(call.func.value, "np")
+        of_math = is_name(call.func.value, "math") or is_name(call.func.value, "np")
         if of_math and name in OF_FLOATS and len(call.args) == 1:
             renamed = cst.parse_expression(f"{self.torch}.{name}")
             self.changes.append(Change((call.func,), (renamed,)))
             return self.of(call)
         if name in SIZING:
             return BOUND
-        if name in TEXT and not _is_name(call.func.value, self.torch):
+        if name in TEXT and not is_name(call.func.value, self.torch):
             return "it is written into text"
         if name in STORING:
             return "it is put into a container"
@@ -504,9 +504,9 @@ class Uses:
                 else f"`{word}` wants a Python number"
             )
         if name.rstrip("_") in ("clamp", "clip"):
-            bounds = len(call.args) - (_is_name(call.func.value, self.torch))
+            bounds = len(call.args) - (is_name(call.func.value, self.torch))
             return None if bounds == 1 else f"`{name}` takes no tensor beside a number"
-        if _is_name(root, "self"):
+        if is_name(root, "self"):
             self.handed = True
             return None
         return f"`{name}` may want a Python number"
@@ -565,9 +565,9 @@ def loop_target(piece: Piece, node: cst.CSTNode) -> cst.BaseExpression | None:
     if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call):
         return None
     number = next(i for i, arg in enumerate(call.args) if arg is parent)
-    if _is_name(call.func, "enumerate") and number == 0:
+    if is_name(call.func, "enumerate") and number == 0:
         number = 1
-    elif not _is_name(call.func, "zip"):
+    elif not is_name(call.func, "zip"):
         return None
     target = loop_target(piece, call)
     if isinstance(target, cst.Tuple) and number < len(target.elements):
@@ -584,7 +584,7 @@ def of_list(uses: Uses, node: cst.CSTNode) -> str | None:
         return uses.of(parent)
     if isinstance(parent, cst.Arg):
         call = uses.piece.parents[parent]
-        if isinstance(call, cst.Call) and _is_name(call.func, "len"):
+        if isinstance(call, cst.Call) and is_name(call.func, "len"):
             return None
         return f"the list is handed on: sizes that it gives, if integers, are something {SETTING}"
     if isinstance(parent, (cst.For, cst.CompFor)) and parent.iter is node:
@@ -678,7 +678,7 @@ def without_number(place: Located) -> Ways:
     if torch is None:
         yield NO_TORCH
         return
-    name, of_torch = node.func.attr.value, _is_name(node.func.value, torch[0])
+    name, of_torch = node.func.attr.value, is_name(node.func.value, torch[0])
     given = [arg.value for arg in node.args if arg.keyword is None]
     words = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
     operands = given if of_torch else [node.func.value, *given]

@@ -52,9 +52,6 @@ class _Fill(cst.CSTTransformer):
         super().__init__()
         self.parts = parts
 
-    def visit_Attribute_attr(self, node: cst.Attribute) -> None:  # noqa: N802  libcst's name
-        self.kept = node.attr
-
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:  # noqa: N802
         part = self.parts.get(original_node.value)
         return updated_node if part is None else in_parentheses(part)

@@ -208,7 +208,7 @@ def imported(path: str, source: Source, imports: Iterable[str]) -> Iterator[Edit
     for number, statement in enumerate(source.tree.body):
         is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if not isinstance(statement, (ast.Import, ast.ImportFrom)) and (number or not is_text):
-            first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
+            first = first_line(statement)
             break
         last = statement.end_lineno or statement.lineno
     line = last + 1 if last else first
