@@ -205,7 +205,9 @@ def _in_rounds(
         refused = [change for change in refused if not change.settings]
         flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in each.settings)]))
         seen = after
-    sites = work.wanted_sites(seen)
+    # a break that costs nothing but itself is not mended by leaving more out
+    frames_lost = any(not frame.benign for frame in seen.skipped_frames)
+    sites = work.wanted_sites(seen) if frames_lost else []
     candidates = _next_ones(work.kept_out(sites, ROUNDS), {_what(change) for change in refused})
     if candidates and failure is None and not wanted.select:
         tell(f"last round: {_counted(candidates, 'function')} kept out for {_counted(sites, 'break')}")

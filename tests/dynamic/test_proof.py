@@ -324,3 +324,26 @@ def test_an_imported_function_is_called_alone(tmp_path: Path) -> None:
     (side,) = result.sides
     assert (side.true, side.false > 0, side.alone_true > 0) == (0, True, True)
     assert result.trials[0].difference is None
+
+
+@pytest.mark.dynamo
+def test_the_gradient_of_work_in_place_is_compared_in_a_function_alone(tmp_path: Path) -> None:
+    """A leaf that is written to raises before and after: what is passed must be no leaf."""
+    before = "def add(x, y):\n    if y.sum() != 0:\n        y += x\n    return y * 2\n"
+    after = "import torch\n\n\ndef add(x, y):\n    y += torch.where(y.sum() != 0, x, 0)\n    return y * 2\n"
+    path = tmp_path / "sums.py"
+    path.write_text(before)
+    (tmp_path / "model.py").write_text(
+        "import torch\nfrom sums import add\n\n\nclass Model(torch.nn.Module):\n"
+        "    def forward(self, x):\n        return add(x.clone(), x.clone()) + x\n\n\n"
+        "def get_inputs():\n    return [torch.randn(4, 8)]\n"
+    )
+    differs = changed(str(path), source.of_text(path, before), source.of_text(path, after))
+    variant = Variant("where", ((str(path), after),), (), differs.functions)
+    result = prove(
+        RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path)),
+        ProofRequest((variant,), differs.functions, differs.tests),
+    )
+    assert result.failure is None
+    (trial,) = result.trials
+    assert (trial.differs, "NoneType became Tensor" in (trial.difference or "")) == ("gradient", True), trial

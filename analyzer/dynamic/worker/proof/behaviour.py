@@ -21,7 +21,6 @@ import torch
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.loss import NotTrainedError, loss_of
 from tcready.dynamic.worker.parity import compare, flatten
-from tcready.dynamic.worker.torch_internals import pytree
 from tcready.schema import Differs, Mode
 from torch import nn
 
@@ -68,13 +67,14 @@ def behaviour(
     kwargs: Any,
     mode: Mode,
     watched: Sequence[ModuleType] = (),
+    leaves: Sequence[torch.Tensor] = (),
 ) -> Behaviour:
     """One call of `function`, which is `model`, its compiled form or one of its functions; the arguments are its own.
 
-    `watched` are modules whose names may be given other values by the call.
+    `watched` are modules whose names may be given other values by the call; `leaves` the tensors that the arguments
+    are, or are computed from, whose gradients are looked at.
     """
     _seed()
-    tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     before = _names(watched)
     error: BaseException | None = None
     output: Any = None
@@ -84,17 +84,17 @@ def behaviour(
             with torch.set_grad_enabled(mode == "train"):
                 output = function(*args, **kwargs)
             if mode == "train":
-                gradients = _gradients(model, tensors, output)
+                gradients = _gradients(model, leaves, output)
         except Exception as raised:
             error = raised
-    leaves, structure = flatten(output)
+    found, structure = flatten(output)
     passed, passed_structure = flatten((args, kwargs))
     return Behaviour(
         type(error).__name__ if error is not None else None,
         " ".join(str(error).split())[:LONG] if error is not None else "",
-        [_plain(leaf) for leaf in leaves],
+        [_plain(leaf) for leaf in found],
         structure,
-        [isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in leaves],
+        [isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in found],
         gradients,
         [*map(_plain, passed), *passed_structure],
         state_of(model),
@@ -146,7 +146,7 @@ def _heard() -> Iterator[io.StringIO]:
             text.write(f"{each.category.__name__}: {each.message}\n")
 
 
-def _gradients(model: Any, tensors: list[torch.Tensor], output: Any) -> dict[str, Any]:
+def _gradients(model: Any, tensors: Sequence[torch.Tensor], output: Any) -> dict[str, Any]:
     """The gradients of parameters and of the inputs that require them; none where nothing is to be trained."""
     wanted = (
         {f"parameter {n}": p for n, p in model.named_parameters()} if isinstance(model, nn.Module) else {}

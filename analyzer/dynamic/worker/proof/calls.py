@@ -92,7 +92,10 @@ def called(
     args, kwargs = VARIATIONS[key.variation]((args, kwargs), draw)
     if key.mode == "train" and (key.function is not None or not _trains(model)):
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
-    return behaviour(model, _cast(context, function), args, kwargs, key.mode, watched)
+    leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    if key.mode == "train":  # what is passed on is no leaf in a model, and work in place on a leaf raises
+        args, kwargs = pytree.tree_map_only(torch.Tensor, _as_result, (args, kwargs))
+    return behaviour(model, _cast(context, function), args, kwargs, key.mode, watched, leaves)
 
 
 def _cast(context: Context, function: Any) -> Callable[..., Any]:
@@ -116,6 +119,10 @@ def _trains(model: Any) -> bool:
 
 def _as_leaf(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().requires_grad_(True) if tensor.is_floating_point() else tensor
+
+
+def _as_result(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.clone() if tensor.requires_grad and tensor.is_leaf else tensor
 
 
 @contextlib.contextmanager
@@ -159,11 +166,11 @@ def _imported(function: FunctionType) -> list[tuple[ModuleType, str]]:
 def _modules(paths: Set[str]) -> list[ModuleType]:
     """The modules that were made of these files."""
     wanted = {os.path.realpath(path) for path in paths}
-    return [
-        module
-        for module in list(sys.modules.values())
-        if (path := getattr(module, "__file__", None)) and os.path.realpath(path) in wanted
-    ]
+    names = {os.path.basename(path) for path in wanted | paths}
+    found = [(getattr(module, "__file__", None), module) for module in list(sys.modules.values())]
+    # The name is asked first: the real path takes a while for thousands of modules.
+    near = [(path, module) for path, module in found if path and os.path.basename(path) in names]
+    return [module for path, module in near if os.path.realpath(path) in wanted]
 
 
 def _resolved(place: FunctionPlace) -> tuple[Any, str, FunctionType] | None:

@@ -18,6 +18,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import Journal
 from tcready.dynamic.worker.proof import trials
 from tcready.dynamic.worker.request import Work, write_json
+from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.schema import Observation, ProofRequest, ProofResult, Trial, Variant, from_json
 
 POLL = 0.02
@@ -33,6 +34,7 @@ def run(work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Conte
     """
     began = time.monotonic()
     journal = Journal(work, None, str(room / "state.json"))
+    dynamo.loaded()  # once, for every process that is copied from this one
     journal.begin("import", "proof: calls of the code as it stands, with varied inputs")
     trace = room / "trace.pt"
 

@@ -55,9 +55,13 @@ class Sides:
         self.pending.append((number, taken, self.alone))
         return value
 
-    def settle(self, *, counts: bool) -> None:
-        """A call ended; what it saw is counted only if the call would have told one side from the other."""
-        for key in self.pending if counts else ():
+    def settle(self, *, counts: bool, raised: bool) -> None:
+        """A call ended; what it saw is counted only if the call would have told one side from the other.
+
+        Of a call that raised that is the last test alone: what the earlier ones led to was never given back.
+        """
+        seen = self.pending[-1:] if raised else self.pending
+        for key in seen if counts else ():
             self.counts[key] = self.counts.get(key, 0) + 1
         self.pending.clear()
 

@@ -70,7 +70,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                 sides.alone = key.function is not None
                 seen = call()
                 trace.calls.append((key, seen))
-                sides.settle(counts=seen.tells)
+                sides.settle(counts=seen.tells, raised=seen.error is not None)
                 ran.look()
                 if key.function is None and sides.ways() != known:
                     trace.telling.append(key)

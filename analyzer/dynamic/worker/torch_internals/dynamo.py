@@ -22,6 +22,12 @@ def reset() -> None:
     torch._dynamo.reset()
 
 
+def loaded() -> None:
+    """Load what the first compile of a process loads, which takes about 2 s, and leave nothing compiled."""
+    torch.compile(lambda tensor: -tensor, backend="eager")(torch.ones(1))
+    reset()
+
+
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
     """For a run in somebody else's process: Dynamo starts with nothing compiled, leaves nothing behind, and compiles
