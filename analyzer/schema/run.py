@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tcready.schema.bench import Bench
 from tcready.schema.break_effect import FrameFate
 from tcready.schema.words import (
     SCHEMA_VERSION,
@@ -651,8 +652,9 @@ class Observation:
     inputs_from: InputsSource | None = None
     """The same as `convention`, as a word; None if nothing gave inputs."""
     parity: Mapping[str, Any] | None = None
-    """Filled in by no tcready so far, as is `bench`."""
-    bench: Mapping[str, Any] | None = None
+    """Filled in by no tcready so far."""
+    bench: Bench | None = None
+    """Filled in by `tcready bench`."""
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -1,0 +1,340 @@
+"""What is measured of a target's speed: what a worker is asked, what it measured, and what follows from that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ArmVerdict = Literal["baseline", "real_gain", "no_gain", "regression", "inconclusive", "failed"]
+BenchVerdict = Literal["real_gain", "no_gain", "regression", "inconclusive", "not_run"]
+BenchKind = Literal["steady", "cold", "profile", "parity", "soak", "loader"]
+"""What one process of a bench does: all arms in turn, block by block; one arm from its first call; each arm under the
+profiler; outputs held against eager; one arm for a long time; the data loader beside the model."""
+CheckState = Literal["pass", "fail", "not_measured"]
+EAGER = "eager"
+"""The arm that the others are held against."""
+
+
+# What a process is asked
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to run the model."""
+
+    name: str
+    code: str
+    """Lines that compile it, with `model` and `torch` bound; what they leave as `model` is called. Empty: eager."""
+    sources: tuple[tuple[str, str], ...] = ()
+    """Absolute path and whole text of each file that a patch changes. Such an arm has processes of its own."""
+
+
+@dataclass(frozen=True)
+class BenchRequest:
+    """What one process of a bench measures, over every case of the target's inputs."""
+
+    kind: BenchKind
+    arms: tuple[Arm, ...]
+    """Of `cold` and `soak` just one."""
+    seed: int = 0
+    """Of the order in which blocks of the arms are made."""
+    blocks: int = 10
+    """Timed blocks of each arm and case."""
+    latencies: int = 0
+    """Single calls of each arm and case that are timed one by one."""
+    warm_least: int = 10
+    warm_most: int = 50
+    """Calls before anything is timed: at least, and at most if the times do not settle."""
+    seconds: float = 60.0
+    """For what is timed in this process; blocks get shorter so that it is enough."""
+    accumulate: int = 1
+    """Of a training step: forwards and backwards for one step of the optimiser."""
+    cache: str | None = None
+    """Folder of Inductor's files, which outlasts the process; None: one of its own, which starts empty."""
+    artifacts: str | None = None
+    """File of `torch.compiler.save_cache_artifacts`: loaded before the first call if it is there, else written."""
+    loader: str | None = None
+    """`path.py::name` or `pkg.mod::name`: a callable that gives a data loader, or one."""
+    steps: int = 3
+    """Of `parity` in training: steps after which losses are compared."""
+
+
+# What a process measured
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Bytes. Device memory as torch's allocator counts it; None where there is no such device."""
+
+    device_steady: int | None = None
+    """The most in use during a warm call."""
+    device_peak: int | None = None
+    """The most in use from the first call on, compiling included."""
+    resident_steady: int | None = None
+    """Resident memory of the process after the warm calls."""
+    resident_peak: int | None = None
+    """The most that it had from the first call on, compiling included, with the processes that it started."""
+
+
+@dataclass(frozen=True)
+class ColdStart:
+    """From the first call of an arm to its second, over all cases."""
+
+    seconds: float
+    """First calls of all cases, beyond warm ones."""
+    phases: tuple[tuple[str, float], ...] = ()
+    """Seconds of what torch names: `dynamo`, `aot_autograd`, `inductor`, `triton`; each without the ones it contains."""
+    cache_hits: int | None = None
+    cache_misses: int | None = None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Of one warm call, by `torch.profiler`."""
+
+    kernel_seconds: float | None = None
+    """Of the device's kernels; None without such a device."""
+    kernels: int | None = None
+    """Launched on the device; on a CPU the operators and compiled kernels that were called."""
+    host_seconds: float | None = None
+    """Of the thread that calls: Python, dispatch and launches."""
+    cpu_seconds: float | None = None
+    """Of all threads of the process."""
+    energy_joules: float | None = None
+    """As the driver counts it; None where it does not."""
+    energy_reason: str = ""
+    """Why not."""
+
+
+@dataclass(frozen=True)
+class ParityMeasured:
+    """Outputs of an arm held against those of eager code, over several seeds."""
+
+    same: bool | None
+    """None if nothing can be compared."""
+    detail: str = ""
+    """What differs first, or why nothing is compared; empty if all agree."""
+    seeds: int = 0
+    error: float | None = None
+    """The largest difference from float64, over the largest value of its tensor."""
+    eager_error: float | None = None
+    """The same of eager code."""
+    eager_differs: bool | None = None
+    """Whether eager code differs from itself under the same seed."""
+    tolerance: float | None = None
+    gradients: int = 0
+    """Compared."""
+    losses: tuple[tuple[float, float], ...] = ()
+    """Of each training step: eager's and the arm's."""
+    layouts: tuple[str, ...] = ()
+    """Other layouts of the inputs that were tried: `non-contiguous`, `expanded`."""
+
+
+@dataclass(frozen=True)
+class SoakPoint:
+    """One stretch of a soak."""
+
+    seconds: float
+    """Since it began."""
+    calls: int
+    p50: float
+    p99: float | None
+    resident_bytes: int | None
+    device_bytes: int | None
+    recompiles: int
+
+
+@dataclass(frozen=True)
+class Soak:
+    """One arm over the cases in turn, for a long time."""
+
+    arm: str
+    seconds: float
+    calls: int
+    points: tuple[SoakPoint, ...] = ()
+    recompiles: int = 0
+    """After the warm-up."""
+    growth_bytes_per_hour: float | None = None
+    """Of memory, by a line through the second half of the points."""
+    drift: float | None = None
+    """Median of the last quarter over that of the first, less 1."""
+    state: CheckState = "not_measured"
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class LoaderShare:
+    """Where the time of an iteration goes when the model is fed by its data loader."""
+
+    loader: str
+    batches: int
+    loader_seconds: float
+    """Waiting for the next batch, in the median iteration."""
+    copy_seconds: float
+    """Moving it to the device."""
+    model_seconds: float
+    """In the model, eager."""
+    bound: float | None = None
+    """How many times as fast an iteration could become at most if the model took no time (Amdahl)."""
+
+
+@dataclass(frozen=True)
+class ArmMeasured:
+    """Raw figures of one arm in one case, from one process."""
+
+    arm: str
+    case: str | None = None
+    error: str = ""
+    """Why there are none, in one line."""
+    graphs: int | None = None
+    """Graphs that were compiled up to the end of the warm-up."""
+    breaks: int | None = None
+    """Distinct graph breaks."""
+    recompiles: int | None = None
+    """Of code that had been compiled, in what was timed."""
+    warm_calls: int = 0
+    settled: bool = False
+    """Whether the times had settled when the warm-up ended."""
+    block_calls: int = 0
+    blocks: tuple[float, ...] = ()
+    """Seconds of one call, the mean over each block, in the order of time."""
+    latencies: tuple[float, ...] = ()
+    """Seconds of single calls."""
+    cold: ColdStart | None = None
+    memory: MemoryUse | None = None
+    profile: Profile | None = None
+    parity: ParityMeasured | None = None
+
+
+@dataclass(frozen=True)
+class BenchAnswer:
+    """What one process of a bench measured."""
+
+    kind: BenchKind
+    measured: tuple[ArmMeasured, ...] = ()
+    weights: tuple[tuple[str, float], ...] = ()
+    """Of the named cases, as the inputs give them."""
+    soak: Soak | None = None
+    loader: LoaderShare | None = None
+    stack: tuple[tuple[str, str], ...] = ()
+    """Versions, device, clocks and settings that the figures hold for, by name."""
+    failure: str | None = None
+    """Why the process gave nothing (else), in one line."""
+
+
+# What follows
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A median with the bounds of its 95 % confidence interval."""
+
+    median: float
+    low: float
+    high: float
+    n: int
+    """Processes it was measured in; of what was measured in one process, the values in it."""
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    """Of single calls; the last from 200 calls on."""
+
+
+@dataclass(frozen=True)
+class ArmBench:
+    """One arm in one case."""
+
+    arm: str
+    verdict: ArmVerdict
+    seconds: Figure | None
+    """Of one call; in training of one step."""
+    reason: str = ""
+    speedup: Figure | None = None
+    """Eager over this arm: above 1 is faster."""
+    cold_seconds: Figure | None = None
+    cold_warm_cache_seconds: Figure | None = None
+    """The cold start of a second process that finds the first one's files."""
+    cold_carried_seconds: Figure | None = None
+    """That of one which got `torch.compiler.save_cache_artifacts` alone."""
+    cold_phases: tuple[tuple[str, float], ...] = ()
+    memory_peak_bytes: int | None = None
+    memory_steady_bytes: int | None = None
+    """Of the device; resident memory where there is none."""
+    kernel_seconds: Figure | None = None
+    kernel_launches: int | None = None
+    host_seconds: float | None = None
+    energy_joules: float | None = None
+    throughput: float | None = None
+    """Calls a second."""
+    graphs: int | None = None
+    breaks: int | None = None
+    recompiles: int | None = None
+    parity: bool | None = None
+    parity_detail: str = ""
+    break_even_calls: Figure | None = None
+    """Calls until what compiling took is won back; None if it never is."""
+    break_even_warm_calls: Figure | None = None
+    """The same with a warm cache."""
+    code: str = ""
+    blocks: tuple[tuple[float, ...], ...] = ()
+    """Seconds of one call in each block, a row for each process."""
+    settled: bool | None = None
+    warm_calls: int | None = None
+
+
+@dataclass(frozen=True)
+class BenchCase:
+    """One case of the inputs, or all of them by their weights (`all cases`)."""
+
+    case: str
+    arms: tuple[ArmBench, ...]
+    weight: float | None = None
+    recommended: str | None = None
+
+
+@dataclass(frozen=True)
+class CheckItem:
+    """One box of the adoption checklist."""
+
+    item: str
+    state: CheckState
+    detail: str = ""
+    """What was measured, or the command that would."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Eager held against itself, beside every comparison."""
+
+    ratio: Figure
+    """Of one half of eager's blocks over the other."""
+    verdict: ArmVerdict
+    spread: float
+    """Between processes: the standard deviation of the logarithm of their means."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Whether compiling pays, for this target with these inputs on this machine."""
+
+    verdict: BenchVerdict
+    reason: str
+    cases: tuple[BenchCase, ...]
+    recommended: str | None = None
+    """The arm."""
+    code: str = ""
+    """The lines that set it."""
+    rollback: str = ""
+    """And those that put eager back."""
+    checklist: tuple[CheckItem, ...] = ()
+    loader: LoaderShare | None = None
+    soak: Soak | None = None
+    noise: Noise | None = None
+    stack: tuple[tuple[str, str], ...] = ()
+    command: str = ""
+    """What repeats it."""
+    processes: int = 0
+    seconds: float = 0.0
+    """All of it took."""
+    cut: tuple[str, ...] = ()
+    """What was left out, and why."""
