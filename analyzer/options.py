@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tcready.schema import LEVELS, Level, Mode, ModeAsked
+from tcready.schema import LEVELS, Level, Mode, ModeAsked, Sizes
 
 Kind = Literal[
     "flag", "text", "number", "count", "choice", "list", "files", "globs", "weights", "command", "version"
@@ -242,6 +242,10 @@ class RunOptions:
         ),
     )
     """Weights of named cases; they win over those that the inputs give."""
+    sizes: tuple[Sizes, ...] = field(
+        default=(), metadata=given_by("`tcready bench --lengths` reads them from a file of sizes")
+    )
+    """What gives the inputs is called once with each of these; each is a named case, with its count as weight."""
     synthesise: bool = field(
         default=False,
         metadata=ask(
