@@ -25,6 +25,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "dynamic": frozenset({"schema", "options", "target", "worker"}),
     "worker": frozenset({"schema", "options", "target", "placing"}),
     "merge": frozenset({"schema", "target", "identity", "placing", "edits"}),
+    "bench": frozenset({"schema"}),
     "rules": frozenset({"schema", "static"}),
     "refactor": frozenset({"schema", "edits", "static"}),
     "reports": frozenset({"schema", "target"}),
@@ -99,6 +100,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "dynamic": frozenset(),
     "worker": frozenset({"torch"}),
     "merge": frozenset({"networkx"}),
+    "bench": frozenset({"scipy"}),
     "rules": frozenset({"libcst"}),
     "refactor": frozenset({"libcst"}),
     "reports": frozenset({"rich", "jinja2", "markupsafe", "pygments"}),
@@ -249,7 +251,7 @@ def test_modules_import_each_other_in_no_circle() -> None:
         visit(module, ())
 
 
-HEAVY = ("torch", "numpy", "libcst", "networkx", "rich", "click", "jinja2", "tcready.api", "tcready.dynamic")
+HEAVY = ("torch", "numpy", "scipy", "libcst", "networkx", "rich", "click", "jinja2", "tcready.api", "tcready.dynamic")
 
 
 def loaded(code: str, cwd: Path) -> set[str]:
