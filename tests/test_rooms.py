@@ -53,6 +53,20 @@ ALLOWED: dict[str, frozenset[str]] = {
             "applying",
         }
     ),
+    "benching": frozenset(
+        {
+            "schema",
+            "options",
+            "target",
+            "static",
+            "dynamic",
+            "resolve",
+            "plan",
+            "observations",
+            "applying",
+            "bench",
+        }
+    ),
     "git": frozenset({"schema"}),
     "files": frozenset({"schema"}),
     "baseline": frozenset({"schema", "options", "target"}),
@@ -74,6 +88,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "merge",
             "narrow",
             "fixing",
+            "benching",
             "applying",
             "comparison",
             "git",
@@ -111,6 +126,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "narrow": frozenset(),
     "applying": frozenset(),
     "fixing": frozenset(),
+    "benching": frozenset(),
     "project": frozenset({"tomli", "tomllib"}),
     "git": frozenset(),
     "files": frozenset(),
@@ -251,7 +267,18 @@ def test_modules_import_each_other_in_no_circle() -> None:
         visit(module, ())
 
 
-HEAVY = ("torch", "numpy", "scipy", "libcst", "networkx", "rich", "click", "jinja2", "tcready.api", "tcready.dynamic")
+HEAVY = (
+    "torch",
+    "numpy",
+    "scipy",
+    "libcst",
+    "networkx",
+    "rich",
+    "click",
+    "jinja2",
+    "tcready.api",
+    "tcready.dynamic",
+)
 
 
 def loaded(code: str, cwd: Path) -> set[str]:

@@ -214,7 +214,7 @@ def _click_option(each: Declared) -> Callable[[_Command], _Command]:
         more |= {"type": _TYPES[option.kind]}
     if option.kind == "choice":
         more |= {"type": click.Choice(option.choices)}
-    if option.kind in ("list", "files", "globs"):
+    if option.kind in ("list", "texts", "files", "globs"):
         more |= {"multiple": True}
     if option.writes:
         more |= {"callback": writable}

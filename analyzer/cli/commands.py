@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import click
 from tcready import api
+from tcready.cli.benching import bench
 from tcready.cli.changing import fix, prove
 from tcready.cli.checking import check
 from tcready.cli.other import completion, init, rule, rules, worker
@@ -85,5 +86,5 @@ def app(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (check, fix, prove, report, worker, init, completion, rule, rules):
+for _command in (check, fix, prove, bench, report, worker, init, completion, rule, rules):
     app.add_command(_command)
