@@ -251,7 +251,18 @@ def test_modules_import_each_other_in_no_circle() -> None:
         visit(module, ())
 
 
-HEAVY = ("torch", "numpy", "scipy", "libcst", "networkx", "rich", "click", "jinja2", "tcready.api", "tcready.dynamic")
+HEAVY = (
+    "torch",
+    "numpy",
+    "scipy",
+    "libcst",
+    "networkx",
+    "rich",
+    "click",
+    "jinja2",
+    "tcready.api",
+    "tcready.dynamic",
+)
 
 
 def loaded(code: str, cwd: Path) -> set[str]:
