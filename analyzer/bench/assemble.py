@@ -381,14 +381,19 @@ def _parity(
     processes: Sequence[Process], arm: str, weights: Mapping[str | None, float]
 ) -> tuple[bool | None, str]:
     """Whether outputs agree in all cases, and if not, or if one cannot be compared, what is the matter."""
-    rows = [row for row in _rows(processes, "parity") if row.arm == arm and row.case in weights]
+    rows = [
+        row
+        for row in _rows(processes, "parity")
+        if row.arm == arm and (row.case is None or row.case in weights)
+    ]
     differs = next((row.parity for row in rows if row.parity and row.parity.same is False), None)
     if differs is not None:
         return False, differs.detail
     unknown = next((row for row in rows if row.parity is None or row.parity.same is None), None)
     if unknown is not None:
         return None, unknown.parity.detail if unknown.parity else unknown.error
-    return (True, "") if {row.case for row in rows} == {*weights} else (None, "")
+    compared = {row.case for row in rows}
+    return (True, "") if None in compared or compared == {*weights} else (None, "")
 
 
 def _most(values: Iterable[int | None]) -> int | None:

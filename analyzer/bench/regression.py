@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tcready.bench.figures import ratio
 from tcready.schema import ArmBench, Bench, Figure
 
-_CHANGES_BY_ITSELF = (
-    "clock",
-    "git",
-    "commit",
-    "date",
-    "temperature",
-    "load",
-    "seed",
-    "process",
-    "memory free",
-)
+_CHANGES_BY_ITSELF = frozenset({"clock", "clocks", "git", "commit", "date", "temperature", "load", "seed"})
 """Words in names of the stack that differ from run to run, or because the code does, which is what is compared."""
 
 
@@ -86,7 +77,8 @@ def regressed(before: Bench, after: Bench, threshold: float) -> Regressions:
 def _stack(before: Bench, after: Bench) -> Iterator[StackChange]:
     then, now = dict(before.stack), dict(after.stack)
     for name in dict.fromkeys((*then, *now)):
-        if then.get(name) != now.get(name) and not any(word in name.lower() for word in _CHANGES_BY_ITSELF):
+        words = re.findall(r"[a-z]+", name.lower())
+        if then.get(name) != now.get(name) and _CHANGES_BY_ITSELF.isdisjoint(words):
             yield StackChange(name, then.get(name), now.get(name))
 
 
