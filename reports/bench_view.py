@@ -153,7 +153,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Some columns of a case; those in which nothing was measured are left out."""
+    """Some columns of a case; those in which nothing was measured are left out, as are such arms."""
 
     headings: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -185,16 +185,18 @@ def _other(eager: ArmBench | None, arm: ArmBench) -> ArmBench | None:
 
 VERDICT = Column("verdict", lambda arm, _: BENCH_WORD[arm.verdict])
 CALL = Column("one call", lambda arm, _: _of(arm.seconds, time_interval))
-SPEEDUP = Column("speed-up", lambda arm, _: _of(arm.speedup, ratio_interval))
+SPEEDUP = Column("speedup", lambda arm, _: _of(arm.speedup, ratio_interval))
 P50, P95, P99 = (Column(name, _single(name)) for name in ("p50", "p95", "p99"))
 COLD = Column("cold start", lambda arm, _: _of(arm.cold_seconds, time_interval))
 WARM_CACHE = Column("warm cache", lambda arm, _: _of(arm.cold_warm_cache_seconds, time_interval))
 PAYS = Column("pays after calls", lambda arm, _: _pays_after(arm, arm.break_even_calls, arm.cold_seconds))
 PEAK = Column(
-    "memory peak", lambda arm, eager: _bytes(arm.memory_peak_bytes, eager and eager.memory_peak_bytes)
+    "memory peak",
+    lambda arm, eager: _bytes(arm.memory_peak_bytes, eager.memory_peak_bytes if eager else None),
 )
 STEADY = Column(
-    "memory steady", lambda arm, eager: _bytes(arm.memory_steady_bytes, eager and eager.memory_steady_bytes)
+    "memory steady",
+    lambda arm, eager: _bytes(arm.memory_steady_bytes, eager.memory_steady_bytes if eager else None),
 )
 LAUNCHES = Column("launches", lambda arm, _: _of(arm.kernel_launches, lambda count: f"{count:,}"))
 BREAKS = Column("breaks", lambda arm, _: _of(arm.breaks, str))
@@ -208,10 +210,16 @@ TIMES = (
     P95,
     P99,
     Column("calls a second", lambda arm, _: _of(arm.throughput, plain_number)),
+)
+WORK = (
     Column("kernel time", lambda arm, _: _of(arm.kernel_seconds, time_interval)),
     LAUNCHES,
     Column("host time", lambda arm, _: _of(arm.host_seconds, time)),
     Column("energy", lambda arm, _: _of(arm.energy_joules, lambda joules: f"{plain_number(joules)} J")),
+    Column("graphs", lambda arm, _: _of(arm.graphs, str)),
+    BREAKS,
+    RECOMPILES,
+    PARITY,
 )
 COSTS = (
     COLD,
@@ -219,15 +227,11 @@ COSTS = (
     Column("carried artifacts", lambda arm, _: _of(arm.cold_carried_seconds, time_interval)),
     PAYS,
     Column(
-        "with a warm cache",
+        "with a warm cache, after",
         lambda arm, _: _pays_after(arm, arm.break_even_warm_calls, arm.cold_warm_cache_seconds),
     ),
     PEAK,
     STEADY,
-    Column("graphs", lambda arm, _: _of(arm.graphs, str)),
-    BREAKS,
-    RECOMPILES,
-    PARITY,
 )
 FOR_A_TERMINAL = (
     (VERDICT, CALL, SPEEDUP, P95, P99),
@@ -238,7 +242,7 @@ IN_SHORT = (VERDICT, CALL, SPEEDUP, P99, COLD, PAYS, PEAK, PARITY)
 
 
 def table(case: BenchCase, columns: Sequence[Column]) -> Table:
-    """`columns` of a case, an arm a row, without those in which nothing was measured."""
+    """`columns` of a case, an arm a row, without columns and rows in which nothing was measured."""
     eager = next((arm for arm in case.arms if arm.arm == EAGER), None)
     cells = [[column.cell(arm, _other(eager, arm)) for column in columns] for arm in case.arms]
     kept = [at for at in range(len(columns)) if any(row[at] != UNKNOWN for row in cells)]
@@ -247,6 +251,7 @@ def table(case: BenchCase, columns: Sequence[Column]) -> Table:
         tuple(
             Row(arm.arm, arm.arm == case.recommended, arm.verdict, tuple(row[at] for at in kept))
             for arm, row in zip(case.arms, cells, strict=True)
+            if any(cell != UNKNOWN for cell in row)
         ),
     )
 
@@ -362,7 +367,7 @@ def facts(bench: Bench) -> Iterator[tuple[str, str]]:
 def ways(bench: Bench) -> Iterator[tuple[str, str]]:
     """Code with what it does: what sets the recommended arm, and the way back."""
     if bench.code:
-        yield f"recommended: {bench.recommended}" if bench.recommended else "recommended", bench.code
+        yield f"recommended arm: {bench.recommended}" if bench.recommended else "recommended", bench.code
     if bench.rollback:
         yield "back to eager", bench.rollback
 

@@ -49,7 +49,12 @@ def _eager(seconds: float, launches: int) -> ArmBench:
     )
 
 
+def _calls(median: float) -> Figure:
+    return Figure(median, median * 0.94, median * 1.07, 3)
+
+
 def _default(seconds: float, ratio: float, launches: int) -> ArmBench:
+    won = seconds * (ratio - 1)
     return ArmBench(
         "default",
         "real_gain",
@@ -71,8 +76,8 @@ def _default(seconds: float, ratio: float, launches: int) -> ArmBench:
         breaks=0,
         recompiles=0,
         parity=True,
-        break_even_calls=Figure(24_600, 23_100, 26_400, 3),
-        break_even_warm_calls=Figure(7_100, 6_500, 7_900, 3),
+        break_even_calls=_calls(14.2 / won),
+        break_even_warm_calls=_calls(4.11 / won),
         code="model = torch.compile(model)",
         blocks=_blocks(seconds),
         settled=True,
