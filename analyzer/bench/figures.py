@@ -169,9 +169,10 @@ def more_needed(found: Figure, processes: int, min_effect: float = MIN_EFFECT) -
 def noise(rows: Rows, min_effect: float = MIN_EFFECT, seed: int = 0) -> Noise | None:
     """Eager held against itself: of each two neighbouring blocks one, by lot, against the other.
 
-    None with fewer than two processes of at least two blocks. Raises TcreadyError without scipy.
+    Both halves are of one object, so how two objects happen to lie in memory is not part of it. None with fewer than
+    two processes of at least two blocks. Raises TcreadyError without scipy.
     """
-    lot = random.Random(seed)  # noqa: S311
+    lot = random.Random(seed)  # noqa: S311  no secret: which block is in which half
     one: list[list[float]] = []
     two: list[list[float]] = []
     for row in rows:
