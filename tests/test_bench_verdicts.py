@@ -296,6 +296,7 @@ def test_a_process_that_gave_nothing_is_said() -> None:
     assert arm(bench).speedup is not None
     bench = of([dead])
     assert (bench.verdict, bench.cases, bench.recommended) == ("not_run", (), None)
+    assert bench.reason.endswith("killed after 60 s")
     only = process(
         "steady", [ArmMeasured(EAGER, error="ValueError: no"), ArmMeasured("default", error="ValueError: no")]
     )

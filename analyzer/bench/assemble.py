@@ -57,7 +57,10 @@ def assembled(
         cases.append(_case(processes, arms, weights, wanted, None, cold=True))
     loader = _first(process.answer.loader for process in processes)
     soak = _first(process.answer.soak for process in processes)
+    failures = tuple(_failures(processes))
     verdict, reason, recommended = overall(cases, loader, wanted.limits)
+    if not cases and failures:
+        reason = f"{reason}: {failures[0]}"
     chosen = next((arm for arm in arms if arm.name == recommended and arm.name != EAGER), None)
     rollback = dict(wanted.rollbacks).get(chosen.name, _WAY_BACK) if chosen else ""
     stack = _stack(processes)
@@ -85,7 +88,7 @@ def assembled(
         command=wanted.command,
         processes=len(processes),
         seconds=seconds,
-        cut=(*cut, *_failures(processes)),
+        cut=(*cut, *failures),
     )
 
 
