@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from tcready.options import RunOptions
 from tcready.schema import (
     STAGES,
+    BenchRequest,
     Observation,
     ProofRequest,
     Stage,
@@ -39,6 +40,8 @@ class Work:
     """Named cases that ended an earlier worker of this run."""
     proof: ProofRequest | None = None
     """Changes to be tried, in place of the stages of a run."""
+    bench: BenchRequest | None = None
+    """What to measure, in place of the stages of a run."""
 
 
 @dataclass(frozen=True)
