@@ -107,21 +107,17 @@ def built(context: Context, arm: Arm) -> Running:
     return Running(arm, context, model, function, (before, after) if changed else None, optimizer)
 
 
-def loss_for(context: Context, case: Case) -> Loss | None:
-    """What a training step goes down on, None in inference; from a call of an eager model, which is thrown away.
+def loss_for(context: Context, model: Any, case: Case) -> Loss | None:
+    """What a training step goes down on, None in inference; from one call of `model`.
 
     Raises NotTrainedError if nothing can be trained, and what the model raises.
     """
     if context.work.options.mode != "train":
         return None
-    with placement.stance("force_eager"):
-        return loss_of(call_quietly(context, context.build(), case))
+    return loss_of(call_quietly(context, model, case))
 
 
 def call_quietly(context: Context, function: Callable[..., Any], case: Case) -> Any:
-    """A call with fresh inputs, of which the state file does not say in which case it is: the launcher gives each case
-    its share of the time, and a bench goes through all of them again and again."""
-    try:
-        return call(context, function, Case(None, case.args, case.kwargs, case.weight))
-    finally:
-        context.journal.case = None
+    """A call with fresh inputs, of which the state file does not name the case: the launcher gives each its share of the
+    time, and a bench goes through all of them again and again."""
+    return call(context, function, Case(None, case.args, case.kwargs, case.weight))

@@ -1,13 +1,141 @@
-"""cold."""
+"""One arm from its first call on: what starting it costs, and how much memory it takes."""
 
 from __future__ import annotations
 
+import gc
+import os
+import statistics
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
+import torch
+from tcready.dynamic.worker.bench import memory
+from tcready.dynamic.worker.bench.arms import Running, Unmeasured, built, loss_for
+from tcready.dynamic.worker.bench.inputs import Feed
+from tcready.dynamic.worker.bench.lanes import (
+    COMPILED_NOTHING,
+    FIRST_CALLS,
+    Lane,
+    alive,
+    compiler,
+    error_of,
+    measured,
+)
 from tcready.dynamic.worker.context import Context
-from tcready.schema import BenchAnswer, BenchRequest
+from tcready.dynamic.worker.files import written_whole
+from tcready.dynamic.worker.torch_internals import compile_time
+from tcready.schema import ArmMeasured, BenchAnswer, BenchRequest, ColdStart, MemoryUse
+
+WARM_CALLS = 10
+"""Calls whose median is a warm one, if they are quick."""
+WARM_SECONDS = 5.0
+"""For those of all cases."""
+LEAST_WARM = 2
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
-    """Being written."""
-    return BenchAnswer(request.kind)
+    """The first calls of every case, in order, then warm ones; seconds and memory of all cases stand at the first.
+
+    What loading torch's compiler takes is not part of it, nor what a machine does once for all models (the choice of
+    vector instructions, headers compiled in advance).
+    """
+    if len(request.arms) != 1:
+        raise Unmeasured("a cold start is that of one arm")
+    arm = request.arms[0]
+    with compiler(context, request) as missing:
+        _load(request)
+        running = built(context, arm)
+        lanes = [
+            _lane(context, request, running, ArmMeasured(arm.name, case.name), number)
+            for number, case in enumerate(context.cases)
+        ]
+        gc.collect()
+        memory.forget_device_peak(context)
+        compile_time.begin()
+        first: list[list[float]] = []
+        with memory.ResidentPeak() as resident:
+            for lane in lanes:
+                context.journal.write(f"bench: {lane.name}, first calls")
+                first.append(_first(context, lane, missing))
+        graphs, breaks = compile_time.graphs(), compile_time.breaks()
+        phases = compile_time.phases("triton" if memory.is_cuda(context) else "cpp")
+        hits, misses = compile_time.cache_counts()
+        peak = MemoryUse(device_peak=memory.device_peak(context), resident_peak=resident.bytes)
+        if not running.eager:
+            for lane in lanes:
+                lane.add(graphs=graphs, breaks=breaks)
+                if not graphs and not lane.found.error:
+                    lane.out(COMPILED_NOTHING)
+        answer = BenchAnswer("cold", measured(lanes))
+        keep(answer)
+        memory.forget_device_peak(context)
+        seconds = 0.0
+        for lane, times in zip(lanes, first, strict=True):
+            if lane.found.error:
+                continue
+            context.journal.write(f"bench: {lane.name}, warm calls")
+            _warm(context, lane, WARM_SECONDS / len(lanes), missing)
+            seconds += sum(times) - len(times) * lane.seconds
+        if alive(lanes):
+            lane = alive(lanes)[0]
+            cold = ColdStart(max(0.0, seconds))
+            if not running.eager:
+                cold = replace(cold, phases=phases, cache_hits=hits, cache_misses=misses)
+            steady = replace(
+                peak, device_steady=memory.device_peak(context), resident_steady=memory.resident()
+            )
+            lane.add(cold=cold, memory=steady)
+            _save(request)
+        return replace(answer, measured=measured(lanes))
+
+
+def _lane(
+    context: Context, request: BenchRequest, running: Running, found: ArmMeasured, number: int
+) -> Lane:
+    """One case. Its calls get a copy of the inputs each: nothing is called before, to see whether they change them."""
+    case = context.cases[number]
+    lane = Lane(found, accumulate=request.accumulate)
+    loss = loss_for(context, case)
+    lane.arm, lane.feed, lane.step = running, Feed(case, "call"), running.step(loss, request.accumulate)
+    return lane
+
+
+def _first(context: Context, lane: Lane, missing: str | None) -> list[float]:
+    """Seconds of the first calls; what they raise puts the lane out."""
+    try:
+        return lane.timed(context, FIRST_CALLS)
+    except Exception as error:
+        lane.out(error_of(error, context, missing))
+        return []
+
+
+def _warm(context: Context, lane: Lane, seconds: float, missing: str | None) -> None:
+    times: list[float] = []
+    began = time.monotonic()
+    try:
+        while len(times) < WARM_CALLS and (len(times) < LEAST_WARM or time.monotonic() - began < seconds):
+            times += lane.timed(context, 1)
+    except Exception as error:
+        lane.out(error_of(error, context, missing))
+        return
+    lane.seconds = statistics.median(times)
+
+
+def _load(request: BenchRequest) -> None:
+    """What another process compiled, if its file is there. Raises Unmeasured for a torch that cannot carry it."""
+    if request.artifacts is None:
+        return
+    if not compile_time.has_artifacts():
+        raise Unmeasured("this torch has no torch.compiler.save_cache_artifacts")
+    if os.path.exists(request.artifacts):
+        with open(request.artifacts, "rb") as file:
+            compile_time.load_artifacts(file.read())
+
+
+def _save(request: BenchRequest) -> None:
+    """For another process, if none has left a file."""
+    if request.artifacts is not None and not os.path.exists(request.artifacts):
+        data = compile_time.saved_artifacts()
+        if data is not None:
+            written_whole(request.artifacts, data)
