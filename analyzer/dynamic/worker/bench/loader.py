@@ -7,15 +7,16 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tcready.dynamic.worker.bench.arms import Running, Unmeasured, built
+import torch
+from tcready.dynamic.worker.bench.arms import Running, Unmeasured, built, call_quietly
 from tcready.dynamic.worker.bench.inputs import Inputs
-from tcready.dynamic.worker.calling import call, settle
+from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.loading import as_case, named, placed
 from tcready.dynamic.worker.loss import Loss, loss_of
-from tcready.dynamic.worker.parity import layout_of
+from tcready.dynamic.worker.torch_internals import pytree
 from tcready.schema import EAGER, Arm, BenchAnswer, BenchRequest, LoaderShare
 
 BATCHES = 50
@@ -71,7 +72,9 @@ def _batches(text: str, context: Context) -> Iterable[Any]:
     if callable(value) and not hasattr(value, "__iter__"):
         value = value()
     if not hasattr(value, "__iter__") and not hasattr(value, "__getitem__"):
-        raise Unmeasured(f"{text} gives a {type(value).__name__}: expected a data loader, or what gives batches")
+        raise Unmeasured(
+            f"{text} gives a {type(value).__name__}: expected a data loader, or what gives batches"
+        )
     found: Iterable[Any] = value
     return found
 
@@ -79,6 +82,11 @@ def _batches(text: str, context: Context) -> Iterable[Any]:
 def _inputs(batch: Any, text: str) -> Inputs:
     case = as_case(None, batch, text)
     return case.args, case.kwargs
+
+
+def _shapes(batch: Inputs) -> str:
+    leaves = pytree.tree_leaves(batch)
+    return str([(leaf.shape, leaf.dtype) for leaf in leaves if isinstance(leaf, torch.Tensor)])
 
 
 class _Fed:
@@ -93,7 +101,7 @@ class _Fed:
     def step(self, batch: Inputs) -> Callable[[], Any]:
         """What is timed. Raises Unmeasured if the model does not take the first batch."""
         args, kwargs = batch[0][: self.taken], batch[1]
-        shapes = layout_of((args, kwargs))
+        shapes = _shapes((args, kwargs))
         if shapes not in self.losses:
             args, self.losses[shapes] = self._tried(args, kwargs)
             self.taken = len(args)
@@ -112,7 +120,7 @@ class _Fed:
         for count in range(len(args), min(fewest, len(args)) - 1, -1):
             try:
                 with self.running.in_place():
-                    output = call(self.context, self.running.model, Case(None, args[:count], kwargs))
+                    output = call_quietly(self.context, self.running.model, Case(None, args[:count], kwargs))
                 train = self.context.work.options.mode == "train"
                 return args[:count], loss_of(output) if train else None
             except Exception as error:
