@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -45,11 +45,12 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
         moved = placed(_inputs(batch, request.loader), context.work)
         settle(context)
         copies.append(time.perf_counter() - began)
-        step = fed.step(moved)
-        began = time.perf_counter()
-        step()
-        settle(context)
-        calls.append(time.perf_counter() - began)
+        step, inputs = fed.step(moved)
+        with running.in_place():
+            began = time.perf_counter()
+            step(inputs)
+            settle(context)
+            calls.append(time.perf_counter() - began)
         if len(calls) >= BATCHES or time.monotonic() > until:
             break
         began = time.perf_counter()
@@ -98,20 +99,14 @@ class _Fed:
         self.losses: dict[str, Loss | None] = {}
         """By the shapes of a batch: a loss that is made up has them."""
 
-    def step(self, batch: Inputs) -> Callable[[], Any]:
-        """What is timed. Raises Unmeasured if the model does not take the first batch."""
+    def step(self, batch: Inputs) -> tuple[Callable[[Iterator[Inputs]], Any], Iterator[Inputs]]:
+        """What is timed, and what it is called with. Raises Unmeasured if the model does not take the first batch."""
         args, kwargs = batch[0][: self.taken], batch[1]
         shapes = _shapes((args, kwargs))
         if shapes not in self.losses:
             args, self.losses[shapes] = self._tried(args, kwargs)
             self.taken = len(args)
-        step = self.running.step(self.losses[shapes])
-
-        def once() -> Any:
-            with self.running.in_place():
-                return step(iter([(args, kwargs)]))
-
-        return once
+        return self.running.step(self.losses[shapes]), iter([(args, kwargs)])
 
     def _tried(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Loss | None]:
         """The arguments that the model takes: all, or without the last ones, which are labels then."""
