@@ -25,6 +25,7 @@ from tcready.schema.bench import (
     Noise,
     ParityMeasured,
     Profile,
+    Sizes,
     Soak,
     SoakPoint,
 )
@@ -259,6 +260,7 @@ __all__ = [
     "SideCount",
     "SidesTaken",
     "SiteChange",
+    "Sizes",
     "Skipped",
     "SkippedFrame",
     "Soak",

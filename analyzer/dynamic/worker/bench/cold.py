@@ -9,22 +9,23 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-import torch
 from tcready.dynamic.worker.bench import memory
-from tcready.dynamic.worker.bench.arms import Running, Unmeasured, built, loss_for
+from tcready.dynamic.worker.bench.arms import Running, Unmeasured, loss_for
 from tcready.dynamic.worker.bench.inputs import Feed
 from tcready.dynamic.worker.bench.lanes import (
     COMPILED_NOTHING,
     FIRST_CALLS,
     Lane,
     alive,
+    built_or_why,
     compiler,
     error_of,
     measured,
 )
+from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.files import written_whole
-from tcready.dynamic.worker.torch_internals import compile_time
+from tcready.dynamic.worker.request import write_whole
+from tcready.dynamic.worker.torch_internals import compile_time, placement
 from tcready.schema import ArmMeasured, BenchAnswer, BenchRequest, ColdStart, MemoryUse
 
 WARM_CALLS = 10
@@ -45,11 +46,12 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     arm = request.arms[0]
     with compiler(context, request) as missing:
         _load(request)
-        running = built(context, arm)
-        lanes = [
-            _lane(context, request, running, ArmMeasured(arm.name, case.name), number)
-            for number, case in enumerate(context.cases)
-        ]
+        running = built_or_why(context, arm, missing)
+        if isinstance(running, str):
+            return BenchAnswer(
+                "cold", tuple(ArmMeasured(arm.name, case.name, running) for case in context.cases)
+            )
+        lanes = [_lane(context, request, running, case) for case in context.cases]
         gc.collect()
         memory.forget_device_peak(context)
         compile_time.begin()
@@ -61,7 +63,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
         graphs, breaks = compile_time.graphs(), compile_time.breaks()
         phases = compile_time.phases("triton" if memory.is_cuda(context) else "cpp")
         hits, misses = compile_time.cache_counts()
-        peak = MemoryUse(device_peak=memory.device_peak(context), resident_peak=resident.bytes)
+        device_peak = memory.device_peak(context)
         if not running.eager:
             for lane in lanes:
                 lane.add(graphs=graphs, breaks=breaks)
@@ -82,21 +84,21 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             cold = ColdStart(max(0.0, seconds))
             if not running.eager:
                 cold = replace(cold, phases=phases, cache_hits=hits, cache_misses=misses)
-            steady = replace(
-                peak, device_steady=memory.device_peak(context), resident_steady=memory.resident()
+            lane.add(
+                cold=cold,
+                memory=MemoryUse(memory.device_peak(context), device_peak, memory.resident(), resident.bytes),
             )
-            lane.add(cold=cold, memory=steady)
             _save(request)
         return replace(answer, measured=measured(lanes))
 
 
-def _lane(
-    context: Context, request: BenchRequest, running: Running, found: ArmMeasured, number: int
-) -> Lane:
-    """One case. Its calls get a copy of the inputs each: nothing is called before, to see whether they change them."""
-    case = context.cases[number]
-    lane = Lane(found, accumulate=request.accumulate)
-    loss = loss_for(context, case)
+def _lane(context: Context, request: BenchRequest, running: Running, case: Case) -> Lane:
+    """One case. Its calls get a copy of the inputs each: no call is made before, to see whether they change them."""
+    lane = Lane(ArmMeasured(running.arm.name, case.name), accumulate=request.accumulate)
+    loss = None
+    if context.work.options.mode == "train":
+        with placement.stance("force_eager"):
+            loss = loss_for(context, context.build(), case)
     lane.arm, lane.feed, lane.step = running, Feed(case, "call"), running.step(loss, request.accumulate)
     return lane
 
@@ -138,4 +140,4 @@ def _save(request: BenchRequest) -> None:
     if request.artifacts is not None and not os.path.exists(request.artifacts):
         data = compile_time.saved_artifacts()
         if data is not None:
-            written_whole(request.artifacts, data)
+            write_whole(request.artifacts, data)

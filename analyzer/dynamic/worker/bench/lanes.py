@@ -91,27 +91,31 @@ class Lane:
 def compiler(context: Context, request: BenchRequest) -> Iterator[str | None]:
     """A cache folder for what is compiled meanwhile; gives why Inductor cannot compile here, None if it can.
 
-    Without a folder that was asked for it is one beside the state file, which the launcher clears away.
+    Without the folders that may be asked for they are beside the state file, and the launcher clears them away.
     """
     dynamo.reset()
     state = context.journal.state_path
     room = os.path.dirname(os.path.abspath(state)) if state else None
     with contextlib.ExitStack() as stack:
-        if request.cache is not None:
-            folder = os.path.join(request.cache, f"{PREFIX}cache")
-            os.makedirs(folder, exist_ok=True)
-        else:
-            folder = stack.enter_context(
-                tempfile.TemporaryDirectory(prefix=PREFIX, dir=room, ignore_cleanup_errors=True)
-            )
-        stack.enter_context(inductor.inductor_cache(folder))
-        compiles = any(arm.code.strip() for arm in request.arms)
-        missing = missing_toolchain(context.work.options.device, context) if compiles else None
-        dynamo.reset()
+
+        def folder(wanted: str | None) -> str:
+            if wanted is None:
+                own = tempfile.TemporaryDirectory(prefix=PREFIX, dir=room, ignore_cleanup_errors=True)
+                return stack.enter_context(own)
+            below = os.path.join(wanted, f"{PREFIX}files")
+            os.makedirs(below, exist_ok=True)
+            return below
+
+        tools, missing = folder(request.toolchain), None
+        if any(arm.code.strip() for arm in request.arms):
+            with inductor.inductor_cache(tools):
+                missing = missing_toolchain(context.work.options.device, context)
+            dynamo.reset()
+        stack.enter_context(inductor.inductor_cache(folder(request.cache), headers_in=tools))
         yield missing
 
 
-def lanes_of(context: Context, request: BenchRequest) -> list[Lane]:
+def lanes_of(context: Context, request: BenchRequest, missing: str | None) -> list[Lane]:
     """Every arm in every case, built; those that cannot be are out. Raises NotTrainedError if nothing is trained."""
     given = _given(context, request)
     lanes: list[Lane] = []
@@ -123,7 +127,7 @@ def lanes_of(context: Context, request: BenchRequest) -> list[Lane]:
         if arm.code.strip() and compiled > 1 and not placement.isolates_recompiles():
             running: Running | str = ONE_ARM
         else:
-            running = _built(context, arm)
+            running = built_or_why(context, arm, missing)
         for lane, each in zip(own, given, strict=True):
             if isinstance(running, str):
                 lane.out(running)
@@ -135,12 +139,12 @@ def lanes_of(context: Context, request: BenchRequest) -> list[Lane]:
     return lanes
 
 
-def _built(context: Context, arm: Arm) -> Running | str:
-    """The arm, or why it cannot be built."""
+def built_or_why(context: Context, arm: Arm, missing: str | None) -> Running | str:
+    """The arm, or in one line why it cannot be built."""
     try:
         return built(context, arm)
     except Exception as error:
-        return error_of(error, context, None)
+        return error_of(error, context, missing)
 
 
 def _given(context: Context, request: BenchRequest) -> list[tuple[Loss | None, Feed] | str]:

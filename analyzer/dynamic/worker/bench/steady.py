@@ -44,7 +44,7 @@ WARM_SHARE, LATENCY_SHARE = 0.25, 0.25
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
     """First calls, warm-up, blocks, single calls: the answer grows with each of them."""
     with compiler(context, request) as missing:
-        lanes = lanes_of(context, request)
+        lanes = lanes_of(context, request, missing)
         first_calls(context, lanes, missing)
         answer = BenchAnswer("steady", measured(lanes))
         keep(answer)
