@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from benching import CAPTURED, measure
+from measuring import CAPTURED, measure
 from tcready.dynamic.worker.bench.parity import losses_differ
 from tcready.dynamic.worker.outcome import Outcome, difference
 from tcready.schema import Arm, ParityMeasured
 
+DEFAULT = Arm("default", "model = torch.compile(model)")
 TRAINED = """\
 import torch
 from torch import nn
@@ -51,8 +52,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.dynamo
-def test_compiled_code_that_computes_something_else_is_found() -> None:
-    (found,) = measure("parity", "differs.py", CAPTURED).measured
+def test_compiled_code_that_computes_something_else_is_found(tools: Path) -> None:
+    (found,) = measure("parity", "differs.py", CAPTURED, tools=tools).measured
     parity = found.parity
     assert parity is not None
     assert parity.same is False
@@ -65,9 +66,15 @@ def test_compiled_code_that_computes_something_else_is_found() -> None:
 
 
 @pytest.mark.dynamo
-def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path) -> None:
+def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path, tools: Path) -> None:
     answer = measure(
-        "parity", "model.py::Model", CAPTURED, root=trained, inputs="model.py::inputs", mode="train"
+        "parity",
+        "model.py::Model",
+        CAPTURED,
+        tools=tools,
+        root=trained,
+        inputs="model.py::inputs",
+        mode="train",
     )
     assert [found.case for found in answer.measured] == ["plain", "drops"]
     plain, drops = (found.parity or ParityMeasured(None) for found in answer.measured)
@@ -81,33 +88,34 @@ def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path) -> 
 
 
 @pytest.mark.dynamo
-def test_a_wrong_gradient_of_right_outputs_is_found(trained: Path) -> None:
-    answer = measure(
-        "parity", "model.py::WrongGradient", CAPTURED, root=trained, inputs="model.py::one", mode="train"
-    )
-    parity = answer.measured[0].parity
-    assert parity is not None
-    assert parity.same is False
-    assert parity.detail.startswith("gradient of layer.weight")
-
-
-@pytest.mark.dynamo
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler for the CPU")
-def test_a_compile_that_outlasts_its_time_leaves_an_answer() -> None:
-    answer = measure("parity", "slow_compile.py", Arm("default", "model = torch.compile(model)"), timeout=15)
+def test_a_compile_that_outlasts_its_time_leaves_an_answer(tools: Path) -> None:
+    answer = measure("parity", "slow_compile.py", DEFAULT, tools=tools, timeout=10)
     assert answer.failure is not None
-    assert "15 s" in answer.failure
+    assert "10 s" in answer.failure
 
 
 @pytest.mark.dynamo
-def test_an_arm_that_raises_is_an_error_of_its_own() -> None:
+def test_each_arm_is_judged_by_itself_and_a_wrong_gradient_of_right_outputs_is_found(
+    trained: Path, tools: Path
+) -> None:
     arms = (Arm("broken", "model = torch.compile(model, backend='no_such_one')"), CAPTURED)
-    broken, captured = measure("parity", "recompiles.py", *arms).measured
+    answer = measure(
+        "parity",
+        "model.py::WrongGradient",
+        *arms,
+        tools=tools,
+        root=trained,
+        inputs="model.py::one",
+        mode="train",
+    )
+    broken, captured = answer.measured
     assert "no_such_one" in broken.error
     assert broken.parity is None
     assert captured.error == ""
     assert captured.parity is not None
-    assert captured.parity.same
+    assert captured.parity.same is False
+    assert captured.parity.detail.startswith("gradient of layer.weight")
 
 
 def outcome(*values: torch.Tensor) -> Outcome:

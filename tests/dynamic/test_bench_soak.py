@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from benching import CAPTURED, measure
+from measuring import CAPTURED, measure
 from tcready.dynamic.worker.bench.soak import drift, growth, judged, steady_growth
 from tcready.schema import EAGER, Arm, Soak, SoakPoint
 
@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 @pytest.mark.dynamo
 def test_a_model_that_keeps_its_outputs_is_found() -> None:
-    answer = measure("soak", "leaks.py", Arm(EAGER, ""), asked={"seconds": 4.0})
+    answer = measure("soak", "leaks.py", Arm(EAGER, ""), asked={"seconds": 3.0})
     soak = answer.soak
     assert soak is not None, answer.failure
     assert soak.state == "fail"
@@ -28,8 +28,8 @@ def test_a_model_that_keeps_its_outputs_is_found() -> None:
 
 
 @pytest.mark.dynamo
-def test_a_model_that_is_compiled_in_each_call_is_found() -> None:
-    answer = measure("soak", "recompiles.py", CAPTURED, asked={"seconds": 2.0})
+def test_a_model_that_is_compiled_in_each_call_is_found(tools: Path) -> None:
+    answer = measure("soak", "recompiles.py", CAPTURED, tools=tools, asked={"seconds": 2.0})
     assert answer.soak is not None, answer.failure
     assert answer.soak.state == "fail"
     assert "Dynamo reached its limit of recompilations" in answer.soak.reason

@@ -207,7 +207,8 @@ def steady_growth(sizes: Sequence[int | None]) -> float | None:
     if not third:
         return None
     first, middle, last = (
-        statistics.median(part) for part in (known[:third], known[third : len(known) - third], known[-third:])
+        statistics.median_low(part)
+        for part in (known[:third], known[third : len(known) - third], known[-third:])
     )
     grown = last - first
     if grown < LEAST_GROWTH * (1 - third / len(known)):
