@@ -94,6 +94,14 @@ def lookup(module: ModuleType, name: str, where: str) -> Any:
     return value
 
 
+def named(text: str, option: str, work: Work) -> Any:
+    """What `path.py::name` or `pkg.mod::name` names. Raises RunError if it names nothing, and what the import does."""
+    target = Target.parse(text)
+    if target.name is None:
+        raise RunError(f"{option} {text}: name what it is in there, as in {text}::name")
+    return lookup(import_target(target, work.root), target.name, target.place)
+
+
 def public_names(owner: Any) -> list[str]:
     """Classes and functions defined by a module itself, in order of their definition."""
     own = getattr(owner, "__name__", None)
@@ -174,11 +182,11 @@ def cases(value: Any, where: str, work: Work) -> tuple[Case, ...]:
         found = (as_case(None, value, where),)
     weights = _weights({**given, **dict(work.options.weights)}, found)
 
-    def placed(case: Case) -> Case:
-        args, kwargs = _placed((case.args, case.kwargs), work)
+    def ready(case: Case) -> Case:
+        args, kwargs = placed((case.args, case.kwargs), work)
         return Case(case.name, args, kwargs, weights.get(case.name or "", 1.0))
 
-    return tuple(map(placed, found))
+    return tuple(map(ready, found))
 
 
 def _names_cases(value: Any) -> bool:
@@ -224,7 +232,9 @@ def _is_pair(value: tuple[Any, ...]) -> bool:
     return all(isinstance(key, str) for key in value[1])
 
 
-def _placed(value: Any, work: Work) -> Any:
+def placed(value: Any, work: Work) -> Any:
+    """The tensors in it on the device, in the dtype that was asked for."""
+
     def place(tensor: torch.Tensor) -> torch.Tensor:
         moved = tensor.to(work.options.device)
         return (
