@@ -46,6 +46,8 @@ REST = "the rest"
 """Of a cold start: what no phase accounts for."""
 UNKNOWN = "\u2013"
 """A dash."""
+ALL_CASES = "all cases"
+MANY_CASES = 4
 _DIGITS = 3
 _TIMES = ((3600.0, 2.0, "h"), (60.0, 10.0, "min"), (1.0, 1.0, "s"), (1e-3, 1.0, "ms"), (1e-6, 1.0, "\u00b5s"))
 """Of each unit its seconds, how many of it there must be, its name."""
@@ -120,17 +122,21 @@ def ratio_interval(figure: Figure) -> str:
 
 
 def calls_interval(figure: Figure) -> str:
-    """`1,230 (1,100\u20131,400)`: whole calls."""
-    if figure.low == figure.high:
-        return plain_number(figure.median, 0)
-    low, high = (plain_number(each, 0) for each in (figure.low, figure.high))
-    return f"{plain_number(figure.median, 0)} ({low}\u2013{high})"
+    """`1,230 (1,100\u20131,400)`: whole calls, three digits of them."""
+    median, low, high = map(_calls, (figure.median, figure.low, figure.high))
+    return median if low == high else f"{median} ({low}\u2013{high})"
 
 
-def change(now: float, before: float) -> str:
-    """`+12 %`, `-3 %`, `+0.4 %`."""
+def _calls(count: float) -> str:
+    return plain_number(float(f"{count:.{_DIGITS}g}"), 0)
+
+
+def relative(now: float, before: float) -> str:
+    """`+12 %`, `-3.0 %`, `0 %`."""
     value = 100 * (now / before - 1)
-    return f"{value:+.1f} %" if 0 < abs(value) < 9.95 else f"{value:+.0f} %"
+    if abs(value) < 0.05:
+        return "0 %"
+    return f"{value:+.1f} %" if abs(value) < 9.95 else f"{value:+.0f} %"
 
 
 # The tables
@@ -164,7 +170,7 @@ def _of(value: object, words: Callable[..., str]) -> str:
 
 
 def _bytes(now: int | None, eager: int | None) -> str:
-    against = f" ({change(now, eager)})" if now and eager else ""
+    against = f" ({relative(now, eager)})" if now and eager else ""
     return _of(now, lambda count: memory(count) + against)
 
 
@@ -259,6 +265,13 @@ def table(case: BenchCase, columns: Sequence[Column]) -> Table:
 def case_title(case: BenchCase) -> str:
     """`prefill, 25 % of the weight`."""
     return case.case + (f", {percent(case.weight)} of the weight" if case.weight is not None else "")
+
+
+def summary(bench: Bench) -> BenchCase | None:
+    """The case that stands for all, if there are too many to tell each at length; else None."""
+    if len(bench.cases) <= MANY_CASES:
+        return None
+    return next((case for case in bench.cases if case.case == ALL_CASES), bench.cases[-1])
 
 
 # Sentences
