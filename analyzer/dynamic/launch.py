@@ -36,6 +36,8 @@ from tcready.dynamic.worker.request import (
 from tcready.options import RunOptions
 from tcready.schema import (
     STAGES,
+    BenchAnswer,
+    BenchRequest,
     Observation,
     ProofRequest,
     ProofResult,
@@ -75,6 +77,8 @@ except OSError as error:
 FAULT_LINE = re.compile(r'^\s*File "(.+)", line (\d+) in ', re.MULTILINE)
 OF_A_CASE: tuple[StageName, ...] = ("eager", "capture", "backend", "parity")
 """Stages that call the model: one case's failure says nothing of the others. `fullgraph` fails for good reason."""
+WITHOUT: tuple[StageReason, ...] = ("no_torch", "device_missing")
+"""Reasons that keep a run from beginning, though no stage fails."""
 OF_COMPILING: tuple[StageReason, ...] = ("compile_error", "mismatch")
 """Reasons that say something of compiling: of several for one stage such a one stands."""
 
@@ -168,11 +172,42 @@ def prove(
         state = _state(room)
     if result is not None and (result.failure or len(result.trials) == len(proof.variants)):
         return result
+    return replace(result or ProofResult(), failure=_why(state, ending))
+
+
+def bench(
+    request: RunRequest, wanted: BenchRequest, progress: Callable[[str], None] = lambda _: None
+) -> BenchAnswer:
+    """Measure in one process of its own, within the limits of the request's options.
+
+    Whatever happens in it, the answer is a BenchAnswer: what was measured until then, and in `failure` why there is no
+    more. Raises TcreadyError if the target's text names nothing, and OSError if the temporary folder cannot be written.
+    """
+    Target.parse(request.target)
+    if request.options.processes:
+        return BenchAnswer(wanted.kind, failure="not run: a model over several processes is not measured")
+    root = os.path.realpath(request.root)
+    work = replace(_work(request, root), bench=wanted)
+    with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
+        room = Path(folder)
+        build_bundle(room / "worker.pyz")
+        write_json(str(room / "request.json"), work)
+        ending = _run(request, root, room, progress)
+        left = room / "result.json"
+        answer = from_json(BenchAnswer, json.loads(left.read_text("utf-8"))) if left.exists() else None
+        state = _state(room)
+    if answer is not None and (answer.failure or (ending.code == 0 and not ending.limit)):
+        return answer
+    return replace(answer or BenchAnswer(wanted.kind), failure=_why(state, ending))
+
+
+def _why(state: State | None, ending: Ending) -> str:
+    """Why a process gave no whole answer, in one line."""
     stages = state.observation.stages if state is not None else ()
     why = next((stage.detail for stage in stages if stage.state == "fail"), "")
     if not why and state is not None and state.doing is None:
-        why = next((stage.detail for stage in stages if stage.reason == "no_torch"), "")
-    return replace(result or ProofResult(), failure=why or ending.detail)
+        why = next((stage.detail for stage in stages if stage.reason in WITHOUT), "")
+    return why or ending.detail
 
 
 def _case_of(failed: Stage, state: State) -> str | None:

@@ -25,6 +25,7 @@ from tcready.schema.bench import (
     Noise,
     ParityMeasured,
     Profile,
+    Sizes,
     Soak,
     SoakPoint,
 )
@@ -271,6 +272,7 @@ __all__ = [
     "SideCount",
     "SidesTaken",
     "SiteChange",
+    "Sizes",
     "Skipped",
     "SkippedFrame",
     "Soak",

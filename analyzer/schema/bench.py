@@ -15,6 +15,21 @@ EAGER = "eager"
 """The arm that the others are held against."""
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """One row of a distribution of sizes: what the callable that gives the inputs is called with."""
+
+    values: tuple[tuple[str, int], ...]
+    """By the names of its parameters: `(("batch", 4), ("length", 128))`."""
+    count: float = 1.0
+    """How many calls had these sizes."""
+
+    @property
+    def name(self) -> str:
+        """What the case is called."""
+        return ", ".join(f"{name} {value}" for name, value in self.values)
+
+
 # What a process is asked
 
 
@@ -51,6 +66,9 @@ class BenchRequest:
     """Of a training step: forwards and backwards for one step of the optimiser."""
     cache: str | None = None
     """Folder of Inductor's files, which outlasts the process; None: one of its own, which starts empty."""
+    toolchain: str | None = None
+    """Folder of what Inductor makes once for all models (headers compiled in advance, the choice of vector instructions),
+    which outlasts the process; None: it is made anew, which takes 10 s on a CPU and counts nowhere."""
     artifacts: str | None = None
     """File of `torch.compiler.save_cache_artifacts`: loaded before the first call if it is there, else written."""
     loader: str | None = None
@@ -78,12 +96,14 @@ class MemoryUse:
 
 @dataclass(frozen=True)
 class ColdStart:
-    """From the first call of an arm to its second, over all cases."""
+    """What starting an arm costs, over all cases; it stands at the first one that ran."""
 
     seconds: float
-    """First calls of all cases, beyond warm ones."""
+    """The first three calls of every case (CUDA graphs are recorded on the second), beyond warm ones. What loading torch's
+    compiler takes is no part of it."""
     phases: tuple[tuple[str, float], ...] = ()
-    """Seconds of what torch names: `dynamo`, `aot_autograd`, `inductor`, `triton`; each without the ones it contains."""
+    """Seconds of what torch names: `dynamo`, `aot_autograd`, `inductor`, `triton` (on a CPU `cpp`: the C++ compiler); each
+    without the ones it contains."""
     cache_hits: int | None = None
     cache_misses: int | None = None
 
@@ -187,11 +207,11 @@ class ArmMeasured:
     error: str = ""
     """Why there are none, in one line."""
     graphs: int | None = None
-    """Graphs that were compiled up to the end of the warm-up."""
+    """Graphs that the first calls compiled, over all cases of the arm: they share them."""
     breaks: int | None = None
-    """Distinct graph breaks."""
+    """Distinct graph breaks, over all cases."""
     recompiles: int | None = None
-    """Of code that had been compiled, in what was timed."""
+    """Of code that had been compiled, behind the first three calls of a case: in the warm-up and what was timed."""
     warm_calls: int = 0
     settled: bool = False
     """Whether the times had settled when the warm-up ended."""

@@ -54,6 +54,11 @@ def main() -> int:
 
             children.run(work, work.proof, Path(state_path).parent, lambda: _context(work, None))
             return 0
+        if work.bench is not None:
+            from tcready.dynamic.worker.bench import process
+
+            process.run(context, work.bench, Path(state_path).parent)
+            return 0
         from tcready.dynamic.worker import pipeline
 
         if pipeline.run(context) is None:

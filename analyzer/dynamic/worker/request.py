@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from tcready.options import RunOptions
 from tcready.schema import (
     STAGES,
+    BenchRequest,
     Observation,
     ProofRequest,
     Stage,
@@ -39,6 +40,8 @@ class Work:
     """Named cases that ended an earlier worker of this run."""
     proof: ProofRequest | None = None
     """Changes to be tried, in place of the stages of a run."""
+    bench: BenchRequest | None = None
+    """What to measure, in place of the stages of a run."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,14 @@ def read_state(path: str) -> State | None:
 
 def write_json(path: str, value: object) -> None:
     """Atomically: a reader sees the old file or the new one, never a part."""
+    write_whole(path, json.dumps(as_json(value)).encode())
+
+
+def write_whole(path: str, data: bytes) -> None:
+    """Atomically, too."""
     partial = path + ".part"
-    with open(partial, "w", encoding="utf-8") as file:
-        json.dump(as_json(value), file)
+    with open(partial, "wb") as file:
+        file.write(data)
     os.replace(partial, path)
 
 

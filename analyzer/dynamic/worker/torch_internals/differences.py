@@ -22,6 +22,7 @@ Name = Literal[
     "header_cache",
     "error_on_graph_break",
     "nested_compile_region",
+    "sizes_seen",
 ]
 
 
@@ -87,6 +88,13 @@ DIFFERENCES = (
         "nested_compile_region",
         "",
         "the placement `nested` is not tried",
+    ),
+    Difference(
+        "sizes_seen",
+        "torch._dynamo.pgo",
+        "reset_code_state",
+        "",
+        "of several arms in a process the later ones compile for sizes that vary as soon as the first one met several",
     ),
 )
 _BY_NAME = {row.name: row for row in DIFFERENCES}

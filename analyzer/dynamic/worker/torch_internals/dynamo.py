@@ -22,6 +22,14 @@ def reset() -> None:
     torch._dynamo.reset()
 
 
+def forget_sizes() -> None:
+    """What compiles next knows no sizes of earlier calls: those make a size vary, whoever compiled the code then."""
+    if differences.has("sizes_seen"):
+        from torch._dynamo import pgo
+
+        pgo.reset_code_state()
+
+
 def loaded() -> None:
     """Load what the first compile of a process loads, which takes about 2 s, and leave nothing compiled."""
     torch.compile(lambda tensor: -tensor, backend="eager")(torch.ones(1))

@@ -110,8 +110,11 @@ def inductor_recording(record: InductorRecord) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def inductor_cache(folder: str) -> Iterator[None]:
-    """Have Inductor and Triton keep everything in `folder`; no worker process of theirs is left behind."""
+def inductor_cache(folder: str, headers_in: str | None = None) -> Iterator[None]:
+    """Have Inductor and Triton keep everything in `folder`; no worker process of theirs is left behind.
+
+    `headers_in`: another such folder, where precompiled headers are.
+    """
     from torch._inductor import async_compile, codecache
     from torch._inductor.utils import clear_caches
 
@@ -123,7 +126,7 @@ def inductor_cache(folder: str) -> Iterator[None]:
     os.environ.update(values)
     for _, name, below in HEADER_FOLDERS:
         if name in headers:
-            setattr(codecache, name, os.path.join(folder, below))
+            setattr(codecache, name, os.path.join(headers_in or folder, below))
     clear_caches()
     try:
         yield

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,24 +26,28 @@ MARK = "__marked_compile_region_config__"
 """What `torch.compiler.nested_compile_region` leaves on a function."""
 
 
-def executed(code: str, model: Any, backend: Any | None) -> Any:
+def executed(code: str, model: Any, backend: Any | None, *, isolated: bool = False) -> Any:
     """Run lines of a plan over `model` and `torch`; what they leave as `model`.
 
     `backend` takes the place of the default one, so that the lines run as they are printed; None: Inductor, as printed.
-    Raises what the lines raise.
+    `isolated`: what they compile shares no limit of recompilations with what others compile of the same code, if this
+    torch knows that. Raises what the lines raise.
     """
     names = {"model": model, "torch": torch}
-    with _compiling_with(backend) if backend is not None else contextlib.nullcontext():
+    defaults: dict[str, Any] = {} if backend is None else {"backend": backend}
+    if isolated and isolates_recompiles():
+        defaults["isolate_recompiles"] = True
+    with _compiling_with(defaults) if defaults else contextlib.nullcontext():
         exec(compile(code, "<plan>", "exec"), names)  # noqa: S102  it is our own code: that is what is proved
     return names["model"]
 
 
 @contextlib.contextmanager
-def _compiling_with(backend: Any) -> Iterator[None]:
+def _compiling_with(defaults: Mapping[str, Any]) -> Iterator[None]:
     original = torch.compile
 
     def chosen(model: Any = None, **options: Any) -> Any:
-        options.setdefault("backend", backend)
+        options = {**defaults, **options}
         return compile_callable(**options) if model is None else compile_callable(model, **options)
 
     torch.compile = chosen
@@ -52,30 +57,99 @@ def _compiling_with(backend: Any) -> Iterator[None]:
         torch.compile = original
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What lines of a plan may change beside their model: Dynamo's settings, forwards of classes, functions among the
+    globals of these, and marks on them."""
+
+    settings: Mapping[str, Any]
+    functions: tuple[tuple[dict[str, Any], str, Any], ...]
+    """Each with the globals it stands in, and its name there."""
+    forwards: tuple[tuple[type, Any], ...]
+    """None where a class has no forward of its own."""
+    marks: tuple[tuple[Any, Any], ...]
+    """Forwards with what `nested_compile_region` left on them, None where nothing."""
+
+    @classmethod
+    def of(cls, classes: Iterable[type]) -> Beside:
+        """As it is now."""
+        known = set(classes)
+        scopes = {
+            id(scope): scope
+            for each in known
+            if (scope := getattr(each.forward, "__globals__", None))  # type: ignore[attr-defined]
+        }
+        forwards = tuple((each, vars(each).get("forward")) for each in known)
+        return cls(
+            differences.those_of(torch._dynamo.config, CODE_MAY_SET),
+            tuple(
+                (scope, name, value)
+                for scope in scopes.values()
+                for name, value in scope.items()
+                if inspect.isfunction(value)
+            ),
+            forwards,
+            tuple(
+                (function, vars(function).get(MARK))
+                for _, forward in forwards
+                if inspect.isfunction(forward)
+                for function in [inspect.unwrap(forward)]
+            ),
+        )
+
+    def now(self) -> Beside:
+        """The same places as they are now."""
+        return Beside(
+            differences.those_of(torch._dynamo.config, self.settings),
+            tuple((scope, name, scope.get(name)) for scope, name, _ in self.functions),
+            tuple((each, vars(each).get("forward")) for each, _ in self.forwards),
+            tuple((function, vars(function).get(MARK)) for function, _ in self.marks),
+        )
+
+    def put(self) -> None:
+        """Make it so again."""
+        for name, value in self.settings.items():
+            if getattr(torch._dynamo.config, name) != value:
+                setattr(torch._dynamo.config, name, value)
+        for scope, name, value in self.functions:
+            scope[name] = value
+        for each, forward in self.forwards:
+            if forward is not None and vars(each).get("forward") is not forward:
+                each.forward = forward  # type: ignore[attr-defined]
+        for function, mark in self.marks:
+            if mark is None:
+                vars(function).pop(MARK, None)
+            else:
+                vars(function)[MARK] = mark
+
+    def differs(self, other: Beside) -> bool:
+        """Whether anything is another object or value; `other` is of the same places."""
+        return (
+            self.settings != other.settings
+            or any(
+                one[2] is not another[2] for one, another in zip(self.functions, other.functions, strict=True)
+            )
+            or any(
+                one[1] is not another[1] for one, another in zip(self.forwards, other.forwards, strict=True)
+            )
+            or any(one[1] is not another[1] for one, another in zip(self.marks, other.marks, strict=True))
+        )
+
+
 @contextlib.contextmanager
 def restored(classes: Iterable[type]) -> Iterator[None]:
     """Dynamo's settings, the forwards of `classes` and the functions among their globals are as before afterwards: other
     placements are tried next."""
-    known = set(classes)
-    forwards = [(cls, vars(cls).get("forward")) for cls in known]
-    scopes = {id(scope): scope for cls in known if (scope := getattr(cls.forward, "__globals__", None))}  # type: ignore[attr-defined]
-    functions = [
-        (scope, name, value)
-        for scope in scopes.values()
-        for name, value in scope.items()
-        if inspect.isfunction(value)
-    ]
-    with torch._dynamo.config.patch(differences.those_of(torch._dynamo.config, CODE_MAY_SET)):
-        try:
-            yield
-        finally:
-            for scope, name, value in functions:
-                scope[name] = value
-            for cls, forward in forwards:
-                if forward is not None and vars(cls).get("forward") is not forward:
-                    cls.forward = forward  # type: ignore[attr-defined]
-                if inspect.isfunction(forward):
-                    vars(inspect.unwrap(forward)).pop(MARK, None)
+    before = Beside.of(classes)
+    try:
+        yield
+    finally:
+        before.put()
+
+
+def isolates_recompiles() -> bool:
+    """Whether `torch.compile` can keep the limit of recompilations apart for each time it is called."""
+    return "isolate_recompiles" in inspect.signature(compile_callable).parameters
 
 
 def refusing_breaks() -> contextlib.AbstractContextManager[Any]:

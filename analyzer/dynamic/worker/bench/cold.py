@@ -1,0 +1,143 @@
+"""One arm from its first call on: what starting it costs, and how much memory it takes."""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from tcready.dynamic.worker.bench import memory
+from tcready.dynamic.worker.bench.arms import Running, Unmeasured, loss_for
+from tcready.dynamic.worker.bench.inputs import Feed
+from tcready.dynamic.worker.bench.lanes import (
+    COMPILED_NOTHING,
+    FIRST_CALLS,
+    Lane,
+    alive,
+    built_or_why,
+    compiler,
+    error_of,
+    measured,
+)
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.request import write_whole
+from tcready.dynamic.worker.torch_internals import compile_time, placement
+from tcready.schema import ArmMeasured, BenchAnswer, BenchRequest, ColdStart, MemoryUse
+
+WARM_CALLS = 10
+"""Calls whose median is a warm one, if they are quick."""
+WARM_SECONDS = 5.0
+"""For those of all cases."""
+LEAST_WARM = 2
+
+
+def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
+    """The first calls of every case, in order, then warm ones; seconds and memory of all cases stand at the first.
+
+    What loading torch's compiler takes is not part of it, nor what a machine does once for all models (the choice of
+    vector instructions, headers compiled in advance).
+    """
+    if len(request.arms) != 1:
+        raise Unmeasured("a cold start is that of one arm")
+    arm = request.arms[0]
+    with compiler(context, request) as missing:
+        _load(request)
+        running = built_or_why(context, arm, missing)
+        if isinstance(running, str):
+            return BenchAnswer(
+                "cold", tuple(ArmMeasured(arm.name, case.name, running) for case in context.cases)
+            )
+        lanes = [_lane(context, request, running, case) for case in context.cases]
+        gc.collect()
+        memory.forget_device_peak(context)
+        compile_time.begin()
+        first: list[list[float]] = []
+        with memory.ResidentPeak() as resident:
+            for lane in lanes:
+                context.journal.write(f"bench: {lane.name}, first calls")
+                first.append(_first(context, lane, missing))
+        graphs, breaks = compile_time.graphs(), compile_time.breaks()
+        phases = compile_time.phases("triton" if memory.is_cuda(context) else "cpp")
+        hits, misses = compile_time.cache_counts()
+        device_peak = memory.device_peak(context)
+        if not running.eager:
+            for lane in lanes:
+                lane.add(graphs=graphs, breaks=breaks)
+                if not graphs and not lane.found.error:
+                    lane.out(COMPILED_NOTHING)
+        answer = BenchAnswer("cold", measured(lanes))
+        keep(answer)
+        memory.forget_device_peak(context)
+        seconds = 0.0
+        for lane, times in zip(lanes, first, strict=True):
+            if lane.found.error:
+                continue
+            context.journal.write(f"bench: {lane.name}, warm calls")
+            _warm(context, lane, WARM_SECONDS / len(lanes), missing)
+            seconds += sum(times) - len(times) * lane.seconds
+        if alive(lanes):
+            lane = alive(lanes)[0]
+            cold = ColdStart(max(0.0, seconds))
+            if not running.eager:
+                cold = replace(cold, phases=phases, cache_hits=hits, cache_misses=misses)
+            lane.add(
+                cold=cold,
+                memory=MemoryUse(memory.device_peak(context), device_peak, memory.resident(), resident.bytes),
+            )
+            _save(request)
+        return replace(answer, measured=measured(lanes))
+
+
+def _lane(context: Context, request: BenchRequest, running: Running, case: Case) -> Lane:
+    """One case. Its calls get a copy of the inputs each: no call is made before, to see whether they change them."""
+    lane = Lane(ArmMeasured(running.arm.name, case.name), accumulate=request.accumulate)
+    loss = None
+    if context.work.options.mode == "train":
+        with placement.stance("force_eager"):
+            loss = loss_for(context, context.build(), case)
+    lane.arm, lane.feed, lane.step = running, Feed(case, "call"), running.step(loss, request.accumulate)
+    return lane
+
+
+def _first(context: Context, lane: Lane, missing: str | None) -> list[float]:
+    """Seconds of the first calls; what they raise puts the lane out."""
+    try:
+        return lane.timed(context, FIRST_CALLS)
+    except Exception as error:
+        lane.out(error_of(error, context, missing))
+        return []
+
+
+def _warm(context: Context, lane: Lane, seconds: float, missing: str | None) -> None:
+    times: list[float] = []
+    began = time.monotonic()
+    try:
+        while len(times) < WARM_CALLS and (len(times) < LEAST_WARM or time.monotonic() - began < seconds):
+            times += lane.timed(context, 1)
+    except Exception as error:
+        lane.out(error_of(error, context, missing))
+        return
+    lane.seconds = statistics.median(times)
+
+
+def _load(request: BenchRequest) -> None:
+    """What another process compiled, if its file is there. Raises Unmeasured for a torch that cannot carry it."""
+    if request.artifacts is None:
+        return
+    if not compile_time.has_artifacts():
+        raise Unmeasured("this torch has no torch.compiler.save_cache_artifacts")
+    if os.path.exists(request.artifacts):
+        with open(request.artifacts, "rb") as file:
+            compile_time.load_artifacts(file.read())
+
+
+def _save(request: BenchRequest) -> None:
+    """For another process, if none has left a file."""
+    if request.artifacts is not None and not os.path.exists(request.artifacts):
+        data = compile_time.saved_artifacts()
+        if data is not None:
+            write_whole(request.artifacts, data)

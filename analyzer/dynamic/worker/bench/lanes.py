@@ -1,0 +1,251 @@
+"""Every arm in every case, from the first calls until the times have settled."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tcready.dynamic.worker import narrate
+from tcready.dynamic.worker.bench.arms import Running, built, loss_for
+from tcready.dynamic.worker.bench.inputs import Feed, Inputs, feed_of
+from tcready.dynamic.worker.calling import compile_error, settle
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.journal import one_line
+from tcready.dynamic.worker.loss import Loss, NotTrainedError
+from tcready.dynamic.worker.toolchain import PREFIX, missing_toolchain
+from tcready.dynamic.worker.torch_internals import dynamo, inductor, placement
+from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.schema import EAGER, Arm, ArmMeasured, BenchRequest
+
+FIRST_CALLS = 3
+"""Calls that compile: a size that varies is met on the second, and CUDA graphs are recorded on the second."""
+COPIED_CALLS = 10
+"""Calls in a row at most if each changes its inputs: a cache grows by that much."""
+SETTLING = 5
+"""Calls whose median is held against that of as many before them."""
+SETTLED = 0.05
+"""By how much these may differ."""
+COMPILED_NOTHING = "compiled nothing"
+ONE_ARM = "not run: this torch keeps no limit of recompilations apart for each arm, so one is compiled in a process"
+
+
+@dataclass
+class Lane:
+    """One arm in one case."""
+
+    found: ArmMeasured
+    """What was measured so far; with an `error` the lane is out."""
+    arm: Running | None = None
+    """None if it could not be built, or is out."""
+    step: Callable[[Iterator[Inputs]], Any] | None = None
+    feed: Feed | None = None
+    accumulate: int = 1
+    seconds: float = 0.0
+    """Of a warm step."""
+
+    @property
+    def name(self) -> str:
+        return self.found.arm + (f" (case {self.found.case})" if self.found.case else "")
+
+    def add(self, **facts: Any) -> None:
+        self.found = replace(self.found, **facts)
+
+    def out(self, error: str) -> None:
+        self.found = replace(self.found, error=error)
+        self.arm = self.step = self.feed = None
+
+    def inputs(self, steps: int) -> Iterator[Inputs]:
+        """For so many steps."""
+        assert self.feed is not None
+        return self.feed.take(steps * self.accumulate)
+
+    def calls_at_once(self, steps: int) -> int:
+        """So many steps in a row, or fewer if they change their inputs."""
+        assert self.feed is not None
+        return steps if self.feed.anew == "never" else min(steps, COPIED_CALLS)
+
+    def timed(self, context: Context, steps: int) -> list[float]:
+        """Seconds of each of some steps in a row. Raises what they raise."""
+        assert self.arm is not None
+        assert self.step is not None
+        inputs = self.inputs(steps)
+        found = []
+        with self.arm.in_place():
+            for _ in range(steps):
+                settle(context)
+                began = time.perf_counter()
+                self.step(inputs)
+                settle(context)
+                found.append(time.perf_counter() - began)
+        return found
+
+
+@contextlib.contextmanager
+def compiler(context: Context, request: BenchRequest) -> Iterator[str | None]:
+    """A cache folder for what is compiled meanwhile; gives why Inductor cannot compile here, None if it can.
+
+    Without the folders that may be asked for they are beside the state file, and the launcher clears them away.
+    """
+    dynamo.reset()
+    state = context.journal.state_path
+    room = os.path.dirname(os.path.abspath(state)) if state else None
+    with contextlib.ExitStack() as stack:
+
+        def folder(wanted: str | None) -> str:
+            if wanted is None:
+                own = tempfile.TemporaryDirectory(prefix=PREFIX, dir=room, ignore_cleanup_errors=True)
+                return stack.enter_context(own)
+            below = os.path.join(wanted, f"{PREFIX}files")
+            os.makedirs(below, exist_ok=True)
+            return below
+
+        tools, missing = folder(request.toolchain), None
+        if any(arm.code.strip() for arm in request.arms):
+            with inductor.inductor_cache(tools):
+                missing = missing_toolchain(context.work.options.device, context)
+            dynamo.reset()
+        stack.enter_context(inductor.inductor_cache(folder(request.cache), headers_in=tools))
+        yield missing
+
+
+def lanes_of(context: Context, request: BenchRequest, missing: str | None) -> list[Lane]:
+    """Every arm in every case, built; those that cannot be are out. Raises NotTrainedError if nothing is trained."""
+    given = _given(context, request)
+    lanes: list[Lane] = []
+    compiled = 0
+    for arm in request.arms:
+        own = [Lane(ArmMeasured(arm.name, case.name), accumulate=request.accumulate) for case in context.cases]
+        lanes += own
+        compiled += bool(arm.code.strip())
+        if arm.code.strip() and compiled > 1 and not placement.isolates_recompiles():
+            running: Running | str = ONE_ARM
+        else:
+            running = built_or_why(context, arm, missing)
+        for lane, each in zip(own, given, strict=True):
+            if isinstance(running, str):
+                lane.out(running)
+            elif isinstance(each, str):
+                lane.out(each)
+            else:
+                loss, lane.feed = each
+                lane.arm, lane.step = running, running.step(loss, request.accumulate)
+    return lanes
+
+
+def built_or_why(context: Context, arm: Arm, missing: str | None) -> Running | str:
+    """The arm, or in one line why it cannot be built."""
+    try:
+        return built(context, arm)
+    except Exception as error:
+        return error_of(error, context, missing)
+
+
+def _given(context: Context, request: BenchRequest) -> list[tuple[Loss | None, Feed] | str]:
+    """What eager code shows of each case: the loss, and how its calls get their inputs; or why it cannot be called."""
+    eager = built(context, Arm(EAGER, ""))
+    found: list[tuple[Loss | None, Feed] | str] = []
+    for case in context.cases:
+        try:
+            with eager.in_place():
+                loss = loss_for(context, eager.model, case)
+                found.append((loss, feed_of(case, eager.step(loss, request.accumulate), request.accumulate)))
+        except NotTrainedError:
+            raise
+        except Exception as error:
+            found.append(f"eager code raises {one_line(error, context.work.root)}")
+    return found
+
+
+def error_of(error: BaseException, context: Context, missing: str | None) -> str:
+    """What an arm raised, in one line; `missing` is why Inductor could not compile anything."""
+    return missing or compile_error(error, context)
+
+
+def first_calls(context: Context, lanes: list[Lane], missing: str | None) -> None:
+    """Compile: the first calls of each case, in order. An arm that compiles nothing is out, as is what raises."""
+    for arm in dict.fromkeys(lane.found.arm for lane in lanes):
+        own = [lane for lane in lanes if lane.found.arm == arm]
+        record = Record()
+        dynamo.forget_sizes()
+        for lane in own:
+            if lane.found.error:
+                continue
+            context.journal.write(f"bench: {lane.name}, first calls")
+            try:
+                with recording(record):
+                    lane.timed(context, FIRST_CALLS)
+            except Exception as error:
+                lane.out(error_of(error, context, missing))
+        _counted(context, own, record)
+
+
+def _counted(context: Context, own: list[Lane], record: Record) -> None:
+    """Graphs and breaks of an arm, over all of its cases: they share what is compiled."""
+    running = next((lane.arm for lane in own if lane.arm is not None), None)
+    if running is None or running.eager:
+        return
+    graphs = sum(1 for frame in record.compiled if frame.ops)
+    breaks = len(narrate.break_sites(record, context.names, None))
+    for lane in own:
+        lane.add(graphs=graphs, breaks=breaks, recompiles=0)
+        if not graphs and not lane.found.error:
+            lane.out(COMPILED_NOTHING)
+
+
+def warm_up(context: Context, lane: Lane, request: BenchRequest, seconds: float, missing: str | None) -> None:
+    """Calls until the times have settled: as many as asked for at least and at most, unless `seconds` are over."""
+    context.journal.write(f"bench: {lane.name}, warm-up")
+    times: list[float] = []
+    began = time.monotonic()
+    settled = False
+    try:
+        while len(times) < request.warm_most and not (settled and len(times) >= request.warm_least):
+            if time.monotonic() - began > seconds and len(times) >= FIRST_CALLS:
+                break
+            slow = seconds / max(request.warm_most, 1)
+            at_once = 1 if times and times[-1] > slow else min(SETTLING, request.warm_most - len(times))
+            times += watched(context, lane, at_once)
+            settled = _settled(times)
+    except Exception as error:
+        lane.out(error_of(error, context, missing))
+        return
+    lane.seconds = statistics.median(times[-SETTLING:])
+    lane.add(warm_calls=len(times), settled=settled)
+
+
+def watched(context: Context, lane: Lane, steps: int) -> list[float]:
+    """Times of some steps; what Dynamo compiles again in them is counted."""
+    record = Record()
+    with recording(record):
+        times = lane.timed(context, steps)
+    count(lane, record)
+    return times
+
+
+def count(lane: Lane, record: Record) -> None:
+    """Add what was compiled again."""
+    if lane.arm is not None and not lane.arm.eager:
+        again = sum(1 for event in record.recompiles if event.kept)
+        lane.add(recompiles=(lane.found.recompiles or 0) + again)
+
+
+def _settled(times: list[float]) -> bool:
+    if len(times) < 2 * SETTLING:
+        return False
+    before = statistics.median(times[-2 * SETTLING : -SETTLING])
+    return abs(statistics.median(times[-SETTLING:]) / before - 1) <= SETTLED
+
+
+def measured(lanes: list[Lane]) -> tuple[ArmMeasured, ...]:
+    return tuple(lane.found for lane in lanes)
+
+
+def alive(lanes: list[Lane]) -> list[Lane]:
+    return [lane for lane in lanes if not lane.found.error]

@@ -1,0 +1,82 @@
+"""One process of a bench: a model is built, what is asked for is measured, and the answer grows with every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+from tcready.dynamic.worker.bench import cold, profile, steady
+from tcready.dynamic.worker.bench.arms import Unmeasured
+from tcready.dynamic.worker.bench.stack import stack_of
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.journal import RunEndedError, one_line
+from tcready.dynamic.worker.pipeline import TO_A_MODEL
+from tcready.dynamic.worker.proof import overlay
+from tcready.dynamic.worker.request import write_json
+from tcready.dynamic.worker.step import climb
+from tcready.schema import BenchAnswer, BenchKind, BenchRequest
+
+Keep = Callable[[BenchAnswer], None]
+"""Takes what was measured so far; it stands if the process ends."""
+KINDS: Mapping[BenchKind, Callable[[Context, BenchRequest, Keep], BenchAnswer]] = MappingProxyType(
+    {
+        "steady": steady.run,
+        "cold": cold.run,
+        "profile": profile.run,
+    }
+)
+
+
+def run(context: Context, request: BenchRequest, room: Path) -> None:
+    """Measure what is asked for, and leave `result.json` in `room`, whole after every step.
+
+    What the target raises is the answer's `failure`.
+    """
+    path = str(room / "result.json")
+    answer = BenchAnswer(request.kind)
+
+    def keep(measured: BenchAnswer) -> None:
+        nonlocal answer
+        answer = replace(measured, weights=answer.weights, stack=answer.stack)
+        write_json(path, answer)
+
+    try:
+        overlay.install(_sources(request))
+        if why := _not_begun(context):
+            raise Unmeasured(why)
+        answer = replace(
+            answer,
+            weights=tuple((case.name, case.weight) for case in context.cases if case.name is not None),
+            stack=stack_of(context, request),
+        )
+        measure = KINDS.get(request.kind)
+        if measure is None:
+            raise Unmeasured(f"not run: this version does not measure {request.kind}")
+        context.journal.begin("speed", f"bench, {request.kind}")
+        keep(answer)
+        keep(measure(context, request, keep))
+    except Unmeasured as error:
+        keep(replace(answer, failure=str(error)))
+    except Exception as error:
+        keep(replace(answer, failure=one_line(error, context.work.root)))
+    context.journal.close()
+
+
+def _sources(request: BenchRequest) -> dict[str, str]:
+    """What the arms lay over the files. Raises Unmeasured if they do not agree: a module is imported once."""
+    if len({arm.sources for arm in request.arms}) > 1:
+        raise Unmeasured("arms with different sources cannot be measured in one process")
+    return dict(request.arms[0].sources) if request.arms else {}
+
+
+def _not_begun(context: Context) -> str | None:
+    """Import and build; why there is no model, None if there is one."""
+    try:
+        if climb(context, TO_A_MODEL) is None:
+            return None
+    except RunEndedError:
+        return context.journal.rest[0]
+    stages = context.journal.observation.stages
+    return next((stage.detail for stage in stages if stage.state == "fail"), "it could not be built")

@@ -1,0 +1,128 @@
+"""All arms in turn, block by block, once their times have settled."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from tcready.dynamic.worker.bench.lanes import (
+    Lane,
+    alive,
+    compiler,
+    count,
+    error_of,
+    first_calls,
+    lanes_of,
+    measured,
+    warm_up,
+    watched,
+)
+from tcready.dynamic.worker.calling import settle
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.schema import BenchAnswer, BenchRequest
+from torch.utils.benchmark import Timer
+
+BLOCK_SECONDS = 0.1
+"""A block takes as long at least, if the time for all of them is enough."""
+BLOCK_WARM = 2
+"""Calls that the Timer makes before it measures, of 100 calls or fewer; of more one in a hundred."""
+LEAST_ROUNDS = 3
+"""Blocks of each arm and case, whatever they take."""
+IN_A_ROW = 10
+"""Single calls of one arm before another has its turn; one more before them is not counted, since what they need is no
+longer in the processor's caches."""
+WARM_SHARE, LATENCY_SHARE = 0.25, 0.25
+"""Of the seconds that are given: for warm-ups (first calls apart), and for single calls."""
+
+
+def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
+    """First calls, warm-up, blocks, single calls: the answer grows with each of them."""
+    with compiler(context, request) as missing:
+        lanes = lanes_of(context, request, missing)
+        first_calls(context, lanes, missing)
+        answer = BenchAnswer("steady", measured(lanes))
+        keep(answer)
+        began = time.monotonic()
+        share = request.seconds * WARM_SHARE / max(len(alive(lanes)), 1)
+        for lane in alive(lanes):
+            warm_up(context, lane, request, share, missing)
+            keep(replace(answer, measured=measured(lanes)))
+        left = request.seconds - (time.monotonic() - began)
+        single = min(
+            left * LATENCY_SHARE, request.latencies * sum(lane.seconds for lane in alive(lanes)) * 1.2
+        )
+        order = random.Random(request.seed)  # noqa: S311  an order of measurements
+
+        def shuffled() -> list[Lane]:
+            return order.sample(alive(lanes), len(alive(lanes)))
+
+        until = time.monotonic() + left - single
+        for number in range(request.blocks):
+            if number >= LEAST_ROUNDS and time.monotonic() > until:
+                break
+            _plan_blocks(lanes, request.blocks - number, until - time.monotonic())
+            context.journal.write(f"bench: block {number + 1} of {request.blocks}")
+            for lane in shuffled():
+                _guarded(context, lane, missing, lambda lane: _block(context, lane))
+            keep(replace(answer, measured=measured(lanes)))
+        context.journal.write("bench: single calls")
+        until = time.monotonic() + single
+        while wanting := [lane for lane in shuffled() if len(lane.found.latencies) < request.latencies]:
+            if time.monotonic() > until:
+                break
+            for lane in wanting:
+                _guarded(context, lane, missing, lambda lane: _singly(context, lane, request.latencies))
+            keep(replace(answer, measured=measured(lanes)))
+        return replace(answer, measured=measured(lanes))
+
+
+def _plan_blocks(lanes: list[Lane], blocks: int, seconds: float) -> None:
+    """How many calls the next block of each lane has: so many blocks take no longer than `seconds`, if that can be."""
+    share = seconds / max(blocks * len(alive(lanes)), 1)
+    for lane in alive(lanes):
+        once = max(statistics.median((lane.seconds, *lane.found.blocks)), 1e-7)
+        fitting = max(1, int(min(share / once - BLOCK_WARM, 1e6)))
+        calls = min(fitting, math.ceil(BLOCK_SECONDS / once))
+        lane.add(block_calls=lane.calls_at_once(calls))
+
+
+def _guarded(
+    context: Context, lane: Lane, missing: str | None, measure: Callable[[Lane], None]
+) -> None:
+    """What the arm raises puts it out; what it showed before stands."""
+    try:
+        measure(lane)
+    except Exception as error:
+        lane.out(error_of(error, context, missing))
+
+
+def _block(context: Context, lane: Lane) -> None:
+    calls = lane.found.block_calls
+    record = Record()
+
+    def clock() -> float:
+        settle(context)
+        return time.perf_counter()
+
+    assert lane.arm is not None
+    timer = Timer(
+        "step(inputs)",
+        timer=clock,
+        globals={"step": lane.step, "inputs": lane.inputs(calls + max(calls // 100, BLOCK_WARM))},
+        num_threads=torch.get_num_threads(),
+    )
+    with recording(record), lane.arm.in_place():
+        seconds = timer.timeit(calls).mean
+    lane.add(blocks=(*lane.found.blocks, seconds))
+    count(lane, record)
+
+
+def _singly(context: Context, lane: Lane, wanted: int) -> None:
+    calls = min(IN_A_ROW, wanted - len(lane.found.latencies))
+    lane.add(latencies=(*lane.found.latencies, *watched(context, lane, calls + 1)[1:]))
