@@ -233,6 +233,7 @@ class _Bench:
     arms: tuple[Arm, ...]
     room: Path
     tell: Tell
+    progress: Tell
     ends: float
     done: list[Process] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
@@ -257,9 +258,9 @@ class _Bench:
         if self.done and self.left() < min(self.longest, LEAST):
             self.cut.append(f"{words}: the budget was spent")
             return None
-        self.tell(f"bench: {words}, {max(self.left(), 0.0):.0f} s left")
+        self.tell(f"  {max(self.left(), 0.0):.0f} s left: {words}")
         began = time.monotonic()
-        answer = self.run(request, max(self.left(), LEAST) + more, self.tell)
+        answer = self.run(request, max(self.left(), LEAST) + more, self.progress)
         self.longest = max(self.longest, time.monotonic() - began) if purpose == "steady" else self.longest
         self.ends += more
         self.done.append(Process(request, answer, purpose))
@@ -279,6 +280,7 @@ def measured(
     wanted: BenchOptions,
     about: BenchWanted,
     tell: Tell,
+    progress: Tell,
 ) -> Bench:
     """Every process that the arms need, as far as the budget reaches, and what they come to.
 
@@ -287,12 +289,13 @@ def measured(
         arms: Eager first.
         wanted: What is asked for.
         about: What the report says of the target, and its limits.
-        tell: Called with what is measured now, and how much time is left.
+        tell: Called with what is measured next, and how much time is left.
+        progress: Called with what a process does.
     """
     began = time.monotonic()
     budget = wanted.bench_budget or (QUICK_BUDGET if wanted.quick else BUDGET)
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
-        work = _Bench(run, wanted, arms, Path(folder), tell, began + budget)
+        work = _Bench(run, wanted, arms, Path(folder), tell, progress, began + budget)
         usable = _steady(work, 0)
         if usable:
             _once_each(work)
@@ -404,7 +407,7 @@ def process_of(
     def run(request: BenchRequest, seconds: float, tell: Tell) -> BenchAnswer:
         from tcready import dynamic
 
-        limited = dataclasses.replace(options, timeout=min(options.timeout, seconds))
+        limited = dataclasses.replace(options, timeout=min(options.timeout, round(seconds)))
         asked = dynamic.RunRequest(target, limited, str(root), tuple(own_packages))
         return dynamic.bench(asked, request, tell)
 
@@ -484,7 +487,7 @@ def _with_bench(
         rollbacks=((PLAN, seen.plan.rollback),) if seen.plan is not None and seen.plan.rollback else (),
     )
     announce(f"measuring {', '.join(arm.name for arm in arms)} of {seen.target}")
-    found = measured(run, arms, wanted, about, progress)
+    found = measured(run, arms, wanted, about, announce, progress)
     state: StageState = "not_run" if found.verdict == "not_run" else "pass"
     speed = Stage("speed", state, found.reason, found.seconds, "error" if state == "not_run" else None)
     stages = tuple(speed if stage.stage == "speed" else stage for stage in seen.stages)

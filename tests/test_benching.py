@@ -177,7 +177,9 @@ EAGER, DEFAULT, OTHER = Arm("eager", ""), Arm("default", "model.compile()"), Arm
 
 def measured(processes: Processes, *given: Arm, **wanted: object) -> benching.Bench:
     options = dataclasses.replace(BenchOptions(), **wanted)  # type: ignore[arg-type]
-    return benching.measured(processes, (EAGER, *given), options, BenchWanted("m.py::M"), lambda _text: None)
+    return benching.measured(
+        processes, (EAGER, *given), options, BenchWanted("m.py::M"), lambda _text: None, lambda _text: None
+    )
 
 
 def test_arms_are_timed_together_and_started_apart(monkeypatch: pytest.MonkeyPatch) -> None:
