@@ -32,8 +32,8 @@ from tcready.target import Target
 _FAILING: frozenset[StageName] = frozenset({"capture", "backend", "parity"})
 """Stages whose failure fails a check without a finding."""
 _FEW = 3
-_MACHINE = frozenset({"cpu", "gpu", "device", "platform", "threads"})
-"""Names in a stack without which figures of two benches are not of one machine."""
+_MACHINE = frozenset({"cpu", "gpu", "device", "cores", "threads"})
+"""Names in a stack: if one of them differs, the figures of two benches are not of one machine."""
 
 
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:

@@ -40,7 +40,13 @@ CHECK_WORD: Mapping[CheckState, str] = MappingProxyType(
     {"pass": "pass", "fail": "fail", "not_measured": "not measured"}
 )
 PHASE_WORD: Mapping[str, str] = MappingProxyType(
-    {"dynamo": "Dynamo", "aot_autograd": "AOTAutograd", "inductor": "Inductor", "triton": "Triton"}
+    {
+        "dynamo": "Dynamo",
+        "aot_autograd": "AOTAutograd",
+        "inductor": "Inductor",
+        "triton": "Triton",
+        "cpp": "the C++ compiler",
+    }
 )
 REST = "the rest"
 """Of a cold start: what no phase accounts for."""
@@ -174,10 +180,13 @@ def _bytes(now: int | None, eager: int | None) -> str:
     return _of(now, lambda count: memory(count) + against)
 
 
-def _pays_after(arm: ArmBench, calls: Figure | None, cold: Figure | None) -> str:
+def pays_after(arm: ArmBench, calls: Figure | None, cold: Figure | None) -> str:
+    """Calls until `cold` is won back. `never`: an arm that is sure to be no faster; `not sure`: one that may be."""
     if calls is not None:
         return calls_interval(calls)
-    return UNKNOWN if arm.arm == EAGER or cold is None or arm.seconds is None else "never"
+    if arm.arm == EAGER or cold is None or arm.speedup is None:
+        return UNKNOWN
+    return "never" if arm.speedup.high <= 1 else "not sure"
 
 
 def _single(name: str) -> Callable[[ArmBench, ArmBench | None], str]:
@@ -195,7 +204,7 @@ SPEEDUP = Column("speedup", lambda arm, _: _of(arm.speedup, ratio_interval))
 P50, P95, P99 = (Column(name, _single(name)) for name in ("p50", "p95", "p99"))
 COLD = Column("cold start", lambda arm, _: _of(arm.cold_seconds, time_interval))
 WARM_CACHE = Column("warm cache", lambda arm, _: _of(arm.cold_warm_cache_seconds, time_interval))
-PAYS = Column("pays after calls", lambda arm, _: _pays_after(arm, arm.break_even_calls, arm.cold_seconds))
+PAYS = Column("pays after calls", lambda arm, _: pays_after(arm, arm.break_even_calls, arm.cold_seconds))
 PEAK = Column(
     "memory peak",
     lambda arm, eager: _bytes(arm.memory_peak_bytes, eager.memory_peak_bytes if eager else None),
@@ -234,7 +243,7 @@ COSTS = (
     PAYS,
     Column(
         "with a warm cache, after",
-        lambda arm, _: _pays_after(arm, arm.break_even_warm_calls, arm.cold_warm_cache_seconds),
+        lambda arm, _: pays_after(arm, arm.break_even_warm_calls, arm.cold_warm_cache_seconds),
     ),
     PEAK,
     STEADY,
@@ -363,6 +372,8 @@ def new_notes(bench: Bench) -> tuple[tuple[BenchCase, tuple[tuple[str, str], ...
 
 def facts(bench: Bench) -> Iterator[tuple[str, str]]:
     """What is told beside the tables, each with a label."""
+    if bench.recommended == EAGER:
+        yield "take", "eager: leave it as it is"
     if bench.noise is not None:
         yield "noise", noise_sentence(bench.noise)
     if bench.loader is not None:

@@ -120,7 +120,9 @@ def test_what_is_never_won_back_is_told_from_what_is_not_known() -> None:
         return dict(zip(shown.headings, shown.rows[0].cells, strict=True)).get("pays after calls", "")
 
     one = Figure(1.0, 0.9, 1.1, 3)
-    assert pays(ArmBench("default", "no_gain", one, cold_seconds=one)) == "never"
+    slower, either = Figure(0.8, 0.7, 0.9, 3), Figure(1.3, 0.98, 1.6, 3)
+    assert pays(ArmBench("default", "regression", one, speedup=slower, cold_seconds=one)) == "never"
+    assert pays(ArmBench("default", "inconclusive", one, speedup=either, cold_seconds=one)) == "not sure"
     assert pays(ArmBench("default", "no_gain", one, memory_peak_bytes=1)) == ""
 
 
@@ -163,6 +165,12 @@ def test_the_verdict_of_speed_stands_last_and_on_the_ladder() -> None:
     assert text.rstrip().splitlines()[-2].startswith("SPEED   model.py::Net: REAL GAIN: default is 1.43x")
 
 
+def test_eager_is_recommended_in_words() -> None:
+    bench = dataclasses.replace(small(1.0, 0.01), recommended="eager")
+    for form in ("text", "html", "markdown"):
+        assert "eager: leave it as it is" in render(with_bench(bench), form).replace("Eager:", "eager:")
+
+
 def test_a_bench_that_could_not_be_made_is_rendered() -> None:
     for form in ("text", "html", "markdown"):
         text = render(with_bench(Bench("not_run", "no arm compiled anything", ())), form)
@@ -188,7 +196,7 @@ def test_every_arm_that_was_timed_is_drawn_with_its_numbers() -> None:
     assert {row[0] for row in calls.rows} == {"eager", "default", "reduce-overhead"}
     assert len(calls.dots) == 90
     assert [row[0] for row in pays.rows] == ["eager", "default", "default, warm cache", "reduce-overhead"]
-    assert pays.rows[3][-1] == "never pays"
+    assert pays.rows[3][-1] == "not sure"
     cold, latency, resident, device = charts(bench)
     assert cold.headings == ("start", "Dynamo", "AOTAutograd", "Inductor", "Triton", "the rest", "whole")
     assert [row[0] for row in cold.rows].count("default") == 1  # the same in every case
@@ -198,8 +206,19 @@ def test_every_arm_that_was_timed_is_drawn_with_its_numbers() -> None:
     assert sum(curve.kind == "s1" and bool(curve.title) for curve in device.curves) == 2  # a point is missing
 
 
-def test_arms_cross_where_they_pay() -> None:
-    (_, pays) = case_charts(full_bench().cases[0])
+@pytest.mark.parametrize("own", [None, 1.7])
+def test_arms_cross_where_they_pay(own: float | None) -> None:
+    """What is won back is what a start takes beyond eager's own."""
+    case = full_bench().cases[0]
+    eager_arm, default_arm, *rest = case.arms
+    cold = None if own is None else Figure(own, own, own, 1)
+    later = Figure(14.2 + (own or 0.0), 14.0, 14.9, 3)
+    arms = (
+        dataclasses.replace(eager_arm, cold_seconds=cold),
+        dataclasses.replace(default_arm, cold_seconds=later, cold_warm_cache_seconds=None),
+        *rest,
+    )
+    (_, pays) = case_charts(dataclasses.replace(case, arms=arms))
     eager, default = (
         next(c for c in pays.curves if c.title.startswith(f"{name}:")) for name in ("eager", "default")
     )
