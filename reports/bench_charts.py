@@ -12,8 +12,8 @@ from typing import TypeGuard
 from tcready.reports.bench_view import (
     REST,
     UNKNOWN,
-    calls_interval,
     memory,
+    pays_after,
     phases,
     plain_number,
     time,
@@ -132,51 +132,55 @@ class _Start:
     """Seconds before its calls take no longer than warm ones."""
     call: float
     kind: str
+    pays: str = UNKNOWN
     crossing: Figure | None = None
-
-    @property
-    def pays(self) -> str:
-        return f"pays after {calls_interval(self.crossing)} calls" if self.crossing else "never pays"
 
     @property
     def title(self) -> str:
         begins = f"{time(self.start)} and " if self.start else ""
-        return f"{self.name}: {begins}{time(self.call)} a call"
+        found = "pays after calls: " if self.crossing else "pays: "
+        return f"{self.name}: {begins}{time(self.call)} a call" + (
+            "" if self.pays == UNKNOWN else f", {found}{self.pays}"
+        )
 
 
 def _starts(case: BenchCase) -> Iterator[_Start]:
+    """Eager first."""
     kinds = _kinds(case)
-    for arm in case.arms:
-        if arm.arm != EAGER and _finite(arm.seconds) and _finite(arm.cold_seconds):
-            kind, cold, call = kinds[arm.arm], arm.cold_seconds.median, arm.seconds.median
-            yield _Start(arm.arm, cold, call, kind, arm.break_even_calls)
-            if _finite(arm.cold_warm_cache_seconds):
-                warm, crossing = arm.cold_warm_cache_seconds.median, arm.break_even_warm_calls
-                yield _Start(f"{arm.arm}, warm cache", warm, call, f"{kind} dashed", crossing)
+    for arm in sorted(case.arms, key=lambda arm: arm.arm != EAGER):
+        kind, cold, warm = kinds[arm.arm], arm.cold_seconds, arm.cold_warm_cache_seconds
+        if not _finite(arm.seconds) or not (_finite(cold) or arm.arm == EAGER):
+            continue
+        call, crossing = arm.seconds.median, arm.break_even_calls
+        start = cold.median if _finite(cold) else 0.0
+        yield _Start(arm.arm, start, call, kind, pays_after(arm, crossing, cold), crossing)
+        if _finite(warm) and arm.arm != EAGER:
+            crossing = arm.break_even_warm_calls
+            pays = pays_after(arm, crossing, warm)
+            yield _Start(f"{arm.arm}, warm cache", warm.median, call, f"{kind} dashed", pays, crossing)
 
 
 def _break_even(case: BenchCase) -> Chart | None:
     """What n calls take from the start, each arm a line, and where it crosses eager's."""
-    eager = next((arm.seconds for arm in case.arms if arm.arm == EAGER), None)
-    starts = tuple(_starts(case))
-    if not _finite(eager) or eager.median <= 0 or not starts:
+    shown = tuple(_starts(case))
+    if len(shown) < 2 or shown[0].name != EAGER or shown[0].call <= 0:
         return None
-    each = eager.median
-    crossings = [one.crossing.median for one in starts if _finite(one.crossing)]
-    most = 1.6 * max(crossings or [one.start / each for one in starts])
+    eager = shown[0]
+    crossings = [one.crossing.median for one in shown if _finite(one.crossing)]
+    most = 1.6 * max([*crossings, 0.0]) or 1.6 * max(one.start for one in shown) / eager.call
     if most <= 0:
         return None
-    shown = (_Start(EAGER, 0.0, each, "s0"), *starts)
     top = ROW * len(shown) + 6
-    calls, total = Scale(0.0, most, LEFT, RIGHT), Scale(0.0, most * each, top + PLOT, top)
-    titles = [one.title if one.name == EAGER else f"{one.title}, {one.pays}" for one in shown]
-    named = key([(one.kind, title) for one, title in zip(shown, titles, strict=True)])
+    highest = eager.start + most * eager.call
+    calls, total = Scale(0.0, most, LEFT, RIGHT), Scale(0.0, highest, top + PLOT, top)
+    named = key([(one.kind, one.title) for one in shown])
     curves, dots = list[Curve](), list[Dot]()
-    for one, title in zip(shown, titles, strict=True):
+    for one in shown:
         if one.start <= total.high:
-            curves.append(Curve(_inside(calls, total, one), one.kind, title))
+            curves.append(Curve(_inside(calls, total, one), one.kind, one.title))
         if _finite(one.crossing):
-            x, y = calls.at(one.crossing.median), total.at(one.crossing.median * each)
+            x = calls.at(one.crossing.median)
+            y = total.at(eager.start + one.crossing.median * eager.call)
             ends = (min(max(end, 0.0), most) for end in (one.crossing.low, one.crossing.high))
             dots.append(Dot(x, y, one.kind, big=True))
             curves.append(Curve(tuple((calls.at(end), y) for end in ends), f"{one.kind} wide"))
@@ -194,11 +198,8 @@ def _break_even(case: BenchCase) -> Chart | None:
             *named.labels,
             Label((LEFT + RIGHT) / 2, top + PLOT + 34, "calls", "middle"),
         ),
-        ("arm", "cold start", "one call", "pays"),
-        tuple(
-            (one.name, time(one.start), time(one.call), UNKNOWN if one.name == EAGER else one.pays)
-            for one in shown
-        ),
+        ("arm", "cold start", "one call", "pays after calls"),
+        tuple((one.name, time(one.start), time(one.call), one.pays) for one in shown),
     )
 
 

@@ -15,6 +15,7 @@ from tcready.reports.bench_view import (
     case_title,
     facts,
     new_notes,
+    summary,
     table,
     ways,
 )
@@ -51,10 +52,11 @@ def lines(bench: Bench, about: str, width: int) -> Iterator[Line]:
     for what, code in ways(bench):
         yield Line("    ", f"{what}:")
         yield from (Line("      > ", line, whole=True) for line in lines_of(code))
+    whole = summary(bench)
     for case, notes in new_notes(bench):
         yield Line("", "")
         yield Line("    ", case_title(case), "bold")
-        for columns in FOR_A_TERMINAL:
+        for columns in FOR_A_TERMINAL if whole in (None, case) else FOR_A_TERMINAL[:1]:
             yield from _table(table(case, columns), width)
         failed = {arm.arm for arm in case.arms if arm.verdict in ("failed", "regression")}
         for arm, note in notes:

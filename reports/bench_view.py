@@ -40,12 +40,20 @@ CHECK_WORD: Mapping[CheckState, str] = MappingProxyType(
     {"pass": "pass", "fail": "fail", "not_measured": "not measured"}
 )
 PHASE_WORD: Mapping[str, str] = MappingProxyType(
-    {"dynamo": "Dynamo", "aot_autograd": "AOTAutograd", "inductor": "Inductor", "triton": "Triton"}
+    {
+        "dynamo": "Dynamo",
+        "aot_autograd": "AOTAutograd",
+        "inductor": "Inductor",
+        "triton": "Triton",
+        "cpp": "the C++ compiler",
+    }
 )
 REST = "the rest"
 """Of a cold start: what no phase accounts for."""
 UNKNOWN = "\u2013"
 """A dash."""
+ALL_CASES = "all cases"
+MANY_CASES = 4
 _DIGITS = 3
 _TIMES = ((3600.0, 2.0, "h"), (60.0, 10.0, "min"), (1.0, 1.0, "s"), (1e-3, 1.0, "ms"), (1e-6, 1.0, "\u00b5s"))
 """Of each unit its seconds, how many of it there must be, its name."""
@@ -120,17 +128,21 @@ def ratio_interval(figure: Figure) -> str:
 
 
 def calls_interval(figure: Figure) -> str:
-    """`1,230 (1,100\u20131,400)`: whole calls."""
-    if figure.low == figure.high:
-        return plain_number(figure.median, 0)
-    low, high = (plain_number(each, 0) for each in (figure.low, figure.high))
-    return f"{plain_number(figure.median, 0)} ({low}\u2013{high})"
+    """`1,230 (1,100\u20131,400)`: whole calls, three digits of them."""
+    median, low, high = map(_calls, (figure.median, figure.low, figure.high))
+    return median if low == high else f"{median} ({low}\u2013{high})"
 
 
-def change(now: float, before: float) -> str:
-    """`+12 %`, `-3 %`, `+0.4 %`."""
+def _calls(count: float) -> str:
+    return plain_number(float(f"{count:.{_DIGITS}g}"), 0)
+
+
+def relative(now: float, before: float) -> str:
+    """`+12 %`, `-3.0 %`, `0 %`."""
     value = 100 * (now / before - 1)
-    return f"{value:+.1f} %" if 0 < abs(value) < 9.95 else f"{value:+.0f} %"
+    if abs(value) < 0.05:
+        return "0 %"
+    return f"{value:+.1f} %" if abs(value) < 9.95 else f"{value:+.0f} %"
 
 
 # The tables
@@ -164,14 +176,17 @@ def _of(value: object, words: Callable[..., str]) -> str:
 
 
 def _bytes(now: int | None, eager: int | None) -> str:
-    against = f" ({change(now, eager)})" if now and eager else ""
+    against = f" ({relative(now, eager)})" if now and eager else ""
     return _of(now, lambda count: memory(count) + against)
 
 
-def _pays_after(arm: ArmBench, calls: Figure | None, cold: Figure | None) -> str:
+def pays_after(arm: ArmBench, calls: Figure | None, cold: Figure | None) -> str:
+    """Calls until `cold` is won back. `never`: an arm that is sure to be no faster; `not sure`: one that may be."""
     if calls is not None:
         return calls_interval(calls)
-    return UNKNOWN if arm.arm == EAGER or cold is None or arm.seconds is None else "never"
+    if arm.arm == EAGER or cold is None or arm.speedup is None:
+        return UNKNOWN
+    return "never" if arm.speedup.high <= 1 else "not sure"
 
 
 def _single(name: str) -> Callable[[ArmBench, ArmBench | None], str]:
@@ -189,7 +204,7 @@ SPEEDUP = Column("speedup", lambda arm, _: _of(arm.speedup, ratio_interval))
 P50, P95, P99 = (Column(name, _single(name)) for name in ("p50", "p95", "p99"))
 COLD = Column("cold start", lambda arm, _: _of(arm.cold_seconds, time_interval))
 WARM_CACHE = Column("warm cache", lambda arm, _: _of(arm.cold_warm_cache_seconds, time_interval))
-PAYS = Column("pays after calls", lambda arm, _: _pays_after(arm, arm.break_even_calls, arm.cold_seconds))
+PAYS = Column("pays after calls", lambda arm, _: pays_after(arm, arm.break_even_calls, arm.cold_seconds))
 PEAK = Column(
     "memory peak",
     lambda arm, eager: _bytes(arm.memory_peak_bytes, eager.memory_peak_bytes if eager else None),
@@ -228,7 +243,7 @@ COSTS = (
     PAYS,
     Column(
         "with a warm cache, after",
-        lambda arm, _: _pays_after(arm, arm.break_even_warm_calls, arm.cold_warm_cache_seconds),
+        lambda arm, _: pays_after(arm, arm.break_even_warm_calls, arm.cold_warm_cache_seconds),
     ),
     PEAK,
     STEADY,
@@ -259,6 +274,13 @@ def table(case: BenchCase, columns: Sequence[Column]) -> Table:
 def case_title(case: BenchCase) -> str:
     """`prefill, 25 % of the weight`."""
     return case.case + (f", {percent(case.weight)} of the weight" if case.weight is not None else "")
+
+
+def summary(bench: Bench) -> BenchCase | None:
+    """The case that stands for all, if there are too many to tell each at length; else None."""
+    if len(bench.cases) <= MANY_CASES:
+        return None
+    return next((case for case in bench.cases if case.case == ALL_CASES), bench.cases[-1])
 
 
 # Sentences
@@ -350,6 +372,8 @@ def new_notes(bench: Bench) -> tuple[tuple[BenchCase, tuple[tuple[str, str], ...
 
 def facts(bench: Bench) -> Iterator[tuple[str, str]]:
     """What is told beside the tables, each with a label."""
+    if bench.recommended == EAGER:
+        yield "take", "eager: leave it as it is"
     if bench.noise is not None:
         yield "noise", noise_sentence(bench.noise)
     if bench.loader is not None:

@@ -13,6 +13,7 @@ from tcready.reports.bench_view import (
     case_title,
     facts,
     new_notes,
+    summary,
     table,
     ways,
 )
@@ -130,7 +131,8 @@ def _bench(target: TargetReport, bench: Bench) -> list[str]:
     shown = [
         f"**Is it worth compiling** {code(target.target)}: **{BENCH_WORD[bench.verdict]}**: {plain(bench.reason)}."
     ]
-    folded = []
+    folded: list[str] = []
+    whole = summary(bench)
     for case, notes in new_notes(bench):
         found = table(case, IN_SHORT)
         rows = [
@@ -140,7 +142,7 @@ def _bench(target: TargetReport, bench: Bench) -> list[str]:
         for row in found.rows:
             name = f"**{plain(row.arm)}**" if row.recommended else plain(row.arm)
             rows.append(f"| {name} | {' | '.join(map(plain, row.cells))} |")
-        shown.append("\n".join(rows))
+        (shown if whole in (None, case) else folded).append("\n".join(rows))
         if notes:
             of_case = "\n".join(f"- {plain(f'{arm}: {note}')}" for arm, note in notes)
             folded.append(f"{plain(sentence(case.case))}:\n\n{of_case}")
