@@ -55,8 +55,11 @@ UNKNOWN = "\u2013"
 ALL_CASES = "all cases"
 MANY_CASES = 4
 _DIGITS = 3
+_FAR = 10.0
+"""How many times as large as a median, or as small, a bound may be to be told in its unit."""
 _TIMES = ((3600.0, 2.0, "h"), (60.0, 10.0, "min"), (1.0, 1.0, "s"), (1e-3, 1.0, "ms"), (1e-6, 1.0, "\u00b5s"))
 """Of each unit its seconds, how many of it there must be, its name."""
+_LEAST_TIME = 1e-9
 _SIZES = ((1e12, 1.0, "TB"), (1e9, 1.0, "GB"), (1e6, 1.0, "MB"), (1e3, 1.0, "kB"))
 _LOOKED_AT_FIRST = ("torch", "gpu", "cpu", "device", "cuda", "cudnn", "driver", "triton", "python", "threads")
 
@@ -96,7 +99,9 @@ def _unit(value: float, units: Sequence[tuple[float, float, str]], least: str) -
 
 def time(seconds: float) -> str:
     """`812 \u00b5s`, `1.92 ms`, `12.3 s`, `25.0 min`."""
-    size, name = _unit(seconds, _TIMES, "") if seconds else (1.0, "s")
+    if abs(seconds) < _LEAST_TIME:
+        return "0 s"
+    size, name = _unit(seconds, _TIMES, "")
     return f"{plain_number(seconds / size)} {name}"
 
 
@@ -106,11 +111,15 @@ def memory(count: float) -> str:
     return f"{plain_number(count / size)} {name}"
 
 
-def _interval(figure: Figure, size: float, after: str) -> str:
+def _interval(figure: Figure, size: float, after: str, alone: Callable[[float], str]) -> str:
+    """Bounds in the unit of the median; each with its own (`alone`) if they are too far from it to be read so."""
     scaled = Figure(figure.median / size, figure.low / size, figure.high / size, figure.n)
     median = float(f"{scaled.median:.{_DIGITS}g}") if math.isfinite(scaled.median) else scaled.median
     if figure.low == figure.high:
         return f"{plain_number(scaled.median, decimals(median))}{after}"
+    if not figure.median / _FAR <= figure.low <= figure.high <= figure.median * _FAR:
+        middle = plain_number(scaled.median, decimals(median))
+        return f"{middle}{after} ({alone(figure.low)}\u2013{alone(figure.high)})"
     places = decimals(median, scaled)
     low, high = (plain_number(each, places) for each in (scaled.low, scaled.high))
     return f"{plain_number(scaled.median, places)}{after} ({low}\u2013{high})"
@@ -119,12 +128,12 @@ def _interval(figure: Figure, size: float, after: str) -> str:
 def time_interval(figure: Figure) -> str:
     """`1.92 ms (1.90\u20131.95)`; the median alone where there is no interval."""
     size, name = _unit(figure.median, _TIMES, "") if figure.median else (1.0, "s")
-    return _interval(figure, size, f" {name}")
+    return _interval(figure, size, f" {name}", time)
 
 
 def ratio_interval(figure: Figure) -> str:
     """`1.31x (1.29\u20131.33)`."""
-    return _interval(figure, 1.0, "x")
+    return _interval(figure, 1.0, "x", lambda ratio: plain_number(round(ratio, _DIGITS)))
 
 
 def calls_interval(figure: Figure) -> str:

@@ -87,6 +87,8 @@ def test_an_interval_has_the_unit_of_its_median_and_as_many_digits_as_it_tells()
     assert time_interval(Figure(0.9, 0.8, 1.1, 3)) == "900 ms (800\u20131,100)"
     assert ratio_interval(Figure(1.0021, 1.0002, 1.0049, 5)) == "1.002x (1.000\u20131.005)"
     assert ratio_interval(Figure(1.3, 1.3, 1.3, 1)) == "1.30x"
+    assert time_interval(Figure(5.58e-4, 1.3e-5, 0.02465, 1)) == "558 µs (13.0 µs\u201324.6 ms)"
+    assert ratio_interval(Figure(0.324, 2.4e-9, 42_693_842.818, 1)) == "0.324x (0\u201342,700,000)"
     assert calls_interval(Figure(24_637.0, 22_111.0, math.inf, 3)) == "24,600 (22,100\u2013∞)"
     assert plain_number(math.nan) == "\u2013"
 
