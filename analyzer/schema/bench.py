@@ -99,11 +99,11 @@ class ColdStart:
     """What starting an arm costs, over all cases; it stands at the first one that ran."""
 
     seconds: float
-    """The first three calls of every case (CUDA graphs are recorded on the second), beyond warm ones. What loading torch's
-    compiler takes is no part of it."""
+    """The first three calls of every case (CUDA graphs are recorded on the second), beyond warm ones. What loading
+    torch's compiler takes is no part of it."""
     phases: tuple[tuple[str, float], ...] = ()
-    """Seconds of what torch names: `dynamo`, `aot_autograd`, `inductor`, `triton` (on a CPU `cpp`: the C++ compiler); each
-    without the ones it contains."""
+    """Seconds of what torch names: `dynamo`, `aot_autograd`, `inductor`, `triton` (on a CPU `cpp`: the C++ compiler);
+    each without the ones it contains."""
     cache_hits: int | None = None
     cache_misses: int | None = None
 

@@ -20,7 +20,7 @@ from tcready.schema import Arm
 from torch import nn
 
 LEARNING_RATE = 1e-6
-"""A step costs the same at any rate; at a small one the weights are nearly the same for the last call as for the first."""
+"""A step costs the same at any rate; at a small one the last call has nearly the weights of the first."""
 
 
 class Unmeasured(Exception):  # noqa: N818  it is no error of anybody

@@ -15,7 +15,6 @@ from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.bench.arms import Running, built, loss_for
 from tcready.dynamic.worker.bench.inputs import Feed, Inputs, feed_of
 from tcready.dynamic.worker.calling import compile_error, settle
-from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.loss import Loss, NotTrainedError
@@ -33,7 +32,9 @@ SETTLING = 5
 SETTLED = 0.05
 """By how much these may differ."""
 COMPILED_NOTHING = "compiled nothing"
-ONE_ARM = "not run: this torch keeps no limit of recompilations apart for each arm, so one is compiled in a process"
+ONE_ARM = (
+    "not run: this torch keeps no limit of recompilations apart for each arm, so one is compiled in a process"
+)
 
 
 @dataclass
@@ -107,12 +108,17 @@ def compiler(context: Context, request: BenchRequest) -> Iterator[str | None]:
             return below
 
         tools, missing = folder(request.toolchain), None
-        if any(arm.code.strip() for arm in request.arms):
+        if any(_names_inductor(arm.code) for arm in request.arms):
             with inductor.inductor_cache(tools):
                 missing = missing_toolchain(context.work.options.device, context)
             dynamo.reset()
         stack.enter_context(inductor.inductor_cache(folder(request.cache), headers_in=tools))
         yield missing
+
+
+def _names_inductor(code: str) -> bool:
+    """Whether its lines compile with Inductor: they name it, or no other backend."""
+    return "compile" in code and ("inductor" in code or "backend" not in code)
 
 
 def lanes_of(context: Context, request: BenchRequest, missing: str | None) -> list[Lane]:
@@ -121,7 +127,9 @@ def lanes_of(context: Context, request: BenchRequest, missing: str | None) -> li
     lanes: list[Lane] = []
     compiled = 0
     for arm in request.arms:
-        own = [Lane(ArmMeasured(arm.name, case.name), accumulate=request.accumulate) for case in context.cases]
+        own = [
+            Lane(ArmMeasured(arm.name, case.name), accumulate=request.accumulate) for case in context.cases
+        ]
         lanes += own
         compiled += bool(arm.code.strip())
         if arm.code.strip() and compiled > 1 and not placement.isolates_recompiles():

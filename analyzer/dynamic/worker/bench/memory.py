@@ -18,7 +18,7 @@ EVERY = 0.05
 
 def is_cuda(context: Context) -> bool:
     """Whether the device has an allocator that counts."""
-    return torch.device(context.work.options.device).type == "cuda"
+    return bool(torch.device(context.work.options.device).type == "cuda")
 
 
 def device_peak(context: Context) -> int | None:

@@ -37,6 +37,8 @@ LEAST_ROUNDS = 3
 IN_A_ROW = 10
 """Single calls of one arm before another has its turn; one more before them is not counted, since what they need is no
 longer in the processor's caches."""
+TURN_SECONDS = 0.02
+"""That a turn of single calls takes besides them."""
 WARM_SHARE, LATENCY_SHARE = 0.25, 0.25
 """Of the seconds that are given: for warm-ups (first calls apart), and for single calls."""
 
@@ -53,16 +55,17 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
         for lane in alive(lanes):
             warm_up(context, lane, request, share, missing)
             keep(replace(answer, measured=measured(lanes)))
-        left = request.seconds - (time.monotonic() - began)
-        single = min(
-            left * LATENCY_SHARE, request.latencies * sum(lane.seconds for lane in alive(lanes)) * 1.2
-        )
+        end = began + request.seconds
+        left = max(0.0, end - time.monotonic())
+        turns = len(alive(lanes)) * math.ceil(request.latencies / IN_A_ROW)
+        expected = 1.2 * request.latencies * sum(lane.seconds for lane in alive(lanes)) + TURN_SECONDS * turns
+        single = min(left * LATENCY_SHARE, expected)
         order = random.Random(request.seed)  # noqa: S311  an order of measurements
 
         def shuffled() -> list[Lane]:
             return order.sample(alive(lanes), len(alive(lanes)))
 
-        until = time.monotonic() + left - single
+        until = end - single
         for number in range(request.blocks):
             if number >= LEAST_ROUNDS and time.monotonic() > until:
                 break
@@ -72,7 +75,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
                 _guarded(context, lane, missing, lambda lane: _block(context, lane))
             keep(replace(answer, measured=measured(lanes)))
         context.journal.write("bench: single calls")
-        until = time.monotonic() + single
+        until = max(end, time.monotonic() + single)
         while wanting := [lane for lane in shuffled() if len(lane.found.latencies) < request.latencies]:
             if time.monotonic() > until:
                 break
@@ -92,9 +95,7 @@ def _plan_blocks(lanes: list[Lane], blocks: int, seconds: float) -> None:
         lane.add(block_calls=lane.calls_at_once(calls))
 
 
-def _guarded(
-    context: Context, lane: Lane, missing: str | None, measure: Callable[[Lane], None]
-) -> None:
+def _guarded(context: Context, lane: Lane, missing: str | None, measure: Callable[[Lane], None]) -> None:
     """What the arm raises puts it out; what it showed before stands."""
     try:
         measure(lane)

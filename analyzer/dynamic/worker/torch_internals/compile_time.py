@@ -91,4 +91,3 @@ def saved_artifacts() -> bytes | None:
 
 def load_artifacts(data: bytes) -> None:
     torch.compiler.load_cache_artifacts(data)
-

@@ -23,6 +23,7 @@ Name = Literal[
     "error_on_graph_break",
     "nested_compile_region",
     "sizes_seen",
+    "setting_is_default",
 ]
 
 
@@ -95,6 +96,13 @@ DIFFERENCES = (
         "reset_code_state",
         "",
         "of several arms in a process the later ones compile for sizes that vary as soon as the first one met several",
+    ),
+    Difference(
+        "setting_is_default",
+        "torch.utils._config_module",
+        "ConfigModule._is_default",
+        "",
+        "settings of Inductor that differ from their defaults are not named",
     ),
 )
 _BY_NAME = {row.name: row for row in DIFFERENCES}

@@ -174,3 +174,26 @@ def eager_random() -> contextlib.AbstractContextManager[Any]:
 
     found: contextlib.AbstractContextManager[Any] = config.patch(fallback_random=True)
     return found
+
+
+def kernels_in_profiles() -> contextlib.AbstractContextManager[Any]:
+    """What is compiled for the CPU meanwhile names its kernels to the profiler."""
+    from torch._inductor import config
+
+    found: contextlib.AbstractContextManager[Any] = config.patch({"cpp.enable_kernel_profile": True})
+    return found
+
+
+def is_kernel_name(name: str) -> bool:
+    """Whether the profiler means a compiled kernel of the CPU by it (`graph_0_cpp_fused_add_0`)."""
+    return "cpp_fused" in name or (name.startswith("graph_") and "cpp_" in name)
+
+
+def changed_settings() -> tuple[tuple[str, str], ...]:
+    """Settings of Inductor that are not what they are by default, as texts; empty if this torch does not tell."""
+    from torch._inductor import config
+
+    if not differences.has("setting_is_default"):
+        return ()
+    names = sorted(config.get_config_copy())
+    return tuple((name, repr(getattr(config, name))) for name in names if not config._is_default(name))

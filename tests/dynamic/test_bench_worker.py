@@ -1,0 +1,220 @@
+"""Processes that measure, in real workers: what they count, what they leave out, and what a failure leaves of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tcready.dynamic import RunRequest, bench
+from tcready.options import RunOptions
+from tcready.schema import Arm, ArmMeasured, BenchAnswer, BenchRequest
+
+MODEL = """\
+import torch
+from torch import nn
+
+
+class Part(nn.Module):
+    def forward(self, x):
+        return torch.relu(x + 1)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(16, 16)
+        self.part = Part()
+
+    def forward(self, x):
+        return self.part(self.lin(x)) * 2 - 1
+
+
+class Counting(Net):
+    \"\"\"Compiles again for each call: a number that changes is part of what is compiled.\"\"\"
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x) * len("x" * self.calls)
+
+
+class Cached(Net):
+    \"\"\"Grows the list that it is given, as a cache of keys and values does, until it is full.\"\"\"
+
+    def forward(self, x, cache, most):
+        if len(cache) == most:
+            raise RuntimeError("the cache is full")
+        cache.append(x)
+        return super().forward(torch.stack(list(cache)).sum(0))
+
+
+def two():
+    return {
+        "cases": {"small": torch.randn(2, 16), "large": torch.randn(8, 16)},
+        "weights": {"small": 3, "large": 1},
+    }
+
+
+def one():
+    return torch.randn(4, 16)
+
+
+def with_cache():
+    return {"cases": {"again": (torch.randn(4, 16), [], 40), "once": (torch.randn(4, 16), [], 1)}}
+"""
+EAGER = Arm("eager", "")
+INDUCTOR = Arm("default", "model = torch.compile(model)")
+CAPTURED = Arm("captured", 'model = torch.compile(model, backend="eager")')
+"""Dynamo alone: what is counted is the same, and nothing is waited for."""
+
+pytestmark = pytest.mark.dynamo
+Measure = Callable[..., BenchAnswer]
+
+
+@pytest.fixture(scope="module")
+def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("toolchain")
+
+
+@pytest.fixture
+def measure(tmp_path: Path) -> Measure:
+    """Runs a process; the target is a class of MODEL, the inputs a function of it."""
+    (tmp_path / "net.py").write_text(MODEL, encoding="utf-8")
+
+    def run(name: str, inputs: str, request: BenchRequest, **options: Any) -> BenchAnswer:
+        asked = RunOptions(inputs=f"net.py::{inputs}", **options)
+        return bench(RunRequest(f"net.py::{name}", asked, str(tmp_path)), request)
+
+    return run
+
+
+def by_arm(answer: BenchAnswer) -> dict[str, list[ArmMeasured]]:
+    found: dict[str, list[ArmMeasured]] = {}
+    for each in answer.measured:
+        found.setdefault(each.arm, []).append(each)
+    return found
+
+
+def test_arms_take_turns_and_one_that_fails_takes_no_other_with_it(measure: Measure) -> None:
+    arms = (
+        EAGER,
+        Arm(
+            "disabled",
+            "type(model.part).forward = torch.compiler.disable(type(model.part).forward)\n" + CAPTURED.code,
+        ),
+        CAPTURED,
+        Arm("raises", 'model = torch.compile(model, backend="no such backend")'),
+        Arm("nothing", 'model.lin.compile(backend="eager")'),
+    )
+    request = BenchRequest("steady", arms, blocks=3, latencies=12, seconds=4.0)
+    answer = measure("Net", "two", request)
+    found = by_arm(answer)
+    assert answer.failure is None
+    assert answer.weights == (("small", 3.0), ("large", 1.0))
+    assert {"torch", "cpu", "threads", "isolate_recompiles"} <= {name for name, _ in answer.stack}
+    for each in (*found["eager"], *found["disabled"], *found["captured"]):
+        assert not each.error
+        assert len(each.blocks) == 3
+        assert len(each.latencies) == 12
+        assert each.block_calls >= 1
+        assert each.warm_calls >= 3
+        assert 0 < min(each.blocks) < 0.5
+    assert [each.case for each in found["eager"]] == ["small", "large"]
+    assert {each.graphs for each in found["eager"]} == {None}
+    # What its lines changed of a class holds for that arm alone.
+    assert found["disabled"][0].breaks == 1
+    assert found["captured"][0].breaks == 0
+    # The second size is compiled for as one that varies, whatever another arm has met before.
+    assert found["captured"][0].graphs == 2
+    assert found["captured"][0].recompiles == 0
+    assert "no such backend" in found["raises"][0].error
+    assert {(each.error, each.graphs) for each in found["nothing"]} == {("compiled nothing", 0)}
+
+
+def test_code_that_compiles_again_and_again_is_counted(measure: Measure) -> None:
+    request = BenchRequest("steady", (EAGER, CAPTURED), blocks=1, seconds=1.0)
+    found = by_arm(measure("Counting", "one", request))["captured"][0]
+    assert not found.error
+    assert found.recompiles is not None
+    assert found.recompiles > 0
+
+
+def test_calls_that_change_their_inputs_get_others(measure: Measure) -> None:
+    request = BenchRequest("steady", (EAGER,), blocks=3, latencies=20, seconds=2.0)
+    for found in measure("Cached", "with_cache", request).measured:
+        assert not found.error
+        assert len(found.blocks) == 3
+        assert found.block_calls <= 10
+
+
+def test_a_training_step_is_measured_and_its_loss_is_made(measure: Measure) -> None:
+    request = BenchRequest("steady", (EAGER, CAPTURED), blocks=2, seconds=2.0, accumulate=2)
+    found = measure("Net", "one", request, mode="train").measured
+    assert [each.error for each in found] == ["", ""]
+    assert [len(each.blocks) for each in found] == [2, 2]
+    assert found[1].graphs == 1
+
+
+@pytest.mark.slow
+def test_a_second_cold_start_finds_what_the_first_one_left(
+    measure: Measure, tmp_path: Path, toolchain: Path
+) -> None:
+    request = BenchRequest(
+        "cold",
+        (INDUCTOR,),
+        cache=str(tmp_path / "cache"),
+        toolchain=str(toolchain),
+        artifacts=str(tmp_path / "carried"),
+    )
+    first, second = (measure("Net", "one", request).measured[0] for _ in range(2))
+    assert not first.error
+    assert first.graphs == 1
+    assert first.cold is not None
+    assert second.cold is not None
+    assert (first.cold.cache_hits, first.cold.cache_misses) == (0, 1)
+    assert (second.cold.cache_hits, second.cold.cache_misses) == (1, 0)
+    phases = dict(first.cold.phases)
+    assert set(phases) == {"dynamo", "aot_autograd", "inductor", "cpp"}
+    assert min(phases["dynamo"], phases["cpp"]) > 0
+    # None contains another: together they are no more than what the calls took.
+    assert sum(phases.values()) <= first.cold.seconds * 1.1
+    assert first.memory is not None
+    assert first.memory.device_peak is None
+    assert first.memory.resident_peak is not None
+    assert first.memory.resident_steady is not None
+    assert (tmp_path / "carried").stat().st_size > 1000
+
+
+def test_a_profile_counts_operators_and_compiled_kernels(measure: Measure, toolchain: Path) -> None:
+    request = BenchRequest("profile", (EAGER, INDUCTOR), warm_least=3, warm_most=3, toolchain=str(toolchain))
+    eager, compiled = (each.profile for each in measure("Net", "one", request).measured)
+    assert eager is not None
+    assert compiled is not None
+    assert eager.kernels == 5  # linear, add, relu, mul, sub
+    assert compiled.kernels == 2  # the multiplication of matrices, and all else
+    assert eager.kernel_seconds is None
+    assert eager.host_seconds is not None
+    assert eager.cpu_seconds is not None
+    assert "no NVIDIA GPU" in eager.energy_reason
+
+
+def test_a_patched_arm_runs_the_patched_text(measure: Measure, tmp_path: Path) -> None:
+    text = MODEL.replace("return self.part(self.lin(x)) * 2 - 1", 'raise RuntimeError("patched")')
+    patched = Arm("patched", "", ((str(tmp_path / "net.py"), text),))
+    (found,) = measure("Net", "one", BenchRequest("cold", (patched,))).measured
+    assert found.error.startswith("RuntimeError: patched")
+
+
+def test_a_process_that_ends_leaves_what_it_knew(measure: Measure) -> None:
+    ends = Arm("ends", "import os\nos._exit(3)")
+    answer = measure("Net", "two", BenchRequest("steady", (EAGER, ends)))
+    assert (answer.failure or "").startswith("the process exited with code 3")
+    assert answer.weights
+    missing = measure("Nest", "two", BenchRequest("steady", (EAGER,)))
+    assert missing.failure is not None
+    assert "has no 'Nest'" in missing.failure
