@@ -258,6 +258,7 @@ class _Bench:
         if self.done and self.left() < min(self.longest, LEAST):
             self.cut.append(f"{words}: the budget was spent")
             return None
+        request = dataclasses.replace(request, toolchain=str(self.room / "toolchain"))
         self.tell(f"  {max(self.left(), 0.0):.0f} s left: {words}")
         began = time.monotonic()
         answer = self.run(request, max(self.left(), LEAST) + more, self.progress)
