@@ -34,7 +34,9 @@ from tcready.schema import (
 if TYPE_CHECKING:
     from tcready.fixing import Fixed
     from tcready.keywords import CheckKeywords, ObserveKeywords
-    from tcready.options import RunOptions
+    from tcready.observations import Observed
+    from tcready.options import BenchOptions, RunOptions
+    from tcready.plan import PlannedRun
     from typing_extensions import Unpack  # for type checkers alone: it came to typing with 3.11
 
 Tell = Callable[[str], None]
@@ -81,16 +83,28 @@ def check(
             take, options that contradict each other.
         TypeError: There is no such option.
     """
+    names = (targets,) if isinstance(targets, str) else tuple(targets)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"check() takes targets as text: {targets!r}")
+    return _report(names, run, observations, _chosen(settings, root, options), announce, progress)
+
+
+def _report(
+    names: tuple[str, ...],
+    run: bool | None,
+    observations: Sequence[str],
+    chosen: Settings,
+    announce: Tell,
+    progress: Tell,
+    benched: Callable[[Observed, Sequence[PlannedRun]], Observed] | None = None,
+) -> Report:
+    """What `check` gives; `benched` adds to the runs what a bench measures."""
     from tcready import narrow, plan
     from tcready import observations as made_or_brought
     from tcready.merge import merge
     from tcready.static import driver
     from tcready.static.units import is_wanted
 
-    names = (targets,) if isinstance(targets, str) else tuple(targets)
-    if not all(isinstance(name, str) for name in names):
-        raise TypeError(f"check() takes targets as text: {targets!r}")
-    chosen = _chosen(settings, root, options)
     base, work, shown = chosen.root, chosen.work, chosen.report
     known = narrow.known(shown, base)
     plan.refuse_contradictions(names, chosen, run, observations)
@@ -110,6 +124,7 @@ def check(
     else:
         planned = tuple(plan.due(names, run, chosen, tables, read.result)) if may_run else ()
         seen = made_or_brought.make(planned, chosen, mode, announce, progress)
+        seen = benched(seen, planned) if benched is not None else seen
     other_torch = made_or_brought.of_another_torch(seen.runs, version) if chosen.is_given("torch") else ()
     static = dataclasses.replace(
         read.result,
@@ -206,6 +221,54 @@ def _chosen(
 def _with_tables(chosen: Settings) -> Settings:
     tables = project.target_tables(chosen.root) if chosen.tables is None else chosen.tables
     return dataclasses.replace(chosen, tables=tables)
+
+
+def bench(
+    target: str,
+    *,
+    wanted: BenchOptions | None = None,
+    command: str = "",
+    settings: Settings | None = None,
+    root: str | os.PathLike[str] | None = None,
+    announce: Tell = _say_nothing,
+    progress: Tell = _say_nothing,
+    **options: Unpack[CheckKeywords],
+) -> Report:
+    """Measures what compiling a target brings: eager held against compiled, each in several processes.
+
+    Args:
+        target: As of `check`; what gives no inputs gets some made up.
+        wanted: What is measured, and how long it may take.
+        command: What repeats it, for the report.
+        settings, root, announce, progress, options: As of `check`.
+
+    Returns:
+        The report of a check of the target, with `bench` in its run.
+
+    Raises:
+        TcreadyError: As `check` does; for an arm, a file of sizes or a patch that is none; if several targets are due.
+        TypeError: There is no such option.
+    """
+    from tcready import benching
+    from tcready.options import BenchOptions
+
+    asked = wanted or BenchOptions()
+    chosen = benching.settings_for(asked, _chosen(settings, root, options))
+
+    def benched(seen: Observed, planned: Sequence[PlannedRun]) -> Observed:
+        return benching.benched(seen, planned, chosen, asked, command, announce, progress)
+
+    return _report((target,), True, (), chosen, announce, progress, benched)
+
+
+def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:
+    """What is slower in `after` than in the stored bench `before` by more than `wanted` ("5%"), in one line each.
+
+    Raises TcreadyError if `before` holds no bench of a target of `after`, or was measured on another machine or stack.
+    """
+    from tcready import benching
+
+    return benching.regressions(before, after, wanted)
 
 
 def prove(

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tcready.schema import (
     LEVELS,
+    ArmChange,
+    Bench,
+    BenchChange,
+    BenchState,
     BreakSite,
     Comparison,
     Difference,
+    Figure,
     Finding,
     FindingChange,
     FindingKind,
@@ -26,6 +32,8 @@ from tcready.target import Target
 _FAILING: frozenset[StageName] = frozenset({"capture", "backend", "parity"})
 """Stages whose failure fails a check without a finding."""
 _FEW = 3
+_MACHINE = frozenset({"cpu", "gpu", "device", "cores", "threads"})
+"""Names in a stack: if one of them differs, the figures of two benches are not of one machine."""
 
 
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
@@ -293,6 +301,7 @@ def _target(before: TargetReport | None, after: TargetReport | None, facts: _Fac
         failed=_failed(before, after),
         sites=_sites(before, after, facts) if ran else (),
         differences=tuple(_about(before, after)) if before and after else (),
+        bench=compare_benches(*(each.observation.bench if each else None for each in (before, after))),
     )
 
 
@@ -324,6 +333,63 @@ def _numbered(sites: Iterable[BreakSite]) -> dict[tuple[str, str, str, int], Bre
         for key, by_line in lines.items()
         for number, line in enumerate(sorted(by_line))
     }
+
+
+# Benches
+
+
+def compare_benches(before: Bench | None, after: Bench | None) -> BenchChange | None:
+    """What changed from one bench to another, beyond noise; None if there is neither.
+
+    On another machine no arm is judged. Another torch, driver or commit is what a comparison is made for: it is named.
+    """
+    if before is None or after is None:
+        verdicts = (before.verdict if before else None, after.verdict if after else None)
+        return BenchChange(*verdicts) if any(verdicts) else None
+    stack = tuple(_differing(dict(before.stack), dict(after.stack)))
+    machine = tuple(difference for difference in stack if difference.name in _MACHINE)
+    then, now = _figures(before), _figures(after)
+    noise = max(_noise(before), _noise(after))
+    return BenchChange(
+        before=before.verdict,
+        after=after.verdict,
+        arms=tuple(
+            ArmChange(
+                *key, then[key], now[key], "not_comparable" if machine else _state(then[key], now[key], noise)
+            )
+            for key in now
+            if key in then
+        ),
+        missing=tuple(
+            f"{arm} in {case}" for case, arm in (*then, *now) if (case, arm) not in then.keys() & now.keys()
+        ),
+        machine=machine,
+        differences=tuple(difference for difference in stack if difference not in machine),
+    )
+
+
+def _figures(bench: Bench) -> dict[tuple[str, str], Figure]:
+    """Seconds of a call by case and arm."""
+    return {
+        (case.case, arm.arm): arm.seconds
+        for case in bench.cases
+        for arm in case.arms
+        if arm.seconds is not None
+    }
+
+
+def _noise(bench: Bench) -> float:
+    """By how much eager differed from itself: the farther end of its interval from 1, as a logarithm."""
+    ends = (bench.noise.ratio.low, bench.noise.ratio.high) if bench.noise is not None else ()
+    return max((abs(math.log(end)) for end in ends if 0 < end < math.inf), default=0.0)
+
+
+def _state(before: Figure, after: Figure, noise: float) -> BenchState:
+    if before.median <= 0 or after.median <= 0 or abs(math.log(after.median / before.median)) <= noise:
+        return "within_noise"
+    if after.high < before.low:
+        return "faster"
+    return "slower" if after.low > before.high else "within_noise"
 
 
 def _about(before: TargetReport, after: TargetReport) -> Iterator[Difference]:

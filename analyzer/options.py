@@ -13,13 +13,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tcready.schema import LEVELS, Level, Mode, ModeAsked
+from tcready.schema import LEVELS, Level, Mode, ModeAsked, Sizes
 
 Kind = Literal[
-    "flag", "text", "number", "count", "choice", "list", "files", "globs", "weights", "command", "version"
+    "flag",
+    "text",
+    "number",
+    "count",
+    "choice",
+    "list",
+    "texts",
+    "files",
+    "globs",
+    "weights",
+    "command",
+    "version",
 ]
-"""What a value is: true or false; a text; a number above 0; a whole number above 0; one of the choices; texts; names of
-files; globs to lists of rule codes; named cases to numbers; a command's words; a version of torch."""
+"""What a value is: true or false; a text; a number above 0; a whole number above 0; one of the choices; texts parted by
+commas; texts as they stand; names of files; globs to lists of rule codes; named cases to numbers; a command's words; a
+version of torch."""
 Completes = Literal["files", "codes"]
 
 
@@ -242,6 +254,10 @@ class RunOptions:
         ),
     )
     """Weights of named cases; they win over those that the inputs give."""
+    sizes: tuple[Sizes, ...] = field(
+        default=(), metadata=given_by("`tcready bench --lengths` reads them from a file of sizes")
+    )
+    """What gives the inputs is called once with each of these; each is a named case, with its count as weight."""
     synthesise: bool = field(
         default=False,
         metadata=ask(
@@ -457,3 +473,117 @@ class WorkOptions:
         ),
     )
     """Ask git at which commit the sources stand, for links to their lines."""
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """What `tcready bench` measures, and how long it takes for that."""
+
+    arms: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "texts",
+            "A way to run the model: default, reduce-overhead, max-autotune, dynamic, static, plan, patched, or "
+            "NAME='torch.compile(model, backend=...)'; may be repeated. By default `default`, and `plan` where there "
+            "is one; `eager` is always measured.",
+            name="arm",
+            metavar="ARM",
+        ),
+    )
+    quick: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Eager and `default`, one cold start, within 120 s unless --budget says else.",
+            paired=False,
+        ),
+    )
+    bench_budget: float | None = field(
+        default=None,
+        metadata=ask(
+            "number",
+            "For everything but --soak; 300 by default. What it cuts is told.",
+            name="budget",
+            metavar="SECONDS",
+            takes="a number of seconds above 0",
+        ),
+    )
+    """Seconds for everything but a soak; None: 300, or 120 if it is to be quick."""
+    at_least: int = field(
+        default=3,
+        metadata=ask(
+            "count",
+            "Processes in which the arms are timed in turn; two more if the verdict is near.",
+            name="processes",
+            metavar="N",
+        ),
+    )
+    min_effect: float = field(
+        default=0.02,
+        metadata=ask("number", "A smaller gain counts as none (0.02 is 2 %).", metavar="SHARE"),
+    )
+    lengths: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Sizes of production calls, as CSV or JSON lines: columns are parameters of the --inputs callable, and "
+            "`count`.",
+            metavar="FILE",
+            completes="files",
+        ),
+    )
+    accumulate: int = field(
+        default=1,
+        metadata=ask(
+            "count", "With --mode train: forwards and backwards for one step of the optimiser.", metavar="N"
+        ),
+    )
+    loader: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "What gives the model its batches: how long it waits for them is measured.",
+            metavar="PATH::NAME",
+            completes="files",
+        ),
+    )
+    soak: float | None = field(
+        default=None,
+        metadata=ask(
+            "number",
+            "Run the best arm for so long: memory, recompiles, drift.",
+            metavar="SECONDS",
+            takes="a number of seconds above 0",
+        ),
+    )
+    patch: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Measure `patched` too: the model with this diff, compiled.",
+            metavar="FILE",
+            completes="files",
+        ),
+    )
+    plan_from: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "A JSON report of `tcready check --plan`: its plan is the arm `plan`.",
+            metavar="FILE",
+            completes="files",
+        ),
+    )
+    against: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "A JSON report of an earlier bench, for --fail-on-regression.",
+            metavar="FILE",
+            completes="files",
+        ),
+    )
+    fail_on_regression: str | None = field(
+        default=None,
+        metadata=ask("text", "Exit 1 if an arm is slower than in --against by more than this.", metavar="5%"),
+    )

@@ -222,7 +222,7 @@ def from_python(option: Option, given: Any) -> Any:
         given = os.fspath(given)
     if option.kind == "text" and given == "":
         return given  # a shell gives it for a variable that is not set: what is done with it says so
-    if option.kind in ("list", "files"):
+    if option.kind in ("list", "texts", "files"):
         listed = not isinstance(given, (str, bytes, Mapping)) and isinstance(given, Iterable)
         return _texts(list(given)) if listed else None
     if option.kind == "command" and not isinstance(given, str):
@@ -253,7 +253,7 @@ def from_toml(option: Option, given: Any) -> Any:
         return _number(given)
     if kind == "count":
         return given if isinstance(given, int) and not isinstance(given, bool) and given > 0 else None
-    if kind in ("list", "files"):
+    if kind in ("list", "texts", "files"):
         return _texts(given)
     if kind == "globs":
         return _globs(given)
@@ -311,6 +311,7 @@ _TAKES = {
     "number": "a number above 0",
     "count": "a whole number above 0",
     "list": "a list of strings",
+    "texts": "a list of strings",
     "files": "a list of strings",
     "globs": 'a table of globs to lists of codes: { "tests/**" = ["TCR3"] }',
     "weights": "a table of names to numbers above 0",

@@ -174,7 +174,7 @@ def _cell(text: str) -> str:
 
 def _command_line() -> str:
     return (
-        NOTICE.format(source="analyzer/cli.py")
+        NOTICE.format(source="analyzer/cli")
         + "# Command line\n\nWhat `tcready COMMAND --help` prints. "
         + "What the exits mean stands in [Exit codes](exits.md).\n"
         + "".join(_command(app, "tcready", None))

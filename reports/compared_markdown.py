@@ -5,10 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tcready.reports.compared_text import counted, verdict, what, where
+from tcready.reports.bench_view import time_interval
+from tcready.reports.compared_text import (
+    BENCH_STATE,
+    bench_verdict,
+    by_how_much,
+    counted,
+    verdict,
+    what,
+    where,
+)
 from tcready.reports.markdown import code, plain
 from tcready.reports.paths import is_absolute
-from tcready.schema import Comparison
+from tcready.schema import BenchChange, Comparison
 
 
 def render(comparison: Comparison) -> str:
@@ -37,3 +46,22 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         for site in target.sites:
             place = code(f"{_short(site.site.path)}:{site.site.line}")
             yield f"  - {site.kind} break site {place}: {plain(site.site.reason.partition(chr(10))[0])}"
+    for target in comparison.targets:
+        if target.bench is not None:
+            yield from ("", f"**Speed of** {code(target.target)}: {plain(bench_verdict(target.bench))}")
+            yield from _bench(target.bench)
+
+
+def _bench(bench: BenchChange) -> Iterator[str]:
+    """Each arm in each case before and after, and what else differs."""
+    if bench.arms:
+        yield from ("", "| case | arm | before | after | | |", "|---|---|---|---|---|---|")
+    for found in bench.arms:
+        figures = [time_interval(found.before), time_interval(found.after)]
+        cells = (found.case, found.arm, *figures, by_how_much(found), BENCH_STATE[found.state])
+        yield f"| {' | '.join(map(plain, cells))} |"
+    facts = [f"{d.name}: {d.before or 'none'} -> {d.after or 'none'}" for d in bench.differences]
+    facts += [f"measured in one alone: {', '.join(bench.missing)}"] if bench.missing else []
+    if facts:
+        yield ""
+    yield from (f"- {plain(fact)}" for fact in facts)

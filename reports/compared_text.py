@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tcready.reports.bench_view import BENCH_WORD, relative, time_interval
 from tcready.reports.view import VERDICT_WORD, code_of, percent, visible
-from tcready.schema import Comparison, FindingChange, TargetChange
+from tcready.schema import ArmChange, BenchChange, BenchState, Comparison, FindingChange, TargetChange
 
 _TITLES = {"new": "NEW", "fixed": "FIXED", "moved": "MOVED", "not_compared": "NOT COMPARED"}
+
+BENCH_STATE: dict[BenchState, str] = {
+    "faster": "faster",
+    "slower": "slower",
+    "within_noise": "within noise",
+    "not_comparable": "not comparable",
+}
 
 
 def render(comparison: Comparison) -> str:
@@ -54,6 +62,38 @@ def verdict(target: TargetChange) -> str:
     return text
 
 
+def bench_verdict(bench: BenchChange) -> str:
+    """`real gain -> no gain`; why nothing is compared, if it is not."""
+    was, now = (BENCH_WORD[each] if each else "not measured" for each in (bench.before, bench.after))
+    text = was if was == now else f"{was} -> {now}"
+    if bench.machine:
+        other = ", ".join(f"{d.name} {d.before or 'none'} -> {d.after or 'none'}" for d in bench.machine)
+        text += f"; not comparable: {other}"
+    return text
+
+
+def by_how_much(found: ArmChange) -> str:
+    """`-11 %` of the time of a call; empty if that says nothing."""
+    if found.state == "not_comparable" or not found.before.median:
+        return ""
+    return relative(found.after.median, found.before.median)
+
+
+def _arm(found: ArmChange) -> str:
+    """`default in prefill: faster: 1.92 ms (1.90-1.95) -> 1.71 ms (1.70-1.73), -11 %`."""
+    by = by_how_much(found)
+    figures = f"{time_interval(found.before)} -> {time_interval(found.after)}{', ' if by else ''}{by}"
+    return f"{found.arm} in {found.case}: {BENCH_STATE[found.state]}: {figures}"
+
+
+def _bench(bench: BenchChange) -> Iterator[str]:
+    yield f"    speed: {bench_verdict(bench)}"
+    yield from (f"        {_arm(found)}" for found in bench.arms)
+    if bench.missing:
+        yield f"        measured in one alone: {', '.join(bench.missing)}"
+    yield from (f"        {d.name}: {d.before or 'none'} -> {d.after or 'none'}" for d in bench.differences)
+
+
 def _lines(comparison: Comparison) -> Iterator[str]:
     yield f"{comparison.before} -> {comparison.after}: {counted(comparison)}"
     for kind, title in _TITLES.items():
@@ -73,6 +113,8 @@ def _lines(comparison: Comparison) -> Iterator[str]:
             place = f"{site.site.path}:{site.site.line}"
             yield f"    {site.kind} break site {place}: {site.site.reason.partition(chr(10))[0]}"
             yield from (f"        {fact}" for fact in site.because)
+        if target.bench is not None:
+            yield from _bench(target.bench)
         for d in target.differences:
             yield f"    {d.name}: {d.before or 'none'} -> {d.after or 'none'}"
     for title, files in (("your files", comparison.own_files), ("installed files", comparison.other_files)):

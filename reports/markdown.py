@@ -6,6 +6,17 @@ import html
 import re
 from collections.abc import Sequence
 
+from tcready.reports.bench_view import (
+    BENCH_WORD,
+    CHECK_WORD,
+    IN_SHORT,
+    case_title,
+    facts,
+    new_notes,
+    summary,
+    table,
+    ways,
+)
 from tcready.reports.paths import without_absolute_paths
 from tcready.reports.view import (
     PLACEMENT_COLUMNS,
@@ -31,7 +42,7 @@ from tcready.reports.view import (
     shortened,
     visible,
 )
-from tcready.schema import Finding, Plan, Report, ShapeStudy, TargetReport
+from tcready.schema import Bench, Finding, Plan, Report, ShapeStudy, TargetReport
 
 FIRST = 10
 """Findings that stand in the comment unfolded."""
@@ -59,6 +70,8 @@ def render(report: Report, *, third_party: bool = False) -> str:
     if rest:
         parts.append(_folded(f"{len(rest)} more", _table(rest)))
     for target in ran:
+        if target.observation.bench is not None:
+            parts += _bench(target, target.observation.bench)
         if target.observation.plan is not None:
             parts += _plan(target, target.observation.plan)
     for target in ran:
@@ -111,6 +124,49 @@ def _plan(target: TargetReport, plan: Plan) -> list[str]:
         folded += [f"{sentence(what)}:", _block(lines)]
     folded += [plain(f"Not done: {text}.") for text in plan.cut]
     return [*shown, _folded("Placements that were tried", "\n\n".join(folded))] if folded else shown
+
+
+def _bench(target: TargetReport, bench: Bench) -> list[str]:
+    """The verdict, a table for each case, and the boxes to tick; code, notes and the rest are folded."""
+    shown = [
+        f"**Is it worth compiling** {code(target.target)}: **{BENCH_WORD[bench.verdict]}**: {plain(bench.reason)}."
+    ]
+    folded: list[str] = []
+    whole = summary(bench)
+    for case, notes in new_notes(bench):
+        found = table(case, IN_SHORT)
+        rows = [
+            f"| {plain(case_title(case))} | {' | '.join(map(plain, found.headings))} |",
+            "|---" * (len(found.headings) + 1) + "|",
+        ]
+        for row in found.rows:
+            name = f"**{plain(row.arm)}**" if row.recommended else plain(row.arm)
+            rows.append(f"| {name} | {' | '.join(map(plain, row.cells))} |")
+        (shown if whole in (None, case) else folded).append("\n".join(rows))
+        if notes:
+            of_case = "\n".join(f"- {plain(f'{arm}: {note}')}" for arm, note in notes)
+            folded.append(f"{plain(sentence(case.case))}:\n\n{of_case}")
+    for what, lines in ways(bench):
+        folded += [f"{plain(sentence(what))}:", _block(lines)]
+    beside = [(label, text) for label, text in facts(bench) if label != "repeat it"]
+    beside += [("not done", text) for text in bench.cut]
+    if beside:
+        folded.append("\n".join(f"- {label}: {plain(text)}" for label, text in beside))
+    if bench.command:
+        folded.append(f"Again: {code(bench.command)}")
+    if bench.checklist:
+        boxes = "\n".join(
+            f"- [{'x' if item.state == 'pass' else ' '}] {plain(item.item)}: {CHECK_WORD[item.state]}"
+            + (f": {plain(item.detail)}" if item.detail else "")
+            for item in bench.checklist
+        )
+        done = sum(item.state == "pass" for item in bench.checklist)
+        folded.append(f"Before adopting it, {done} of {len(bench.checklist)}:\n\n{boxes}")
+    return (
+        [*shown, _folded("What was measured, and what is left to do", "\n\n".join(folded))]
+        if folded
+        else shown
+    )
 
 
 def _block(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tcready.reports import code, view
+from tcready.reports.bench_page import BenchView, bench_page
 from tcready.reports.paths import is_absolute
 from tcready.reports.picture import Picture, pictures
 from tcready.schema import (
@@ -141,6 +142,7 @@ class TargetView:
     tree: tuple[Node, ...]
     modules_left: int
     environment: tuple[tuple[str, str], ...]
+    bench: BenchView | None
 
     @property
     def stopped(self) -> Stage | None:
@@ -237,6 +239,11 @@ class Page:
     def planned(self) -> tuple[TargetView, ...]:
         """Targets of which it was tried which parts to compile."""
         return tuple(target for target in self.targets if target.seen.plan is not None)
+
+    @property
+    def benched(self) -> tuple[TargetView, ...]:
+        """Targets of which it was measured whether compiling pays."""
+        return tuple(target for target in self.targets if target.bench is not None)
 
     @property
     def compiled(self) -> bool:
@@ -422,6 +429,7 @@ def _target(anchor: str, target: TargetReport, targets: Sequence[TargetReport]) 
         tree=tree,
         modules_left=left,
         environment=_environment(target.environment or {}),
+        bench=bench_page(seen.bench) if seen.bench is not None else None,
     )
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, chop_cells, set_cell_size
+from tcready.reports import bench_text
+from tcready.reports.bench_view import BENCH_WORD
 from tcready.reports.view import (
     EFFECT_WORD,
     PLACEMENT_COLUMNS,
@@ -361,6 +363,7 @@ class _Printer:
         self.shapes(target)
         self.plan(target)
         self.regions(target)
+        self.bench(target)
 
     def measured(self, target: TargetReport) -> None:
         seen = target.observation
@@ -517,6 +520,18 @@ class _Printer:
             self.wrapped("    not done: ", text)
         self.line()
 
+    def bench(self, target: TargetReport) -> None:
+        bench = target.observation.bench
+        if bench is None:
+            return
+        about = named_target(target, self.given.targets)
+        for line in bench_text.lines(bench, about, self.width):
+            if line.whole:
+                self.line((line.lead, line.lead_style), (visible(line.body, keep="\t"), line.style))
+            else:
+                self.wrapped(line.lead, line.body, line.style, line.lead_style)
+        self.line()
+
     def placements(self, plan: Plan) -> None:
         """The table; a name that is too long for its column has a line to itself."""
         rows = placement_rows(plan)
@@ -643,6 +658,11 @@ class _Printer:
         word = VERDICT_WORD[target.verdict]
         body = f"{named_target(target, self.given.targets)}: {word.upper()}: {verdict_sentence(target)}"
         self.wrapped("VERDICT ", body, style=_VERDICT_STYLE[target.verdict], lead_style="bold")
+        bench = target.observation.bench
+        if bench is not None:
+            style = bench_text.BENCH_STYLE.get(bench.verdict, "bold")
+            body = f"{named_target(target, self.given.targets)}: {BENCH_WORD[bench.verdict].upper()}: {bench.reason}"
+            self.wrapped("SPEED   ", body, style=style, lead_style="bold")
 
 
 def _passed(target: TargetReport, name: str) -> bool:

@@ -5,21 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.rules._branches import (
-    ELEMENTWISE,
-    UNSAFE,
-    Chooser,
-    Refused,
-    Shapes,
-    _block,
-    _is_partial,
-    _is_private,
-    _operator,
-    asked_of_any,
-    condition_name,
-    is_pure,
-    text,
-)
+from tcready.rules._branches import UNSAFE, is_partial, is_private
 from tcready.rules._conditions import (
     Leaf,
     Tree,
@@ -31,6 +17,9 @@ from tcready.rules._conditions import (
     value_of,
 )
 from tcready.rules._rewrites import Ways, expression, in_place_of
+from tcready.rules._shapes import ELEMENTWISE, Shapes, is_pure
+from tcready.rules._sides import Chooser, Refused, asked_of_any, condition_name, operator_of
+from tcready.rules._statements import block_of, text
 from tcready.static.rule import Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -77,12 +66,12 @@ class _Unguarded:
         """The statements, how they were made and why they may differ. Raises Refused."""
         made: list[cst.BaseStatement] = []
         identical = special = False
-        for statement in _block(self.branch.body):
+        for statement in block_of(self.branch.body):
             if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
                 raise Refused("what is guarded has a block of its own")
             part = statement.body[0]
-            if self._is_private(part) or self._is_identity(part):
-                identical = identical or not self._is_private(part)
+            if self.is_private(part) or self._is_identity(part):
+                identical = identical or not self.is_private(part)
                 made.append(statement)
             else:
                 new = self._conditional(part)
@@ -104,14 +93,14 @@ class _Unguarded:
         made = self.chooser.with_condition(made)
         return made, "What is guarded is done always, with `torch.where` on the test", UNSAFE
 
-    def _is_private(self, part: cst.BaseSmallStatement) -> bool:
+    def is_private(self, part: cst.BaseSmallStatement) -> bool:
         target = part.targets[0].target if isinstance(part, cst.Assign) and len(part.targets) == 1 else None
         return (
             isinstance(target, cst.Name)
             and isinstance(part, cst.Assign)
             and is_pure(part.value)
-            and not _is_partial(part.value)
-            and _is_private(self.place, self.branch, target.value, ())
+            and not is_partial(part.value)
+            and is_private(self.place, self.branch, target.value, ())
         )
 
     # what changes nothing where the mask has nothing
@@ -202,7 +191,7 @@ class _Unguarded:
         self.uses += 1
         torch, test = self.torch, self.named
         if isinstance(part, cst.AugAssign) and is_pure(part.value) and is_pure(part.target):
-            neutral = NEUTRAL.get(_operator(part.operator))
+            neutral = NEUTRAL.get(operator_of(part.operator))
             if neutral is None or self.chooser.shapes.of(part.value) in (None, frozenset()):
                 raise Refused("it changes a tensor in place by what is no tensor for sure")
             value = expression(f"{torch}.where(test, a, {neutral})", test=test, a=part.value)

@@ -6,16 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.rules._branches import (
-    _assigned_in,
-    _block,
-    _has_effect,
-    _is_bound,
-    _is_read_after,
-    _reads,
-    is_pure,
-    text,
-)
 from tcready.rules._conditions import (
     MIXED,
     as_tensor,
@@ -27,6 +17,16 @@ from tcready.rules._conditions import (
     tree_of,
 )
 from tcready.rules._rewrites import NO_TORCH, Ways, bare, expression, line_of, torch_name
+from tcready.rules._shapes import is_pure
+from tcready.rules._statements import (
+    assigned_in,
+    block_of,
+    has_effect,
+    is_bound,
+    is_read_after,
+    text,
+    times_read,
+)
 from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
@@ -220,8 +220,8 @@ def looping(place: Located) -> Ways:
         yield found
         return
     name, imports, python, tensors = found
-    body = _block(loop.body)
-    given = sorted(_assigned_in(body))
+    body = block_of(loop.body)
+    given = sorted(assigned_in(body))
     if loop.orelse is not None or any(
         not isinstance(each, cst.SimpleStatementLine)
         or any(isinstance(part, (cst.Break, cst.Continue, cst.Return)) for part in each.body)
@@ -229,14 +229,14 @@ def looping(place: Located) -> Ways:
     ):
         yield Declined("its body has a block of its own, or leaves in the middle")
         return
-    if any(_has_effect(each) for each in body):
+    if any(has_effect(each) for each in body):
         yield Declined("its body writes to what is not its own")
         return
-    carried = [each for each in given if _is_bound(place, loop, each)]
-    if python is not None and any(_reads(python, each) for each in given):
+    carried = [each for each in given if is_bound(place, loop, each)]
+    if python is not None and any(times_read(python, each) for each in given):
         yield Declined("what Python asks of each round changes in the round")
         return
-    if not carried or any(each not in carried and _is_read_after(place, loop, each) for each in given):
+    if not carried or any(each not in carried and is_read_after(place, loop, each) for each in given):
         yield Declined("what a round works out has no value before the first")
         return
     taken = place.piece.bound

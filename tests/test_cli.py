@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tcready import api, cli
-from tcready.cli import main
+from tcready import api
+from tcready.cli import main, output
 from tcready.schema import STAGES
 
 BREAKS = """\
@@ -304,7 +304,7 @@ def test_a_log_that_is_no_terminal_has_a_line_for_each_stage(project: Path) -> N
 def test_reading_that_takes_long_is_told_in_a_log(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "LONG", 0.0)
+    monkeypatch.setattr(output, "LONG", 0.0)
     monkeypatch.setattr("tcready.installed.load_rules", slowly(api.load_rules))
     assert run("check", "--no-run", "--no-cache", "clean.py") == 0
     assert capsys.readouterr().err == "[0 s] reading the sources\n"

@@ -16,9 +16,13 @@ from tcready.api import check, combine, compare, exit_code, load, render
 from tcready.cli import main
 from tcready.schema import (
     SCHEMA_VERSION,
+    ArmBench,
+    Bench,
+    BenchCase,
     BreakSite,
     Comparison,
     Coverage,
+    Figure,
     LineSet,
     ModuleShare,
     Observation,
@@ -105,6 +109,13 @@ PLAN = Plan(
 )
 
 
+def arm(seconds: float) -> ArmBench:
+    return ArmBench("default", "no_gain", Figure(seconds, seconds * 0.99, seconds * 1.01, 3))
+
+
+BENCH = Bench("no_gain", "within noise", (BenchCase("all cases", (arm(1.0),)),), stack=(("gpu", "H200"),))
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -153,6 +164,31 @@ def test_a_plan_survives_reading_back_merging_and_comparing(
     assert "recommended: the whole model: 80.0%" in capsys.readouterr().out
     assert run("--compare", "net.json", "report.json", "-q") in (0, 1)
     assert run("--compare", "report.json", "report.json", "-q") == 0
+
+
+def test_a_bench_survives_reading_back_merging_and_comparing(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep("benched.json", dataclasses.replace(RUN, bench=BENCH))
+    report = check(["net.py"], observations=["benched.json"])
+    keep("report.json", report)
+    keep("run.json", RUN)
+    keep("other.json", check(["other.py"], run=False))
+    for one in (
+        load("report.json"),
+        combine(["report.json", "other.json"]),
+        combine(["net.json", "benched.json"]),
+        combine(["report.json", "run.json"]),  # a run without a bench stands beside the one with it
+    ):
+        benches = [target.observation.bench for target in one.targets if target.target == "net.py::Net"]
+        assert [bench for bench in benches if bench is not None] == [BENCH]
+    assert run("report.json", "-q") == 0
+    assert "SPEED   net.py::Net: NO GAIN: within noise" in capsys.readouterr().out
+    slower = dataclasses.replace(BENCH, cases=(BenchCase("all cases", (arm(1.5),)),))
+    keep("slow.json", dataclasses.replace(RUN, bench=slower))
+    keep("after.json", check(["net.py"], observations=["slow.json"]))
+    assert run("--compare", "report.json", "after.json", "-q") == 0
+    assert "default in all cases: slower: 1.00 s (0.99\u20131.01) -> 1.50 s" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("form", sorted(api.FORMATS))

@@ -25,6 +25,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "dynamic": frozenset({"schema", "options", "target", "worker"}),
     "worker": frozenset({"schema", "options", "target", "placing"}),
     "merge": frozenset({"schema", "target", "identity", "placing", "edits"}),
+    "bench": frozenset({"schema"}),
     "rules": frozenset({"schema", "static"}),
     "refactor": frozenset({"schema", "edits", "static"}),
     "reports": frozenset({"schema", "target"}),
@@ -52,6 +53,20 @@ ALLOWED: dict[str, frozenset[str]] = {
             "applying",
         }
     ),
+    "benching": frozenset(
+        {
+            "schema",
+            "options",
+            "target",
+            "static",
+            "dynamic",
+            "resolve",
+            "plan",
+            "observations",
+            "applying",
+            "bench",
+        }
+    ),
     "git": frozenset({"schema"}),
     "files": frozenset({"schema"}),
     "baseline": frozenset({"schema", "options", "target"}),
@@ -73,6 +88,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "merge",
             "narrow",
             "fixing",
+            "benching",
             "applying",
             "comparison",
             "git",
@@ -99,6 +115,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "dynamic": frozenset(),
     "worker": frozenset({"torch"}),
     "merge": frozenset({"networkx"}),
+    "bench": frozenset({"scipy"}),
     "rules": frozenset({"libcst"}),
     "refactor": frozenset({"libcst"}),
     "reports": frozenset({"rich", "jinja2", "markupsafe", "pygments"}),
@@ -109,6 +126,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "narrow": frozenset(),
     "applying": frozenset(),
     "fixing": frozenset(),
+    "benching": frozenset(),
     "project": frozenset({"tomli", "tomllib"}),
     "git": frozenset(),
     "files": frozenset(),
@@ -192,7 +210,7 @@ def _crossings() -> list[tuple[str, str, bool]]:
 def test_every_room_is_known_and_imports_are_seen() -> None:
     assert {room(module) for module in SOURCES} == set(ALLOWED) == set(LIBRARIES)
     seen = {(module, name) for module, name, _ in _crossings()}
-    assert ("tcready.cli", "tcready.api") in seen
+    assert ("tcready.cli.checking", "tcready.api") in seen
     assert ("tcready.api", "tcready.static.driver") in seen, "lazy imports count"
 
 
@@ -249,7 +267,18 @@ def test_modules_import_each_other_in_no_circle() -> None:
         visit(module, ())
 
 
-HEAVY = ("torch", "numpy", "libcst", "networkx", "rich", "click", "jinja2", "tcready.api", "tcready.dynamic")
+HEAVY = (
+    "torch",
+    "numpy",
+    "scipy",
+    "libcst",
+    "networkx",
+    "rich",
+    "click",
+    "jinja2",
+    "tcready.api",
+    "tcready.dynamic",
+)
 
 
 def loaded(code: str, cwd: Path) -> set[str]:

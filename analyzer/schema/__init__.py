@@ -25,12 +25,22 @@ from tcready.schema.bench import (
     Noise,
     ParityMeasured,
     Profile,
+    Sizes,
     Soak,
     SoakPoint,
 )
 from tcready.schema.break_effect import BreakEffect, FrameFate
 from tcready.schema.codec import as_json, from_json
-from tcready.schema.comparison import Comparison, Difference, FindingChange, SiteChange, TargetChange
+from tcready.schema.comparison import (
+    ArmChange,
+    BenchChange,
+    BenchState,
+    Comparison,
+    Difference,
+    FindingChange,
+    SiteChange,
+    TargetChange,
+)
 from tcready.schema.edit import Edit
 from tcready.schema.paths import display_path, is_installed, origin_of
 from tcready.schema.proof import (
@@ -166,14 +176,17 @@ __all__ = [
     "Action",
     "Arm",
     "ArmBench",
+    "ArmChange",
     "ArmMeasured",
     "ArmVerdict",
     "Backend",
     "Bench",
     "BenchAnswer",
     "BenchCase",
+    "BenchChange",
     "BenchKind",
     "BenchRequest",
+    "BenchState",
     "BenchVerdict",
     "Break",
     "BreakEffect",
@@ -259,6 +272,7 @@ __all__ = [
     "SideCount",
     "SidesTaken",
     "SiteChange",
+    "Sizes",
     "Skipped",
     "SkippedFrame",
     "Soak",

@@ -15,6 +15,21 @@ EAGER = "eager"
 """The arm that the others are held against."""
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """One row of a distribution of sizes: what the callable that gives the inputs is called with."""
+
+    values: tuple[tuple[str, int], ...]
+    """By the names of its parameters: `(("batch", 4), ("length", 128))`."""
+    count: float = 1.0
+    """How many calls had these sizes."""
+
+    @property
+    def name(self) -> str:
+        """What the case is called."""
+        return ", ".join(f"{name} {value}" for name, value in self.values)
+
+
 # What a process is asked
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tcready.schema.bench import BenchVerdict, Figure
 from tcready.schema.run import BreakSite
 from tcready.schema.static import Finding
 from tcready.schema.words import SCHEMA_VERSION, FindingKind, Mode, StageName, Status, Verdict
@@ -43,6 +44,38 @@ class Difference:
     after: str | None
 
 
+BenchState = Literal["faster", "slower", "within_noise", "not_comparable"]
+
+
+@dataclass(frozen=True)
+class ArmChange:
+    """One arm in one case of two benches, seconds of a call each."""
+
+    case: str
+    arm: str
+    before: Figure
+    after: Figure
+    state: BenchState
+    """`faster` and `slower`: the intervals are apart, and by more than eager differed from itself in either bench;
+    `not_comparable`: the benches were made on other machines."""
+
+
+@dataclass(frozen=True)
+class BenchChange:
+    """Whether compiling pays, for one target in two reports; a verdict is None if its report holds no bench."""
+
+    before: BenchVerdict | None
+    after: BenchVerdict | None
+    arms: tuple[ArmChange, ...] = ()
+    """Those that both measured; eager among them, which says whether the machine was as fast as before."""
+    missing: tuple[str, ...] = ()
+    """What only one of them measured: `default in prefill`."""
+    machine: tuple[Difference, ...] = ()
+    """What keeps the two from being compared: another GPU, another CPU."""
+    differences: tuple[Difference, ...] = ()
+    """What else differs in the stack."""
+
+
 @dataclass(frozen=True)
 class TargetChange:
     """One target in two reports; verdict and share of operations in graphs are None if it is in one alone."""
@@ -59,6 +92,8 @@ class TargetChange:
     """Stages that fail now and did not before."""
     sites: tuple[SiteChange, ...] = ()
     differences: tuple[Difference, ...] = ()
+    bench: BenchChange | None = None
+    """None if neither report holds a bench of it."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from report_samples import sample
 from tcready.reports import render
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "reports"
-GOLDEN = ("broken", "hostile", "planned", "static")
+GOLDEN = ("benched", "broken", "hostile", "planned", "static")
 ENDING = {"json": "json", "text": "txt", "html": "html"}
 OPTIONS = {"text": {"width": 88}}
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from bench_samples import full_bench, hostile_bench
 from tcready.schema import (
     STAGES,
     BreakEffect,
@@ -787,6 +788,14 @@ def planned() -> Report:
     )
 
 
+def benched() -> Report:
+    """A model that compiles whole, and whether that pays."""
+    (one,) = clean().targets
+    speed = Stage("speed", "pass", "real gain: default 1.43x", 412.0)
+    climbed = tuple(speed if stage.stage == "speed" else stage for stage in one.stages)
+    return dataclasses.replace(clean(), targets=(changed(one, stages=climbed, bench=full_bench()),))
+
+
 def static() -> Report:
     """What the pre-commit hook sees: findings, nothing run."""
     plain = tuple(
@@ -1036,7 +1045,7 @@ def hostile() -> Report:
         ),
         executed=(LineSet(path, ((1, last),)),),
         parity={everything: everything},
-        bench={everything: float("nan")},
+        bench=hostile_bench(everything),
     )
     rules = (
         RuleText("TCR101", everything, everything, everything, everything, everything, everything),
@@ -1054,7 +1063,10 @@ def hostile() -> Report:
 
 
 SAMPLES: Mapping[str, Callable[[], Report]] = MappingProxyType(
-    {maker.__name__: maker for maker in (empty, clean, broken, planned, static, third_party, failed, hostile)}
+    {
+        maker.__name__: maker
+        for maker in (empty, clean, broken, planned, benched, static, third_party, failed, hostile)
+    }
 )
 
 

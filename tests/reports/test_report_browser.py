@@ -145,7 +145,7 @@ CONTRAST = """() => {
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("name", ["broken", "third_party"])
+@pytest.mark.parametrize("name", ["benched", "broken", "third_party"])
 def test_all_text_has_the_contrast_of_wcag_aa(visit: Opener, name: str, scheme: str) -> None:
     page, _ = visit(name, scheme=scheme)
     page.click("#expand")
@@ -187,6 +187,35 @@ def test_it_reads_without_javascript(visit: Opener) -> None:
     assert folded.locator("article").first.is_visible()
     page.click("text=model.py:15:12")
     assert page.evaluate("location.hash") == "#model.py:15"
+
+
+def test_a_bench_is_reached_drawn_and_listed(visit: Opener) -> None:
+    page, _ = visit("benched", script=False, width=1200)
+    page.click("nav >> text=Is it worth compiling")
+    assert page.evaluate("location.hash") == "#bench"
+    bench = page.locator("#bench")
+    assert (
+        bench.locator("svg").count() == 10
+    )  # two of each of three cases, cold starts, the soak's calls and memory
+    for width in (1200, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        outside = page.evaluate(
+            """() => [...document.querySelectorAll("#bench svg")].flatMap((svg) => {
+              const around = svg.getBoundingClientRect();
+              return [...svg.querySelectorAll("rect, circle, polyline, text")].filter((mark) => {
+                const at = mark.getBoundingClientRect();
+                return at.left < around.left - 8 || at.right > around.right + 8
+                  || at.top < around.top - 8 || at.bottom > around.bottom + 8;
+              }).map((mark) => mark.outerHTML);
+            })"""
+        )
+        assert outside == []
+    tables = bench.locator("table.arms")
+    assert "1.43x (1.41\u20131.45)" in tables.first.inner_text()
+    folded = bench.locator("details", has_text="The same as a table").first
+    folded.locator("summary").click()
+    assert folded.locator("td").first.is_visible()
+    assert "not measured" in bench.locator(".checklist").inner_text()
 
 
 def test_the_theme_switches_by_keyboard(visit: Opener) -> None:
@@ -238,7 +267,7 @@ def test_findings_sort_by_place_level_and_cost(visit: Opener) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("name", ["broken", "static", "third_party"])
+@pytest.mark.parametrize("name", ["benched", "broken", "static", "third_party"])
 def test_axe_finds_nothing(visit: Opener, name: str, scheme: str) -> None:
     """axe-core's rules, those of WCAG 2 A and AA and its best practices among them."""
     page, _ = visit(name, scheme=scheme)

@@ -9,7 +9,7 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +19,7 @@ from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.convention import Convention
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.torch_internals import pytree
+from tcready.schema import Sizes
 from tcready.target import Target
 
 SEED_BUILD = 0
@@ -91,6 +92,14 @@ def lookup(module: ModuleType, name: str, where: str) -> Any:
             )
         value = getattr(value, part)
     return value
+
+
+def named(text: str, option: str, work: Work) -> Any:
+    """What `path.py::name` or `pkg.mod::name` names. Raises RunError if it names nothing, and what the import does."""
+    target = Target.parse(text)
+    if target.name is None:
+        raise RunError(f"{option} {text}: name what it is in there, as in {text}::name")
+    return lookup(import_target(target, work.root), target.name, target.place)
 
 
 def public_names(owner: Any) -> list[str]:
@@ -173,11 +182,11 @@ def cases(value: Any, where: str, work: Work) -> tuple[Case, ...]:
         found = (as_case(None, value, where),)
     weights = _weights({**given, **dict(work.options.weights)}, found)
 
-    def placed(case: Case) -> Case:
-        args, kwargs = _placed((case.args, case.kwargs), work)
+    def ready(case: Case) -> Case:
+        args, kwargs = placed((case.args, case.kwargs), work)
         return Case(case.name, args, kwargs, weights.get(case.name or "", 1.0))
 
-    return tuple(map(placed, found))
+    return tuple(map(ready, found))
 
 
 def _names_cases(value: Any) -> bool:
@@ -223,7 +232,9 @@ def _is_pair(value: tuple[Any, ...]) -> bool:
     return all(isinstance(key, str) for key in value[1])
 
 
-def _placed(value: Any, work: Work) -> Any:
+def placed(value: Any, work: Work) -> Any:
+    """The tensors in it on the device, in the dtype that was asked for."""
+
     def place(tensor: torch.Tensor) -> torch.Tensor:
         moved = tensor.to(work.options.device)
         return (
@@ -256,23 +267,41 @@ def inputs_of(
     convention: Convention | None,
     built: Callable[[], Any],
     seed: int = SEED_BUILD,
+    sizes: Sequence[Sizes] = (),
 ) -> tuple[Any, str]:
     """What gives the inputs, called where it is callable, and how to name it. Raises what the callable does.
 
-    `value` is what `--inputs` named, or None: then by `convention`. `built` gives a fresh model.
+    `value` is what `--inputs` named, or None: then by `convention`. `built` gives a fresh model. With `sizes` it is
+    called once with each of them, which gives named cases.
     """
     if value is not None:
-        torch.manual_seed(seed)
-        wanted = callable(value) and not isinstance(value, torch.Tensor)
-        return (value() if wanted else value), "--inputs"
+        return _called(value, "--inputs", seed, sizes), "--inputs"
     if convention is None:
         raise RunError("no inputs: name them with --inputs, or define get_inputs() or get_example_inputs()")
     if convention.source == "function":
         give = getattr(module, convention.inputs)
     else:
         give = getattr(built(), convention.inputs, None)
-    torch.manual_seed(seed)
-    found = give() if callable(give) and not isinstance(give, torch.Tensor) else give
+    found = _called(give, convention.label, seed, sizes)
     if found is None:
         raise RunError(f"{convention.label}: it is None")
     return found, convention.label
+
+
+def _called(give: Any, where: str, seed: int, sizes: Sequence[Sizes]) -> Any:
+    """What `give` is, or gives if it is callable. Raises RunError if it does not take the sizes."""
+    wanted = callable(give) and not isinstance(give, torch.Tensor)
+    if not sizes:
+        torch.manual_seed(seed)
+        return give() if wanted else give
+    if not wanted:
+        raise RunError(f"{where} is no function: --lengths calls it with {sizes[0].name}")
+    try:
+        inspect.signature(give).bind(**dict(sizes[0].values))
+    except TypeError as error:
+        raise RunError(f"{where} cannot be called with {sizes[0].name}: {error}") from None
+    found = {}
+    for each in sizes:
+        torch.manual_seed(seed)
+        found[each.name] = give(**dict(each.values))
+    return {"cases": found, "weights": {each.name: each.count for each in sizes}}

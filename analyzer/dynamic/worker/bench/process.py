@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from tcready.dynamic.worker.bench import cold, profile, steady
+from tcready.dynamic.worker.bench import cold, loader, parity, profile, soak, steady
 from tcready.dynamic.worker.bench.arms import Unmeasured
 from tcready.dynamic.worker.bench.stack import stack_of
 from tcready.dynamic.worker.context import Context
@@ -25,6 +25,9 @@ KINDS: Mapping[BenchKind, Callable[[Context, BenchRequest, Keep], BenchAnswer]] 
         "steady": steady.run,
         "cold": cold.run,
         "profile": profile.run,
+        "parity": parity.run,
+        "soak": soak.run,
+        "loader": loader.run,
     }
 )
 

@@ -12,22 +12,18 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
-from tcready.dynamic.worker import narrate
+from tcready.dynamic.worker import narrate, precision
 from tcready.dynamic.worker.budget import spent
-from tcready.dynamic.worker.calling import call, compile_error
+from tcready.dynamic.worker.calling import compile_error
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import is_user_file
 from tcready.dynamic.worker.journal import BUDGET_SPENT, counted
-from tcready.dynamic.worker.loading import dtype_of
-from tcready.dynamic.worker.loss import NotTrainedError, loss_of
 from tcready.dynamic.worker.outcome import Outcome, difference
-from tcready.dynamic.worker.parity import flatten
+from tcready.dynamic.worker.precision import Called, called, called_eagerly, exactly
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.toolchain import PREFIX, missing_toolchain
 from tcready.dynamic.worker.torch_internals import dynamo, inductor
@@ -36,10 +32,6 @@ from tcready.schema import Backend, CudaGraphSkip, Fallback
 
 CALLS = 3
 """Calls of what was compiled: CUDA graphs are recorded on the second one, so the last is the one without compiling."""
-TOLERANCES = {torch.float64: 1e-6, torch.complex128: 1e-6, torch.float32: 1e-3, torch.complex64: 1e-3}
-"""The largest difference allowed, over the largest value of its tensor: fused kernels add in another order."""
-LOW_PRECISION = 2e-2
-"""For every other floating dtype: Inductor keeps float32 between fused operations where eager code rounds."""
 CUDA_GRAPHS = "reduce-overhead"
 """The mode of torch.compile that replays CUDA graphs."""
 
@@ -86,7 +78,7 @@ def _put(context: Context, found: Backend) -> None:
 
 def _case(context: Context, case: Case) -> str:
     """Everything about one case; what it came to, in a few words. Raises _MismatchError, or what compiling raises."""
-    expected, draws = _eager(context, case)
+    eager = called_eagerly(context, context.build, case)
     found, outcome = _compiled(context, case, "default")
     parts = [f"cold {_seconds(found.cold_seconds)}"]
     cut: list[str] = []
@@ -111,14 +103,14 @@ def _case(context: Context, case: Case) -> str:
         )
         parts.append(f"warm {_seconds(found.warm_seconds)}")
     parts.append(_counted(found))
-    if draws and spent(context):
+    if eager.draws and spent(context):
         cut.append("the comparison with eager")
     else:
-        if draws:
+        if eager.draws:
             # Inductor's own generator gives other numbers: to compare, it has to draw those of eager code.
             with inductor.eager_random():
                 _, outcome = _compiled(context, case, "default", "drawing eager's random numbers")
-        found = keep(_compared(context, case, expected, outcome, found, parts))
+        found = keep(_compared(context, case, eager, outcome, found, parts))
     if torch.device(context.work.options.device).type == "cuda":
         if spent(context):
             cut.append(f"mode={CUDA_GRAPHS!r}")
@@ -154,46 +146,6 @@ def _counted(found: Backend) -> str:
     return ", ".join(counted(*each) for each in numbers)
 
 
-def _step(context: Context, function: Callable[..., Any], model: Any, case: Case) -> Outcome:
-    """One call, in training with its backward. The leaves are copies: a CUDA graph writes over its outputs."""
-    result = call(context, function, case)
-    gradients: dict[str, torch.Tensor] = {}
-    if context.work.options.mode == "train":
-        with contextlib.suppress(NotTrainedError):
-            loss_of(result)(result).backward()
-        if isinstance(model, torch.nn.Module):
-            for name, parameter in model.named_parameters():
-                if parameter.grad is not None:
-                    gradients[f"gradient of {name}"] = parameter.grad
-                    parameter.grad = None
-    leaves, structure = flatten(result)
-    labels = [f"output {index}" for index in range(len(leaves))]
-    copied = [leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-    copied += [gradient.detach().clone() for gradient in gradients.values()]
-    return Outcome(tuple(zip(labels + list(gradients), copied, strict=True)), tuple(structure))
-
-
-def _eager(context: Context, case: Case) -> tuple[Outcome, bool]:
-    """What eager code gives, and whether it draws random numbers."""
-    model = context.build()
-    with torch.compiler.set_stance("force_eager"):
-        outcome = _step(context, model, model, case)
-    after = _generators(context.work.options.device)
-    call(context, lambda *_args, **_kwargs: None, case)  # seeds, and does nothing else
-    draws = any(
-        not torch.equal(one, other)
-        for one, other in zip(after, _generators(context.work.options.device), strict=True)
-    )
-    return outcome, draws
-
-
-def _generators(device: str) -> list[torch.Tensor]:
-    states = [torch.get_rng_state()]
-    if torch.device(device).type == "cuda":
-        states.append(torch.cuda.get_rng_state(torch.device(device)))
-    return states
-
-
 def _compiled(context: Context, case: Case, mode: str, note: str = "cold") -> tuple[Backend, Outcome]:
     """Compile anew (from what the cache folder holds) and call; `cold_seconds` is what the first call took longer."""
     context.journal.write(f"backend, {mode}, {note}{case.label}")
@@ -207,7 +159,7 @@ def _compiled(context: Context, case: Case, mode: str, note: str = "cold") -> tu
         for _ in range(CALLS):
             _wait(context.work.options.device)
             start = time.perf_counter()
-            given = _step(context, compiled, model, case)
+            given = called(context, compiled, model, case).outcome
             _wait(context.work.options.device)
             times.append(time.perf_counter() - start)
             outcome = outcome or given
@@ -248,38 +200,37 @@ def _skips(texts: list[str], context: Context) -> tuple[CudaGraphSkip, ...]:
 
 
 def _compared(
-    context: Context, case: Case, expected: Outcome, outcome: Outcome, found: Backend, parts: list[str]
+    context: Context, case: Case, eager: Called, outcome: Outcome, found: Backend, parts: list[str]
 ) -> Backend:
-    """The value with its difference from eager; raises _MismatchError where that is beyond the tolerance."""
-    tolerance = _tolerance(context, expected)
-    result = difference(expected, outcome, tolerance)
-    if result.text is not None and difference(expected, _eager(context, case)[0], tolerance).text is not None:
-        parts.append("not compared: eager differs from eager under the same seeds")
-        return found
-    known_share = result.share is not None and math.isfinite(result.share)
-    found = replace(
-        found, difference=result.share if known_share else None, tolerance=tolerance if known_share else None
-    )
+    """The value with its difference from eager; raises _MismatchError where that is beyond what is allowed."""
+    model = context.build()
+    tolerance = precision.tolerance(context, model, eager.outcome)
+    result = judged = difference(eager.outcome, outcome, tolerance)
+    why = ""
     if result.text is not None:
+        again = called_eagerly(context, context.build, case)
+        if difference(eager.outcome, again.outcome, tolerance).text is not None:
+            parts.append("not compared: eager differs from eager under the same seeds")
+            return found
+        exact, why = exactly(context, context.build, case, eager)
+        tolerance = precision.tolerance(context, model, eager.outcome, exact=exact is not None)
+        judged = difference(eager.outcome, outcome, tolerance, exact)
+    if result.share is not None and math.isfinite(result.share):
+        found = replace(found, difference=result.share, tolerance=tolerance)
+    if judged.text is not None:
         _put(context, found)
-        raise _MismatchError(f"differs from eager: {result.text}{case.label}")
-    if result.share is None:
+        without = f" (not compared with float64: {why})" if why else ""
+        raise _MismatchError(f"differs from eager: {judged.text}{without}{case.label}")
+    if judged.error is not None:
+        parts.append(
+            f"{result.share:.2%} from eager, which is rounding: from float64 it is "
+            f"{judged.error:.2%} and eager {judged.expected_error:.2%}"
+        )
+    elif result.share is None:
         parts.append("no tensor to compare")
     else:
         parts.append(f"within {result.share:.1e} of eager" if result.share else "equal to eager")
     return found
-
-
-def _tolerance(context: Context, expected: Outcome) -> float:
-    """By the coarsest dtype that the outputs, the parameters or autocast have: outputs may be cast up at the end."""
-    model = context.build()
-    kinds = {leaf.dtype for _, leaf in expected.leaves if isinstance(leaf, torch.Tensor)}
-    if isinstance(model, torch.nn.Module):
-        kinds |= {parameter.dtype for parameter in model.parameters()}
-    if context.work.options.autocast:
-        kinds.add(dtype_of(context.work.options.autocast))
-    floating = [kind for kind in kinds if kind.is_floating_point or kind.is_complex]
-    return max((TOLERANCES.get(kind, LOW_PRECISION) for kind in floating), default=TOLERANCES[torch.float32])
 
 
 STEP = Step("backend", run, requires=("capture",), asked=lambda context: context.work.options.backend)

@@ -73,9 +73,9 @@ def _built(context: Context) -> None:
             assert module is not None
 
             def draw(seed: int) -> tuple[Case, ...]:
-                return cases(
-                    *inputs_of(context.inputs, module, context.convention, lambda: model, seed), work
-                )
+                sizes = work.options.sizes
+                given = inputs_of(context.inputs, module, context.convention, lambda: model, seed, sizes)
+                return cases(*given, work)
 
         context.build, context.build_as, context.draw = build_anew, build_as, draw
         context.cases = tuple(case for case in draw(SEED_BUILD) if case.name not in work.leave_out)

@@ -7,7 +7,7 @@ from tcready.dynamic.worker.case import RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.environment import device_of, environment, missing_device
 from tcready.dynamic.worker.journal import RunEndedError
-from tcready.dynamic.worker.loading import import_target, lookup, open_path
+from tcready.dynamic.worker.loading import import_target, lookup, named, open_path
 from tcready.dynamic.worker.originals import snapshot
 from tcready.dynamic.worker.request import with_device
 from tcready.dynamic.worker.step import Step, failing
@@ -36,12 +36,7 @@ def run(context: Context) -> None:
             raise RunError(f"{target.place}: no target: name one as {target.place}::Name, with --inputs")
         context.module, context.value = module, lookup(module, name, target.place)
         if work.options.inputs:
-            given = Target.parse(work.options.inputs)
-            if given.name is None:
-                raise RunError(
-                    f"--inputs {work.options.inputs}: name what gives the inputs, as in {work.options.inputs}::name"
-                )
-            context.inputs = lookup(import_target(given, work.root), given.name, given.place)
+            context.inputs = named(work.options.inputs, "--inputs", work)
         journal.end("pass")
 
 

@@ -1,0 +1,403 @@
+"""The answers of all processes of a bench to one Bench."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from tcready.bench.checklist import Ran, checklist
+from tcready.bench.figures import Rows, break_even, figure, noise, ratio, weighted
+from tcready.bench.verdicts import ALL_CASES, Evidence, overall, recommended_of, verdict_of
+from tcready.bench.wanted import BenchWanted, Process, Purpose
+from tcready.schema import (
+    EAGER,
+    Arm,
+    ArmBench,
+    ArmMeasured,
+    Bench,
+    BenchCase,
+    ColdStart,
+    Figure,
+    MemoryUse,
+    Noise,
+    Profile,
+)
+
+_T = TypeVar("_T")
+_WAY_BACK = 'eager: remove these lines; without an edit: torch.compiler.set_stance("force_eager")'
+_NEAR = 1.5
+"""How many times as wide an interval is taken as it is, to see whether a verdict hangs by little."""
+
+
+def assembled(
+    processes: Sequence[Process],
+    arms: Sequence[Arm],
+    wanted: BenchWanted,
+    *,
+    seconds: float = 0.0,
+    cut: Sequence[str] = (),
+) -> Bench:
+    """What follows from all that was measured. `seconds`: all of it took; `cut`: what was left out, and why.
+
+    Raises TcreadyError without scipy.
+    """
+    if all(arm.name != EAGER for arm in arms):
+        arms = (Arm(EAGER, ""), *arms)
+    names = _case_names(processes)
+    given = dict(_first(process.answer.weights or None for process in processes) or ())
+    weights = {name: given.get(name or "", 1.0) for name in names}
+    # Cold starts are measured over all cases, so they stand with those.
+    cases = [
+        _case(processes, arms, {name: weights[name]}, wanted, given.get(name or ""), cold=len(names) == 1)
+        for name in names
+    ]
+    if len(names) > 1:
+        cases.append(_case(processes, arms, weights, wanted, None, cold=True))
+    loader = _first(process.answer.loader for process in processes)
+    soak = _first(process.answer.soak for process in processes)
+    failures = tuple(_failures(processes))
+    verdict, reason, recommended = overall(cases, loader, wanted.limits)
+    if not cases and failures:
+        reason = f"{reason}: {failures[0]}"
+    chosen = next((arm for arm in arms if arm.name == recommended and arm.name != EAGER), None)
+    rollback = dict(wanted.rollbacks).get(chosen.name, _WAY_BACK) if chosen else ""
+    stack = _stack(processes)
+    ran = Ran(
+        cases=tuple(cases),
+        recommended=recommended,
+        parities=tuple((row.arm, row.parity) for row in _rows(processes, "parity") if row.parity),
+        soak=soak,
+        stack=stack,
+        on_device=_on_device(processes),
+        rollback=rollback,
+    )
+    return Bench(
+        verdict=verdict,
+        reason=reason,
+        cases=tuple(cases),
+        recommended=recommended,
+        code=chosen.code if chosen else "",
+        rollback=rollback,
+        checklist=checklist(ran, wanted),
+        loader=loader,
+        soak=soak,
+        noise=_noise(processes, weights, wanted),
+        stack=stack,
+        command=wanted.command,
+        processes=len(processes),
+        seconds=seconds,
+        cut=(*cut, *failures),
+    )
+
+
+def more_processes(bench: Bench, min_effect: float) -> bool:
+    """Whether a verdict hangs by little: the interval of an arm's ratio to eager, half as wide again, holds a ratio
+    where the verdict would change. `min_effect` is that of the bench."""
+    bounds = (1 + min_effect, 1 / (1 + min_effect))
+    ratios = (
+        arm.speedup
+        for case in bench.cases
+        for arm in case.arms
+        if arm.verdict != "failed" and arm.speedup is not None
+    )
+    return any(
+        found.median * (found.low / found.median) ** _NEAR
+        <= bound
+        <= found.median * (found.high / found.median) ** _NEAR
+        for found in ratios
+        for bound in bounds
+    )
+
+
+# What the processes measured
+
+
+def _first(found: Iterable[_T | None]) -> _T | None:
+    return next((value for value in found if value is not None), None)
+
+
+def _rows(processes: Iterable[Process], purpose: Purpose) -> Iterator[ArmMeasured]:
+    return (row for process in processes if process.purpose == purpose for row in process.answer.measured)
+
+
+def _case_names(processes: Sequence[Process]) -> tuple[str | None, ...]:
+    """In the order in which they were measured; None for inputs without named cases."""
+    rows = [row for process in processes for row in process.answer.measured]
+    named = tuple(dict.fromkeys(row.case for row in rows if row.case is not None))
+    return named or ((None,) if rows else ())
+
+
+def _stack(processes: Sequence[Process]) -> tuple[tuple[str, str], ...]:
+    """Each thing as the first process that names it has it."""
+    found: dict[str, str] = {}
+    for process in processes:
+        found = {**dict(process.answer.stack), **found}
+    return tuple(found.items())
+
+
+def _on_device(processes: Sequence[Process]) -> bool:
+    return any(row.memory and row.memory.device_steady is not None for row in _rows(processes, "cold"))
+
+
+def _failures(processes: Sequence[Process]) -> Iterator[str]:
+    for process in processes:
+        if process.answer.failure:
+            names = ", ".join(arm.name for arm in process.request.arms)
+            purpose = process.purpose.replace("_", " ")
+            yield f"{purpose}{f' of {names}' if names else ''}: {process.answer.failure}"
+
+
+def _blocks(processes: Sequence[Process], arm: str, cases: Iterable[str | None]) -> list[Rows | None]:
+    """Of each steady process the blocks of each case; None if it lacks one."""
+    found: list[Rows | None] = []
+    for process in processes:
+        if process.purpose == "steady":
+            rows = {row.case: row.blocks for row in process.answer.measured if row.arm == arm and row.blocks}
+            found.append([rows[case] for case in cases] if rows.keys() >= {*cases} else None)
+    return found
+
+
+def _noise(
+    processes: Sequence[Process], weights: Mapping[str | None, float], wanted: BenchWanted
+) -> Noise | None:
+    """Of eager in the case that takes the most time by its weight."""
+    timed = {
+        case: [cases[0] for cases in _blocks(processes, EAGER, [case]) if cases is not None]
+        for case in weights
+    }
+    heaviest = max(
+        (case for case in timed if timed[case]),
+        key=lambda case: weights[case] * statistics.median(timed[case][0]),
+        default=None,
+    )
+    return noise(timed[heaviest], wanted.limits.min_effect) if timed.get(heaviest) else None
+
+
+# One arm in one case, or in all of them
+
+
+def _case(
+    processes: Sequence[Process],
+    arms: Sequence[Arm],
+    weights: Mapping[str | None, float],
+    wanted: BenchWanted,
+    weight: float | None,
+    *,
+    cold: bool,
+) -> BenchCase:
+    """`weights`: of the cases that it is made of. `cold`: whether cold starts are its own."""
+    name = ALL_CASES if len(weights) > 1 else next(iter(weights)) or ALL_CASES
+    plain = {arm.name: _figures(processes, arm, weights, cold=cold) for arm in arms}
+    judged = tuple(_judged(processes, plain[arm.name], plain[EAGER], weights, wanted) for arm in arms)
+    return BenchCase(name, judged, weight, recommended_of(judged))
+
+
+def _figures(
+    processes: Sequence[Process], arm: Arm, weights: Mapping[str | None, float], *, cold: bool
+) -> ArmBench:
+    """All that is measured of an arm without a look at eager."""
+    name, shares = arm.name, list(weights.values())
+    rows = weighted([cases for cases in _blocks(processes, name, weights) if cases is not None], shares)
+    steady = [row for row in _rows(processes, "steady") if row.arm == name and row.case in weights]
+    latencies = [value for row in steady for value in row.latencies] if len(weights) == 1 else []
+    seconds = figure(rows, latencies)
+    memory = _memory(processes, name, weights)
+    profile = _profile(processes, name, weights)
+    kernel_seconds = [profile.kernel_seconds] if profile and profile.kernel_seconds else []
+    parity, detail = _parity(processes, name, weights)
+    graphs = [row.graphs for row in steady if row.graphs is not None]
+    return ArmBench(
+        arm=name,
+        verdict="baseline",
+        seconds=seconds,
+        cold_seconds=_cold(processes, "cold", name) if cold else None,
+        cold_warm_cache_seconds=_cold(processes, "cold_warm_cache", name) if cold else None,
+        cold_carried_seconds=_cold(processes, "cold_carried", name) if cold else None,
+        cold_phases=_phases(processes, name) if cold else (),
+        memory_peak_bytes=_most(
+            use.resident_peak if use.device_peak is None else use.device_peak for use in memory
+        ),
+        memory_steady_bytes=_most(
+            use.resident_steady if use.device_steady is None else use.device_steady for use in memory
+        ),
+        kernel_seconds=figure([kernel_seconds]),
+        kernel_launches=profile.kernels if profile else None,
+        host_seconds=profile.host_seconds if profile else None,
+        energy_joules=profile.energy_joules if profile else None,
+        throughput=1 / seconds.median if seconds else None,
+        graphs=(max(graphs) if all(graphs) else 0) if graphs else None,
+        breaks=_most(row.breaks for row in steady),
+        recompiles=_most(row.recompiles for row in steady),
+        parity=parity,
+        parity_detail=detail,
+        code=arm.code,
+        blocks=tuple(map(tuple, rows)),
+        settled=all(row.settled for row in steady if row.blocks) if rows else None,
+        warm_calls=_most(row.warm_calls for row in steady if row.blocks),
+    )
+
+
+def _judged(
+    processes: Sequence[Process],
+    arm: ArmBench,
+    eager: ArmBench,
+    weights: Mapping[str | None, float],
+    wanted: BenchWanted,
+) -> ArmBench:
+    """With what follows from a comparison with eager."""
+    error = _error(processes, arm.arm, weights)
+    if arm.arm == EAGER:
+        return replace(arm, verdict="failed", reason=error) if error else arm
+    speedup, count = _speedup(processes, arm, eager, weights)
+    seen = Evidence(
+        speedup=speedup,
+        processes=count,
+        error=error,
+        graphs=arm.graphs,
+        recompiles=arm.recompiles,
+        settled=arm.settled,
+        warm_calls=arm.warm_calls,
+        profile=_profile(processes, arm.arm, weights),
+        eager_profile=_profile(processes, EAGER, weights),
+        memory=arm.memory_steady_bytes,
+        eager_memory=eager.memory_steady_bytes,
+        on_device=_on_device(processes),
+        parity=arm.parity,
+        parity_detail=arm.parity_detail,
+    )
+    verdict, reason = verdict_of(seen, wanted.limits)
+    return replace(
+        arm,
+        verdict=verdict,
+        reason=reason,
+        speedup=speedup,
+        break_even_calls=_won_back(arm.cold_seconds, eager, speedup),
+        break_even_warm_calls=_won_back(arm.cold_warm_cache_seconds, eager, speedup),
+    )
+
+
+def _speedup(
+    processes: Sequence[Process], arm: ArmBench, eager: ArmBench, weights: Mapping[str | None, float]
+) -> tuple[Figure | None, int]:
+    """The ratio to eager, and in how many processes it was measured: round by round in those that timed both; if there
+    are none, of different processes."""
+    shares = list(weights.values())
+    timed = zip(_blocks(processes, EAGER, weights), _blocks(processes, arm.arm, weights), strict=True)
+    both = [(before, after) for before, after in timed if before is not None and after is not None]
+    if not both:
+        return ratio(eager.blocks, arm.blocks, paired=False), min(len(eager.blocks), len(arm.blocks))
+    before, after = (weighted(cases, shares) for cases in zip(*both, strict=True))
+    return ratio(before, after), len(both)
+
+
+def _won_back(cold: Figure | None, eager: ArmBench, speedup: Figure | None) -> Figure | None:
+    """Calls until a cold start is won back, as far as it is longer than eager's own."""
+    if cold is None or eager.seconds is None or speedup is None:
+        return None
+    own = eager.cold_seconds.median if eager.cold_seconds else 0.0
+    longer = Figure(cold.median - own, cold.low - own, cold.high - own, cold.n)
+    return break_even(longer, eager.seconds, speedup)
+
+
+def _error(processes: Sequence[Process], arm: str, weights: Mapping[str | None, float]) -> str:
+    """Why an arm cannot be used or was not timed, in one line; empty if it ran in all cases."""
+    steady = [process for process in processes if process.purpose == "steady"]
+    asked = [process for process in steady if any(each.name == arm for each in process.request.arms)]
+    for case in weights:
+        rows = [
+            row for process in asked for row in process.answer.measured if (row.arm, row.case) == (arm, case)
+        ]
+        errors = [row.error for row in rows if row.error]
+        if errors:
+            where = f"in {case}: " if len(weights) > 1 else ""
+            some = f"in {len(errors)} of {len(rows)} processes: " if len(errors) < len(rows) else ""
+            return f"{where}{some}{errors[0]}"
+    if _most(len(cases) for cases in _blocks(processes, arm, weights) if cases is not None) is not None:
+        return ""
+    # An error that concerns no case, as of an arm whose lines do not run.
+    errors = [row.error for row in _rows(processes, "steady") if row.arm == arm and row.error]
+    failures = [process.answer.failure for process in asked if process.answer.failure]
+    return next(iter((*errors, *failures)), "")
+
+
+def _cold(processes: Sequence[Process], purpose: Purpose, arm: str) -> Figure | None:
+    """Over processes: each has one cold start, over all cases."""
+    return figure([[start.seconds] for start in _starts(processes, purpose, arm) if start.seconds > 0])
+
+
+def _starts(processes: Sequence[Process], purpose: Purpose, arm: str) -> list[ColdStart]:
+    starts = (
+        _first(row.cold for row in process.answer.measured if row.arm == arm)
+        for process in processes
+        if process.purpose == purpose
+    )
+    return [start for start in starts if start is not None]
+
+
+def _phases(processes: Sequence[Process], arm: str) -> tuple[tuple[str, float], ...]:
+    """The median of each."""
+    starts = [dict(start.phases) for start in _starts(processes, "cold", arm)]
+    names = dict.fromkeys(name for start in starts for name in start)
+    return tuple((name, statistics.median(start.get(name, 0.0) for start in starts)) for name in names)
+
+
+def _memory(processes: Sequence[Process], arm: str, weights: Mapping[str | None, float]) -> list[MemoryUse]:
+    """Of the processes that ran the arm alone; of all cases where it is not told for each."""
+    rows = [row for row in _rows(processes, "cold") if row.arm == arm and row.memory is not None]
+    own = [row for row in rows if row.case in weights] or rows
+    return [row.memory for row in own if row.memory is not None]
+
+
+def _profile(processes: Sequence[Process], arm: str, weights: Mapping[str | None, float]) -> Profile | None:
+    """Of one call by the weights of the cases; None unless every case was profiled."""
+    found = []
+    for case in weights:
+        rows = [
+            row.profile
+            for row in _rows(processes, "profile")
+            if row.arm == arm and row.case == case and row.profile is not None
+        ]
+        if not rows:
+            return None
+        found.append(rows)
+    shares = [weight / sum(weights.values()) for weight in weights.values()]
+
+    def mean(of: Callable[[Profile], float | None]) -> float | None:
+        values = [[value for row in rows if (value := of(row)) is not None] for rows in found]
+        if not all(values):
+            return None
+        return sum(share * statistics.fmean(some) for share, some in zip(shares, values, strict=True))
+
+    kernels = mean(lambda row: row.kernels)
+    return Profile(
+        kernel_seconds=mean(lambda row: row.kernel_seconds),
+        kernels=None if kernels is None else round(kernels),
+        host_seconds=mean(lambda row: row.host_seconds),
+        cpu_seconds=mean(lambda row: row.cpu_seconds),
+        energy_joules=mean(lambda row: row.energy_joules),
+    )
+
+
+def _parity(
+    processes: Sequence[Process], arm: str, weights: Mapping[str | None, float]
+) -> tuple[bool | None, str]:
+    """Whether outputs agree in all cases, and if not, or if one cannot be compared, what is the matter."""
+    rows = [
+        row
+        for row in _rows(processes, "parity")
+        if row.arm == arm and (row.case is None or row.case in weights)
+    ]
+    differs = next((row.parity for row in rows if row.parity and row.parity.same is False), None)
+    if differs is not None:
+        return False, differs.detail
+    unknown = next((row for row in rows if row.parity is None or row.parity.same is None), None)
+    if unknown is not None:
+        return None, unknown.parity.detail if unknown.parity else unknown.error
+    compared = {row.case for row in rows}
+    return (True, "") if None in compared or compared == {*weights} else (None, "")
+
+
+def _most(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)

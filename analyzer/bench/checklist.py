@@ -1,0 +1,189 @@
+"""The adoption checklist: what is to be known before a model goes into production compiled, filled from what ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tcready.bench.verdicts import explanation, memory_growth, time_text
+from tcready.bench.wanted import BenchWanted
+from tcready.schema import (
+    EAGER,
+    ArmBench,
+    BenchCase,
+    CheckItem,
+    CheckState,
+    ParityMeasured,
+    Profile,
+    Soak,
+)
+
+_PHASES_OF_GENERATION = ("prefill", "decode")
+_SOAK_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What ran, beside the figures of the cases."""
+
+    cases: tuple[BenchCase, ...]
+    """The last stands for all of them."""
+    recommended: str | None = None
+    parities: tuple[tuple[str, ParityMeasured], ...] = ()
+    """By arm."""
+    soak: Soak | None = None
+    stack: tuple[tuple[str, str], ...] = ()
+    on_device: bool = False
+    """Whether memory is that of a device."""
+    rollback: str = ""
+
+
+def checklist(ran: Ran, wanted: BenchWanted) -> tuple[CheckItem, ...]:
+    """Each box in the order in which they are to be checked: of the recommended arm, or if that is eager of the
+    fastest other one."""
+    return tuple(_items(ran, wanted))
+
+
+def _items(ran: Ran, wanted: BenchWanted) -> Iterator[CheckItem]:
+    again = f"tcready bench {wanted.target}"
+    eager, arm = _subject(ran)
+    yield _inputs(ran, wanted, again)
+    yield _apart(ran, again)
+    yield _memory(ran, wanted, eager, arm, again)
+    yield _parity(arm, again)
+    yield _profile(eager, arm, wanted, again)
+    yield _stability(ran, again)
+    stack = f"{len(ran.stack)} entries" if ran.stack else again
+    yield CheckItem("stack logged", "pass" if ran.stack else "not_measured", stack)
+    yield _warm_up(arm, again)
+    yield _cold_start(arm, again)
+    yield _precision(ran, wanted, arm, again)
+    yield _rollback(ran, again)
+
+
+def _subject(ran: Ran) -> tuple[ArmBench | None, ArmBench | None]:
+    """Eager, and the arm that the boxes are about, over all cases."""
+    arms = ran.cases[-1].arms if ran.cases else ()
+    eager = next((arm for arm in arms if arm.arm == EAGER), None)
+    others = [arm for arm in arms if arm.arm != EAGER]
+    chosen = next((arm for arm in others if arm.arm == ran.recommended), None)
+    running = [arm for arm in others if arm.verdict != "failed"] or others
+    fastest = max(running, key=lambda arm: arm.speedup.median if arm.speedup else 0.0, default=None)
+    return eager, chosen or fastest
+
+
+def _inputs(ran: Ran, wanted: BenchWanted, again: str) -> CheckItem:
+    item, instead = "representative inputs", f"{again} --inputs FILE.py::NAME"
+    if wanted.inputs_from is None or not ran.cases:
+        return CheckItem(item, "not_measured", instead)
+    if wanted.inputs_from == "made_up":
+        return CheckItem(item, "fail", f"they were made up; {instead}")
+    count = max(1, len(ran.cases) - 1)
+    weights = "with weights" if any(case.weight is not None for case in ran.cases) else "without weights"
+    return CheckItem(item, "pass", "given" if count == 1 else f"{count} cases, {weights}")
+
+
+def _apart(ran: Ran, again: str) -> CheckItem:
+    item = "prefill and decode apart"
+    names = [case.case for case in ran.cases]
+    if all(any(phase in name.lower() for name in names) for phase in _PHASES_OF_GENERATION):
+        return CheckItem(item, "pass", ", ".join(names[:-1]))
+    detail = f"no cases `prefill` and `decode`; for a model that generates, name them: {again} --inputs FILE.py::NAME"
+    return CheckItem(item, "not_measured", detail)
+
+
+def _memory(
+    ran: Ran, wanted: BenchWanted, eager: ArmBench | None, arm: ArmBench | None, again: str
+) -> CheckItem:
+    before, after = (each.memory_steady_bytes if each else None for each in (eager, arm))
+    if not before or after is None:
+        return CheckItem("memory", "not_measured", again)
+    beyond = memory_growth(after, before, ran.on_device, wanted.limits)
+    what = "device memory" if ran.on_device else "resident memory"
+    peak = arm.memory_peak_bytes if arm else None
+    detail = f"{what} {_size(after)}, eager {_size(before)}" + (
+        "" if peak is None else f"; at most {_size(peak)}"
+    )
+    return CheckItem("memory", "pass" if beyond is None else "fail", detail)
+
+
+def _parity(arm: ArmBench | None, again: str) -> CheckItem:
+    if arm is None or arm.parity is None:
+        why = f"{arm.parity_detail}; " if arm and arm.parity_detail else ""
+        return CheckItem("parity", "not_measured", why + again)
+    detail = f"{arm.arm} agrees with eager" if arm.parity else arm.parity_detail
+    return CheckItem("parity", "pass" if arm.parity else "fail", detail)
+
+
+def _profile(eager: ArmBench | None, arm: ArmBench | None, wanted: BenchWanted, again: str) -> CheckItem:
+    item = "profile of the gain"
+    before, after = _profile_in(eager), _profile_in(arm)
+    if arm is None or before is None or after is None:
+        return CheckItem(item, "not_measured", again)
+    causes = explanation(before, after, wanted.limits.min_effect)
+    if causes:
+        return CheckItem(item, "pass", ", ".join(causes))
+    if arm.speedup is not None and arm.speedup.low > 1 + wanted.limits.min_effect:
+        return CheckItem(item, "fail", "nothing in the profile explains why it is faster")
+    return CheckItem(item, "pass", "no gain, and no reason for one")
+
+
+def _profile_in(arm: ArmBench | None) -> Profile | None:
+    if arm is None or (arm.kernel_launches is None and arm.kernel_seconds is None):
+        return None
+    seconds = arm.kernel_seconds.median if arm.kernel_seconds else None
+    return Profile(seconds, arm.kernel_launches, arm.host_seconds)
+
+
+def _stability(ran: Ran, again: str) -> CheckItem:
+    soak = ran.soak
+    if soak is None or soak.state == "not_measured":
+        why = f"{soak.reason}; " if soak and soak.reason else ""
+        return CheckItem("stability", "not_measured", f"{why}{again} --soak {_SOAK_SECONDS}")
+    detail = soak.reason or f"{soak.arm}: {soak.calls} calls in {soak.seconds:.0f} s"
+    return CheckItem("stability", soak.state, detail)
+
+
+def _warm_up(arm: ArmBench | None, again: str) -> CheckItem:
+    if arm is None or arm.settled is None:
+        return CheckItem("warm-up", "not_measured", again)
+    calls = f"{arm.warm_calls} calls" if arm.warm_calls is not None else "calls"
+    if arm.settled:
+        return CheckItem("warm-up", "pass", f"times had settled after {calls}")
+    return CheckItem("warm-up", "fail", f"times had not settled after {calls}")
+
+
+def _cold_start(arm: ArmBench | None, again: str) -> CheckItem:
+    if arm is None or arm.cold_seconds is None:
+        return CheckItem("cold start", "not_measured", again)
+    parts = [time_text(arm.cold_seconds.median)]
+    if arm.cold_warm_cache_seconds is not None:
+        parts.append(f"{time_text(arm.cold_warm_cache_seconds.median)} with a warm cache")
+    if arm.break_even_calls is not None:
+        parts.append(f"won back after {arm.break_even_calls.median:,.0f} calls")
+    return CheckItem("cold start", "pass", "; ".join(parts))
+
+
+def _precision(ran: Ran, wanted: BenchWanted, arm: ArmBench | None, again: str) -> CheckItem:
+    kind = wanted.dtype or "the model's own types"
+    if wanted.autocast:
+        kind += f", autocast to {wanted.autocast}"
+    found = [parity for name, parity in ran.parities if arm and name == arm.arm and parity.error is not None]
+    if arm is None or not found:
+        return CheckItem("precision", "not_measured", f"{kind}; no error against float64: {again}")
+    worst = max(found, key=lambda parity: parity.error or 0.0)
+    detail = f"{kind}: error against float64 {worst.error:.2g}"
+    if worst.eager_error is not None:
+        detail += f", eager's own {worst.eager_error:.2g}"
+    state: CheckState = "fail" if any(parity.same is False for parity in found) else "pass"
+    return CheckItem("precision", state, detail)
+
+
+def _rollback(ran: Ran, again: str) -> CheckItem:
+    if ran.recommended == EAGER:
+        return CheckItem("rollback", "pass", "nothing to take back: eager is recommended")
+    return CheckItem("rollback", "pass" if ran.rollback else "not_measured", ran.rollback or again)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

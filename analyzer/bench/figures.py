@@ -1,0 +1,216 @@
+"""Times of blocks to figures with 95 % confidence intervals. All that needs scipy stands here.
+
+Calls of one process are no independent draws: processes differ by about one per cent in layout of memory and clocks,
+whatever the calls in them agree on. So a process gives one value, the median of its blocks, and the interval is
+Student's t over processes, of logarithms. A ratio is made round by round before the median is taken, as blocks of a
+round were timed one after the other and drift alike.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import statistics
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from tcready.schema import ArmVerdict, Figure, Noise, TcreadyError
+
+LEVEL = 0.95
+MIN_EFFECT = 0.02
+"""What a ratio must differ from 1 by to matter."""
+FROM_P99 = 200
+"""Calls below which a 99th percentile is the slowest one or two."""
+_STRETCHES = 5
+_IN_A_STRETCH = 3
+_MOST_MORE = 100
+
+Rows = Sequence[Sequence[float]]
+"""Seconds of one call, the mean over each block in the order of time; a row for each process."""
+
+
+def _stats() -> Any:
+    try:
+        from scipy import stats
+    except ImportError as missing:
+        raise TcreadyError("the bench needs scipy: pip install 'tcready[bench]'") from missing
+    return stats
+
+
+def figure(rows: Rows, latencies: Sequence[float] = ()) -> Figure | None:
+    """The geometric centre over processes of each one's median, in seconds; None without a block.
+
+    Of one process the interval is over consecutive stretches of its blocks, so it holds within that process alone,
+    and `n` counts its blocks. Of a single block there is no interval: both bounds are its value. `latencies`: seconds
+    of single calls. Raises TcreadyError without scipy.
+    """
+    logs = [[math.log(value) for value in row] for row in rows if row]
+    if not logs:
+        return None
+    values = _values(logs)
+    centre = statistics.fmean(values)
+    low, high = _interval(values) if len(values) > 1 else (centre, centre)
+    p50, p95, p99 = _percentiles(latencies)
+    n = len(logs) if len(logs) > 1 else len(logs[0])
+    return Figure(math.exp(centre), math.exp(low), math.exp(high), n, p50, p95, p99)
+
+
+def ratio(base: Rows, other: Rows, paired: bool = True) -> Figure | None:
+    """`base` over `other`: above 1, `other` is faster. None if there are too few values for an interval.
+
+    Paired, rows at one place of both are of one process, and their blocks at one place of one round. Not paired,
+    they are of different processes (Welch's interval). Raises TcreadyError without scipy.
+    """
+    if paired:
+        rounds = [
+            [math.log(one / two) for one, two in zip(ours, theirs, strict=False)]
+            for ours, theirs in zip(base, other, strict=True)
+        ]
+        rounds = [row for row in rounds if row]
+        values = _values(rounds) if rounds else []
+        if len(values) < 2:
+            return None
+        centre, (low, high) = statistics.fmean(values), _interval(values)
+        n = len(rounds) if len(rounds) > 1 else len(rounds[0])
+    else:
+        one, two = ([[math.log(value) for value in row] for row in rows if row] for rows in (base, other))
+        if not one or not two:
+            return None
+        ours, theirs = _values(one), _values(two)
+        if len(ours) < 2 or len(theirs) < 2:
+            return None
+        centre = statistics.fmean(ours) - statistics.fmean(theirs)
+        low, high = _welch(ours, theirs, centre)
+        n = min(len(rows) if len(rows) > 1 else len(rows[0]) for rows in (one, two))
+    return Figure(math.exp(centre), math.exp(low), math.exp(high), n)
+
+
+def _values(logs: Sequence[Sequence[float]]) -> list[float]:
+    """The median of each process; of a single process, those of stretches that each span some autocorrelation."""
+    if len(logs) > 1:
+        return [statistics.median(row) for row in logs]
+    (row,) = logs
+    parts = min(_STRETCHES, max(2, len(row) // _IN_A_STRETCH), len(row))
+    bounds = [len(row) * part // parts for part in range(parts + 1)]
+    return [statistics.median(row[start:end]) for start, end in itertools.pairwise(bounds)]
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float]:
+    """Student's t."""
+    centre, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+    if error == 0:
+        return centre, centre
+    low, high = _stats().t.interval(LEVEL, df=len(values) - 1, loc=centre, scale=error)
+    return float(low), float(high)
+
+
+def _welch(ours: Sequence[float], theirs: Sequence[float], centre: float) -> tuple[float, float]:
+    if statistics.pstdev(ours) == statistics.pstdev(theirs) == 0:
+        return centre, centre
+    with warnings.catch_warnings():  # values that agree to the last digits are no mistake
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = _stats().ttest_ind(ours, theirs, equal_var=False).confidence_interval(LEVEL)
+    return float(found.low), float(found.high)
+
+
+def _percentiles(latencies: Sequence[float]) -> tuple[float | None, float | None, float | None]:
+    if len(latencies) < 2:
+        return None, None, None
+    cuts = statistics.quantiles(latencies, n=100, method="inclusive")
+    return cuts[49], cuts[94], cuts[98] if len(latencies) >= FROM_P99 else None
+
+
+def weighted(processes: Sequence[Rows], weights: Sequence[float]) -> Rows:
+    """Seconds of one call of several cases by their weights: a row for each process, of which the blocks of each case
+    are given.
+
+    Of several processes a row holds one value, made of the medians of the cases, so that one slow block does not count
+    in all of them; of a single process, one for each round. Of one case they are its blocks.
+    """
+    if len(weights) == 1:
+        return tuple(tuple(blocks) for (blocks,) in processes)
+    shares = [weight / sum(weights) for weight in weights]
+
+    def sum_of(values: Sequence[float]) -> float:
+        return sum(share * value for share, value in zip(shares, values, strict=True))
+
+    if len(processes) == 1:
+        return tuple(tuple(map(sum_of, zip(*cases, strict=False))) for cases in processes)
+    return tuple((sum_of([statistics.median(blocks) for blocks in cases]),) for cases in processes)
+
+
+def shown(found: Figure | None, min_effect: float = MIN_EFFECT) -> ArmVerdict:
+    """What an interval of a ratio to eager shows by itself."""
+    if found is None:
+        return "inconclusive"
+    if found.low > 1 + min_effect:
+        return "real_gain"
+    if found.high < 1 / (1 + min_effect):
+        return "regression"
+    return "no_gain" if found.high <= 1 + min_effect else "inconclusive"
+
+
+def more_needed(found: Figure, processes: int, min_effect: float = MIN_EFFECT) -> int | None:
+    """How many more processes would probably tell whether a gain passes `min_effect`, of a ratio that was measured in
+    `processes`, at least two; None if more than a hundred. Raises TcreadyError without scipy."""
+    stats = _stats()
+    half = math.log(found.high / found.low) / 2
+    spread = half * math.sqrt(processes) / stats.t.ppf((1 + LEVEL) / 2, processes - 1)
+    distance = abs(math.log(found.median / (1 + min_effect)))
+    for more in range(1, _MOST_MORE + 1):
+        count = processes + more
+        if stats.t.ppf((1 + LEVEL) / 2, count - 1) * spread / math.sqrt(count) < distance:
+            return more
+    return None
+
+
+def noise(rows: Rows, min_effect: float = MIN_EFFECT, seed: int = 0) -> Noise | None:
+    """Eager held against itself: of each two neighbouring blocks one, by lot, against the other.
+
+    Both halves are of one object, so how two objects happen to lie in memory is not part of it. None with fewer than
+    two processes of at least two blocks. Raises TcreadyError without scipy.
+    """
+    lot = random.Random(seed)  # noqa: S311  no secret: which block is in which half
+    one: list[list[float]] = []
+    two: list[list[float]] = []
+    for row in rows:
+        pairs = [lot.sample(pair, 2) for pair in zip(row[::2], row[1::2], strict=False)]
+        if pairs:
+            one.append([first for first, _ in pairs])
+            two.append([second for _, second in pairs])
+    if len(one) < 2:
+        return None
+    found = ratio(one, two)
+    assert found is not None
+    spread = statistics.stdev(math.log(statistics.median(row)) for row in rows if row)
+    return Noise(found, shown(found, min_effect), spread)
+
+
+def break_even(cold: Figure, baseline: Figure, speedup: Figure) -> Figure | None:
+    """Calls until `cold` seconds more of a cold start are won back; None unless each call is sure to be faster.
+
+    `baseline`: seconds of an eager call. The bounds combine those of all three, as independent errors.
+    """
+    if speedup.low <= 1:
+        return None
+    saved = [1 - 1 / value for value in (speedup.low, speedup.median, speedup.high)]
+    if cold.median <= 0:
+        return Figure(0.0, 0.0, 0.0, cold.n)
+    calls = cold.median / (baseline.median * saved[1])
+    fewer = math.hypot(
+        math.log(cold.median / max(cold.low, cold.median * _LEAST)),
+        math.log(baseline.high / baseline.median),
+        math.log(saved[2] / saved[1]),
+    )
+    more = math.hypot(
+        math.log(cold.high / cold.median),
+        math.log(baseline.median / baseline.low),
+        math.log(saved[1] / saved[0]),
+    )
+    return Figure(calls, calls * math.exp(-fewer), calls * math.exp(more), cold.n)
+
+
+_LEAST = 1e-3
+"""Of a cold start: what its lower bound is taken as if less eager's own nothing is left of it."""

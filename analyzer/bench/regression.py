@@ -1,0 +1,105 @@
+"""A bench held against a stored one: what became slower beyond noise, and what else differs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tcready.bench.figures import ratio
+from tcready.schema import ArmBench, Bench, Figure
+
+_CHANGES_BY_ITSELF = frozenset({"clock", "clocks", "git", "commit", "date", "temperature", "load", "seed"})
+"""Words in names of the stack that differ from run to run, or because the code does, which is what is compared."""
+
+
+@dataclass(frozen=True)
+class ArmChange:
+    """What became of one arm in one case."""
+
+    case: str
+    arm: str
+    before: Figure | None
+    """Seconds of one call."""
+    after: Figure | None
+    ratio: Figure | None
+    """`after` over `before`: above 1 is slower."""
+    regressed: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class StackChange:
+    """One thing of the stack, as it was and as it is; None: not known."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Regressions:
+    """A bench held against a stored one."""
+
+    comparable: bool
+    """Whether both are of one machine and stack, and have something in common."""
+    reason: str
+    changes: tuple[ArmChange, ...] = ()
+    """Of each arm and case that both have, those that did not change too."""
+    stack: tuple[StackChange, ...] = ()
+
+    @property
+    def regressed(self) -> bool:
+        """Whether an arm is slower, or fails that did not: asked only of what is comparable."""
+        return any(change.regressed for change in self.changes)
+
+
+def regressed(before: Bench, after: Bench, threshold: float) -> Regressions:
+    """Which arms of `after` are slower than in `before` beyond noise and by more than `threshold` (0.05 for 5 %).
+
+    Beyond noise: the 95 % interval of the ratio, over processes, lies above 1. The changes are there too if machine or
+    stack differ, but say nothing of the code then. Raises TcreadyError without scipy.
+    """
+    stack = tuple(_stack(before, after))
+    changes = tuple(_changes(before, after, threshold))
+    if stack:
+        names = ", ".join(f"{each.name} ({each.before or '-'}, now {each.after or '-'})" for each in stack)
+        return Regressions(False, f"not the same machine and stack: {names}", changes, stack)
+    if not before.stack:
+        return Regressions(False, "the stored bench does not say what it was measured on", changes)
+    if not changes:
+        return Regressions(False, "the two have no arm and case in common", changes)
+    slower = [change for change in changes if change.regressed]
+    reason = "; ".join(change.reason for change in slower) or "nothing is slower beyond noise"
+    return Regressions(True, reason, changes)
+
+
+def _stack(before: Bench, after: Bench) -> Iterator[StackChange]:
+    then, now = dict(before.stack), dict(after.stack)
+    for name in dict.fromkeys((*then, *now)):
+        words = re.findall(r"[a-z]+", name.lower())
+        if then.get(name) != now.get(name) and _CHANGES_BY_ITSELF.isdisjoint(words):
+            yield StackChange(name, then.get(name), now.get(name))
+
+
+def _changes(before: Bench, after: Bench, threshold: float) -> Iterator[ArmChange]:
+    then = {(case.case, arm.arm): arm for case in before.cases for arm in case.arms}
+    for case in after.cases:
+        for arm in case.arms:
+            if (case.case, arm.arm) in then:
+                yield _change(case.case, then[case.case, arm.arm], arm, threshold)
+
+
+def _change(case: str, then: ArmBench, now: ArmBench, threshold: float) -> ArmChange:
+    name = f"{now.arm} in {case}"
+    # The rows change places: the ratio of times is to rise where the code got slower.
+    found = ratio(now.blocks, then.blocks, paired=False) if then.blocks and now.blocks else None
+    slower = found is not None and found.low > 1 and found.median > 1 + threshold
+    if now.verdict == "failed" and then.verdict != "failed":
+        return ArmChange(
+            case, now.arm, then.seconds, now.seconds, found, True, f"{name} fails now: {now.reason}"
+        )
+    reason = ""
+    if found is not None and slower:
+        reason = f"{name} takes {found.median:.3f} times as long ({found.low:.3f} to {found.high:.3f})"
+    return ArmChange(case, now.arm, then.seconds, now.seconds, found, slower, reason)

@@ -1,0 +1,236 @@
+"""Whether an arm pays in a case, which arm to take, and why: in words that name what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tcready.bench.figures import MIN_EFFECT, more_needed, shown
+from tcready.schema import (
+    EAGER,
+    ArmBench,
+    ArmVerdict,
+    BenchCase,
+    BenchVerdict,
+    Figure,
+    LoaderShare,
+    Profile,
+)
+
+ALL_CASES = "all cases"
+_BEST_FIRST: tuple[Literal["real_gain", "inconclusive", "no_gain", "regression"], ...] = (
+    "real_gain",
+    "inconclusive",
+    "no_gain",
+    "regression",
+)
+_DEVICE_ALLOWANCE = 64 << 20
+_RESIDENT_ALLOWANCE = 512 << 20
+"""Bytes that compiling may take whatever the model takes: workspaces of kernels; the compiler's own code."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a gain has to keep to."""
+
+    min_effect: float = MIN_EFFECT
+    """What the ratio to eager must differ from 1 by: 0.02 for 2 %."""
+    memory_growth: float = 1.5
+    """How many times the memory of eager code a warm call may take."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a compiled arm in one case."""
+
+    speedup: Figure | None
+    processes: int
+    """In which its times were taken."""
+    error: str = ""
+    graphs: int | None = None
+    recompiles: int | None = None
+    settled: bool | None = None
+    warm_calls: int | None = None
+    profile: Profile | None = None
+    eager_profile: Profile | None = None
+    memory: int | None = None
+    """Bytes of warm calls."""
+    eager_memory: int | None = None
+    on_device: bool = False
+    """Whether that is memory of a device; else it is the resident memory of the process."""
+    parity: bool | None = None
+    parity_detail: str = ""
+
+
+def verdict_of(seen: Evidence, limits: Limits) -> tuple[ArmVerdict, str]:
+    """The verdict on an arm in a case, and the reason. Raises TcreadyError without scipy."""
+    if seen.error:
+        return "failed", seen.error
+    if seen.graphs == 0:
+        return "failed", "it compiled nothing: every call ran eagerly"
+    if seen.parity is False:
+        return "failed", f"its outputs differ from eager: {seen.parity_detail or 'no detail'}"
+    if seen.speedup is None:
+        return "inconclusive", "too few blocks were timed beside eager"
+    verdict, reason = _of_times(seen, seen.speedup, limits)
+    return verdict, "; ".join([reason, *_remarks(seen, verdict)])
+
+
+def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdict, str]:
+    bounds = f"{speedup.low:.3f} to {speedup.high:.3f}"
+    if seen.processes < 2:
+        within = f"{speedup.median:.3f} times as fast as eager in one process ({bounds})"
+        return "inconclusive", f"{within}, and processes differ among themselves: 2 more would tell"
+    times = f"{speedup.median:.3f} times as fast as eager ({bounds} in {seen.processes} processes)"
+    verdict = shown(speedup, limits.min_effect)
+    if verdict == "inconclusive":
+        more = more_needed(speedup, seen.processes, limits.min_effect)
+        many = "more than 100 more" if more is None else f"{more} more"
+        return verdict, f"{times}: {many} process{'' if more == 1 else 'es'} would tell"
+    if verdict == "no_gain":
+        return verdict, f"{times}: not faster by {limits.min_effect:.1%}"
+    if verdict == "regression":
+        return verdict, times
+    if seen.profile is None or seen.eager_profile is None:
+        return "inconclusive", f"{times}, but no profile explains it: none was made"
+    causes = explanation(seen.eager_profile, seen.profile, limits.min_effect)
+    if not causes:
+        return "inconclusive", f"{times}, but nothing in the profile explains it"
+    grown = memory_growth(seen.memory, seen.eager_memory, seen.on_device, limits)
+    if grown is not None:
+        return (
+            "no_gain",
+            f"{times}, but it takes {grown:.2f} times eager's memory (limit {limits.memory_growth:g})",
+        )
+    return verdict, f"{times}: {', '.join(causes)}"
+
+
+def explanation(eager: Profile, arm: Profile, min_effect: float = MIN_EFFECT) -> tuple[str, ...]:
+    """What of a profile says why an arm is faster than eager code, each in words; empty if nothing does.
+
+    Without a device only the number of operators and kernels counts: the thread that calls is then all of the call.
+    """
+    found = []
+    on_device = eager.kernel_seconds is not None and arm.kernel_seconds is not None
+    if eager.kernels is not None and arm.kernels is not None and arm.kernels < eager.kernels:
+        of_what = "kernels" if on_device else "operators and kernels"
+        found.append(f"{arm.kernels} {of_what} instead of {eager.kernels}")
+    if on_device:
+        for words, before, after in (
+            ("in kernels", eager.kernel_seconds, arm.kernel_seconds),
+            ("in Python and launches", eager.host_seconds, arm.host_seconds),
+        ):
+            if before is not None and after is not None and after * (1 + min_effect) < before:
+                found.append(f"{time_text(after)} {words} instead of {time_text(before)}")
+    return tuple(found)
+
+
+def memory_growth(arm: int | None, eager: int | None, on_device: bool, limits: Limits) -> float | None:
+    """How many times eager's memory (bytes of warm calls) an arm's is, if that is beyond the limit."""
+    if arm is None or not eager:
+        return None
+    allowance = _DEVICE_ALLOWANCE if on_device else _RESIDENT_ALLOWANCE
+    growth = arm / eager
+    return growth if growth > limits.memory_growth and arm - eager > allowance else None
+
+
+def _remarks(seen: Evidence, verdict: ArmVerdict) -> list[str]:
+    """What a reader must know beside the reason."""
+    found = []
+    if seen.recompiles:
+        found.append(
+            f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} in the timed calls"
+        )
+    if seen.settled is False:
+        after = "" if seen.warm_calls is None else f" after {seen.warm_calls} calls"
+        found.append(f"times had not settled{after}")
+    if verdict == "real_gain":
+        if seen.parity is None:
+            found.append(f"outputs not compared{': ' if seen.parity_detail else ''}{seen.parity_detail}")
+        if seen.memory is None or seen.eager_memory is None:
+            found.append("memory not measured")
+    return found
+
+
+def recommended_of(arms: Sequence[ArmBench]) -> str | None:
+    """The fastest arm with a real gain, else eager; None if eager was not measured."""
+    gains = [arm for arm in arms if arm.verdict == "real_gain" and arm.speedup is not None]
+    if gains:
+        return max(gains, key=lambda arm: arm.speedup.median if arm.speedup else 0.0).arm
+    return EAGER if any(arm.arm == EAGER and arm.seconds for arm in arms) else None
+
+
+def overall(
+    cases: Sequence[BenchCase], loader: LoaderShare | None, limits: Limits
+) -> tuple[BenchVerdict, str, str | None]:
+    """The verdict on compiling this target, its reason, and the arm to take. The last case stands for all of them."""
+    if not cases:
+        return "not_run", "nothing was measured", None
+    summary = cases[-1]
+    eager = next((arm for arm in summary.arms if arm.arm == EAGER), None)
+    if eager is None or eager.seconds is None:
+        why = eager.reason if eager and eager.reason else "it was not timed"
+        return "not_run", f"there is no eager code to compare with: {why}", None
+    others = [arm for arm in summary.arms if arm.arm != EAGER]
+    if not others:
+        return "not_run", "no compiled arm was asked for", EAGER
+    verdict, arm = _best(others)
+    reason = f"{arm.arm}: {arm.reason}"
+    recommended = summary.recommended
+    if loader is not None and loader.bound is not None:
+        reason += f"; {_waiting(loader)}"
+        gain = _fed(loader, arm.speedup.median) if arm.speedup else 1.0
+        if verdict == "real_gain" and gain < 1 + limits.min_effect:
+            return (
+                "no_gain",
+                f"the loop that feeds the model would be {gain:.3f} times as fast; {reason}",
+                EAGER,
+            )
+    if verdict != "real_gain":
+        alone = [
+            f"{case.recommended} in {case.case}"
+            for case in cases[:-1]
+            if case.recommended not in (None, EAGER)
+        ]
+        if alone:
+            reason += f"; a gain only with {', '.join(alone)}"
+    return verdict, reason, recommended
+
+
+def _best(arms: Sequence[ArmBench]) -> tuple[BenchVerdict, ArmBench]:
+    """The arm that decides: the fastest of those with the best verdict."""
+
+    def fastest(verdict: ArmVerdict) -> ArmBench | None:
+        those = [arm for arm in arms if arm.verdict == verdict]
+        return max(those, key=lambda arm: arm.speedup.median if arm.speedup else 0.0, default=None)
+
+    for verdict in _BEST_FIRST:
+        if (arm := fastest(verdict)) is not None:
+            return verdict, arm
+    # All failed. What was timed and may not be used is no gain; what could not be timed tells nothing.
+    timed = next((arm for arm in arms if arm.seconds is not None), None)
+    return ("no_gain", timed) if timed else ("inconclusive", arms[0])
+
+
+def _fed(loader: LoaderShare, speedup: float) -> float:
+    """How many times as fast an iteration becomes with such a model."""
+    rest = loader.loader_seconds + loader.copy_seconds
+    return (rest + loader.model_seconds) / (rest + loader.model_seconds / speedup)
+
+
+def _waiting(loader: LoaderShare) -> str:
+    rest = loader.loader_seconds + loader.copy_seconds
+    share = rest / (rest + loader.model_seconds)
+    return (
+        f"your pipeline waits {share:.0%} of the time for data; compiling can make it at most {loader.bound:.2f}"
+        " times as fast"
+    )
+
+
+def time_text(seconds: float) -> str:
+    """`1.23 ms`."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"

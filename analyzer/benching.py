@@ -1,0 +1,528 @@
+"""Which processes a bench needs, in which order, within its budget; and what their answers come to.
+
+Nothing is measured here: every figure comes from a worker process, and `tcready.bench` makes the report's of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import dataclasses
+import io
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tcready import observations
+from tcready.applying import patched
+from tcready.bench.assemble import assembled, more_processes
+from tcready.bench.regression import regressed
+from tcready.bench.verdicts import Limits
+from tcready.bench.wanted import BenchWanted, Process, Purpose
+from tcready.observations import Observed
+from tcready.options import BenchOptions, RunOptions
+from tcready.plan import PlannedRun
+from tcready.resolve import Settings
+from tcready.schema import (
+    EAGER,
+    Arm,
+    Bench,
+    BenchAnswer,
+    BenchRequest,
+    Observation,
+    Report,
+    Sizes,
+    Stage,
+    StageState,
+    TcreadyError,
+)
+from tcready.static import locate
+from tcready.target import Target
+
+Tell = Callable[[str], None]
+MODES: Mapping[str, str] = {
+    "default": "model = torch.compile(model)",
+    "reduce-overhead": 'model = torch.compile(model, mode="reduce-overhead")',
+    "max-autotune": 'model = torch.compile(model, mode="max-autotune")',
+    "dynamic": "model = torch.compile(model, dynamic=True)",
+    "static": "model = torch.compile(model, dynamic=False)",
+}
+"""Arms that are known by name."""
+PLAN, PATCHED = "plan", "patched"
+OF_A_RUN = (PLAN, PATCHED)
+"""Arms whose code a run, or a patch, gives."""
+BUDGET, QUICK_BUDGET = 300.0, 120.0
+TIMED, QUICK_TIMED = 20.0, 8.0
+"""Seconds of timed calls in one process, at most."""
+EXTRA = 2
+"""Processes more if the verdict is near a threshold."""
+LEAST = 20.0
+"""Seconds without which no process is begun."""
+CARRIED = "artifacts.bin"
+
+
+# What is to be measured
+
+
+def arms_of(wanted: BenchOptions, seen: Observation | None, root: Path) -> tuple[Arm, ...]:
+    """The arms that are asked for, eager first; by default `default`, and `plan` where the run has one.
+
+    Raises TcreadyError for a name that is not known, for code that is none, for a plan that nothing gives, and for a
+    patch that cannot be carried out.
+    """
+    named = [_parted(text) for text in wanted.arms] or [("default", None)]
+    plan = seen.plan if seen is not None else None
+    if not wanted.arms and not wanted.quick and plan is not None and plan.code:
+        named.append((PLAN, None))
+    if wanted.patch is not None and PATCHED not in dict(named):
+        named.append((PATCHED, None))
+    found = [Arm(EAGER, "")]
+    for name, code in named:
+        if name in {arm.name for arm in found}:
+            if name == EAGER and code is None:
+                continue
+            raise TcreadyError(f"--arm {name}: it is named twice")
+        if code is not None:
+            found.append(Arm(name, _code(name, code)))
+        elif name in MODES:
+            found.append(Arm(name, MODES[name]))
+        elif name == PLAN:
+            if plan is None or not plan.code:
+                why = f": {plan.reason}" if plan is not None and plan.reason else ""
+                raise TcreadyError(f"--arm plan: there is no plan{why}; `tcready check --plan` makes one")
+            found.append(Arm(name, plan.code))
+        elif name == PATCHED:
+            found.append(Arm(name, MODES["default"], _sources(wanted.patch, root)))
+        else:
+            known = ", ".join([*MODES, *OF_A_RUN])
+            raise TcreadyError(
+                f"--arm {name}: there is {known}; for another, --arm {name}='torch.compile(model, ...)'"
+            )
+    return tuple(found)
+
+
+def _parted(text: str) -> tuple[str, str | None]:
+    name, equals, code = text.partition("=")
+    return name.strip(), code.strip() if equals else None
+
+
+def _code(name: str, code: str) -> str:
+    """The lines of an arm; an expression gives the model, unless it is a call that compiles in place."""
+    try:
+        tree = ast.parse(code)
+    except SyntaxError as error:
+        raise TcreadyError(f"--arm {name}: {error.msg}: {code}") from None
+    if not tree.body:
+        raise TcreadyError(f"--arm {name}: no code: write {name}='torch.compile(model, ...)'")
+    last = tree.body[-1]
+    in_place = (
+        isinstance(last, ast.Expr)
+        and isinstance(last.value, ast.Call)
+        and isinstance(last.value.func, ast.Attribute)
+        and ast.unparse(last.value.func).startswith("model.")
+    )
+    if len(tree.body) == 1 and isinstance(last, ast.Expr) and not in_place:
+        return f"model = {code}"
+    return code
+
+
+def _sources(patch: str | None, root: Path) -> tuple[tuple[str, str], ...]:
+    if patch is None:
+        raise TcreadyError("--arm patched: name the diff with --patch FILE")
+    try:
+        text = Path(patch).read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise TcreadyError(f"--patch {patch}: {error.strerror}") from None
+    search = locate.default_search_path(root)
+
+    def find(shown: str) -> Path | None:
+        places = (root / shown, *(folder / shown for folder in search))
+        return next((place.resolve() for place in places if place.is_file()), None)
+
+    return tuple((str(file.path), file.after) for file in patched(text, patch, find))
+
+
+def sizes_of(path: str | None) -> tuple[Sizes, ...]:
+    """The sizes in a file of CSV, with a header, or of JSON lines; equal rows are counted together.
+
+    Raises TcreadyError, with the line, for what is no whole number above 0, and if there is no row.
+    """
+    if path is None:
+        return ()
+    try:
+        text = Path(path).read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TcreadyError(
+            f"--lengths {path}: {getattr(error, 'strerror', None) or 'it is no text'}"
+        ) from None
+    counted: dict[tuple[tuple[str, int], ...], float] = {}
+    for line, row in _rows(text, path):
+        count = _number(row.pop("count", 1), path, line, "count")
+        values = tuple((name, int(_number(value, path, line, name))) for name, value in row.items())
+        if not values:
+            raise TcreadyError(f"--lengths {path}:{line}: no column besides `count`")
+        counted[values] = counted.get(values, 0.0) + count
+    if not counted:
+        raise TcreadyError(f"--lengths {path}: no row")
+    return tuple(Sizes(values, count) for values, count in counted.items())
+
+
+def _rows(text: str, path: str) -> Iterator[tuple[int, dict[str, object]]]:
+    if not text.lstrip().startswith("{"):
+        reader = csv.DictReader(io.StringIO(text), strict=True)
+        try:
+            for row in reader:
+                if None in row or None in row.values():
+                    raise TcreadyError(
+                        f"--lengths {path}:{reader.line_num}: not as many columns as the header"
+                    )
+                yield reader.line_num, {name.strip(): value for name, value in row.items()}
+        except csv.Error as error:
+            raise TcreadyError(f"--lengths {path}:{reader.line_num}: {error}") from None
+        return
+    for line, part in enumerate(text.splitlines(), 1):
+        if part.strip():
+            try:
+                row = json.loads(part)
+            except ValueError as error:
+                raise TcreadyError(f"--lengths {path}:{line}: {error}") from None
+            if not isinstance(row, dict):
+                raise TcreadyError(f"--lengths {path}:{line}: write an object a line")
+            yield line, row
+
+
+def _number(value: object, path: str, line: int, name: str) -> float:
+    try:
+        number = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else 0.0
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf") or (name != "count" and number != int(number)):
+        raise TcreadyError(f"--lengths {path}:{line}: {name} is {value!r}: expected a whole number above 0")
+    return number
+
+
+def with_plan_of(seen: Observation, path: str | None) -> Observation:
+    """The run with the plan that a stored report holds for its target. Raises TcreadyError if there is none."""
+    if path is None:
+        return seen
+    plans = [run.plan for run in stored_runs(path) if run.target == seen.target and run.plan is not None]
+    if not plans:
+        raise TcreadyError(f"--plan-from {path}: it holds no plan for {seen.target}")
+    return dataclasses.replace(seen, plan=plans[0])
+
+
+def stored_runs(path: str) -> tuple[Observation, ...]:
+    """The runs that a stored file holds. Raises TcreadyError if it is none of tcready's."""
+    found = observations.load(path, path)
+    return tuple(each.observation for each in found.targets) if isinstance(found, Report) else (found,)
+
+
+# How it is measured
+
+
+@dataclass
+class _Bench:
+    """One bench under way."""
+
+    run: Callable[[BenchRequest, float, Tell], BenchAnswer]
+    """One process that takes at most so many seconds."""
+    wanted: BenchOptions
+    arms: tuple[Arm, ...]
+    room: Path
+    tell: Tell
+    progress: Tell
+    ends: float
+    done: list[Process] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
+    longest: float = LEAST
+
+    @property
+    def compiled(self) -> tuple[Arm, ...]:
+        """Arms beside eager that share its sources."""
+        return tuple(arm for arm in self.arms if arm.code and not arm.sources)
+
+    @property
+    def patched(self) -> tuple[Arm, ...]:
+        return tuple(arm for arm in self.arms if arm.sources)
+
+    def left(self) -> float:
+        return self.ends - time.monotonic()
+
+    def ask(
+        self, purpose: Purpose, request: BenchRequest, words: str, *, more: float = 0.0
+    ) -> BenchAnswer | None:
+        """One process; None, and a line in `cut`, if the budget does not reach for it. `more` is not of the budget."""
+        if self.done and self.left() < min(self.longest, LEAST):
+            self.cut.append(f"{words}: the budget was spent")
+            return None
+        self.tell(f"  {max(self.left(), 0.0):.0f} s left: {words}")
+        began = time.monotonic()
+        answer = self.run(request, max(self.left(), LEAST) + more, self.progress)
+        self.longest = max(self.longest, time.monotonic() - began) if purpose == "steady" else self.longest
+        self.ends += more
+        self.done.append(Process(request, answer, purpose))
+        return answer
+
+    def groups(self) -> tuple[tuple[Arm, ...], ...]:
+        """Arms that go into one process: all, unless compiled arms share one limit of recompilations in this torch."""
+        eager = self.arms[:1]
+        shares = any(dict(each.answer.stack).get("isolate_recompiles") == "no" for each in self.done)
+        together = [(*eager, arm) for arm in self.compiled] if shares else [(*eager, *self.compiled)]
+        return (*together, *((arm,) for arm in self.patched))
+
+
+def measured(
+    run: Callable[[BenchRequest, float, Tell], BenchAnswer],
+    arms: tuple[Arm, ...],
+    wanted: BenchOptions,
+    about: BenchWanted,
+    tell: Tell,
+    progress: Tell,
+) -> Bench:
+    """Every process that the arms need, as far as the budget reaches, and what they come to.
+
+    Args:
+        run: Runs one process: what it is asked, for at most how many seconds, and what to call with its progress.
+        arms: Eager first.
+        wanted: What is asked for.
+        about: What the report says of the target, and its limits.
+        tell: Called with what is measured next, and how much time is left.
+        progress: Called with what a process does.
+    """
+    began = time.monotonic()
+    budget = wanted.bench_budget or (QUICK_BUDGET if wanted.quick else BUDGET)
+    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
+        work = _Bench(run, wanted, arms, Path(folder), tell, progress, began + budget)
+        usable = _steady(work, 0)
+        if usable:
+            _once_each(work)
+            for number in range(1, wanted.at_least):
+                _steady(work, number)
+            if not wanted.quick:
+                _warm(work)
+            found = _found(work, about, began)
+            if more_processes(found, work.wanted.min_effect) and not wanted.quick:
+                for number in range(wanted.at_least, wanted.at_least + EXTRA):
+                    _steady(work, number)
+            if wanted.soak is not None:
+                _soak(work, _found(work, about, began), wanted.soak)
+        return _found(work, about, began)
+
+
+def _found(work: _Bench, about: BenchWanted, began: float) -> Bench:
+    seconds = round(time.monotonic() - began, 1)
+    return assembled(work.done, work.arms, about, seconds=seconds, cut=tuple(dict.fromkeys(work.cut)))
+
+
+def _steady(work: _Bench, number: int) -> bool:
+    """The `number`-th process in which arms are timed in turn; whether anything was timed."""
+    budget = work.ends - time.monotonic()
+    timed = min(QUICK_TIMED if work.wanted.quick else TIMED, max(budget, LEAST) / 4)
+    done: set[tuple[str, ...]] = set()
+    any_timed = False
+    while waiting := [arms for arms in work.groups() if tuple(arm.name for arm in arms) not in done]:
+        arms = waiting[0]
+        done.add(tuple(arm.name for arm in arms))
+        names = ", ".join(arm.name for arm in arms)
+        patched_ones = work.patched.index(arms[0]) + 1 if arms[0].sources else 0
+        request = BenchRequest(
+            "steady",
+            arms,
+            seed=number,
+            latencies=50 if work.wanted.quick else 100,
+            seconds=timed,
+            accumulate=work.wanted.accumulate,
+            cache=str(work.room / f"warm-{patched_ones}"),
+        )
+        answer = work.ask("steady", request, f"steady state of {names}, process {number + 1}")
+        if answer is None:
+            continue
+        any_timed |= any(each.blocks for each in answer.measured)
+        if len(waiting[0]) > 2 and arms not in work.groups():
+            # Only now is it known that arms share a limit here: those behind the first get processes of their own.
+            first = arms[:2]
+            kept = tuple(each for each in answer.measured if each.arm in {arm.name for arm in first})
+            work.done[-1] = Process(
+                dataclasses.replace(request, arms=first), dataclasses.replace(answer, measured=kept), "steady"
+            )
+            done.add(tuple(arm.name for arm in first))
+    return any_timed
+
+
+def _once_each(work: _Bench) -> None:
+    """What one process is enough for: parity, the cold start of each arm, the profile, the loader."""
+    wanted = work.wanted
+    base = BenchRequest("parity", work.arms[:1] + work.compiled, accumulate=wanted.accumulate)
+    shared = dataclasses.replace(base, cache=str(work.room / "warm-0"))
+    for arms in work.groups():
+        if not arms[0].sources:
+            work.ask("parity", dataclasses.replace(shared, arms=arms), "outputs against eager")
+    for arm in work.arms:
+        request = dataclasses.replace(
+            base,
+            kind="cold",
+            arms=(arm,),
+            cache=str(work.room / f"cold-{arm.name}"),
+            artifacts=str(work.room / f"{arm.name}-{CARRIED}") if arm.code and not wanted.quick else None,
+        )
+        work.ask("cold", request, f"first call of {arm.name}, nothing cached")
+    for arms in work.groups():
+        request = dataclasses.replace(shared, kind="profile", arms=arms)
+        work.ask("profile", request, "under the profiler")
+    if wanted.loader is not None:
+        request = dataclasses.replace(
+            base, kind="loader", arms=work.arms[:1], loader=wanted.loader, seconds=20.0
+        )
+        work.ask("loader", request, f"fed by {wanted.loader}")
+
+
+def _warm(work: _Bench) -> None:
+    """First calls in processes that find files of the one before, or get its artifacts alone."""
+    for arm in (*work.compiled, *work.patched):
+        base = BenchRequest("cold", (arm,), accumulate=work.wanted.accumulate)
+        kept = dataclasses.replace(base, cache=str(work.room / f"cold-{arm.name}"))
+        work.ask("cold_warm_cache", kept, f"first call of {arm.name}, with a warm cache")
+        artifacts = work.room / f"{arm.name}-{CARRIED}"
+        if artifacts.exists():
+            carried = dataclasses.replace(base, artifacts=str(artifacts))
+            work.ask("cold_carried", carried, f"first call of {arm.name}, with saved cache artifacts")
+
+
+def _soak(work: _Bench, found: Bench, seconds: float) -> None:
+    arm = next((arm for arm in work.arms if arm.name == found.recommended), work.arms[0])
+    request = BenchRequest(
+        "soak", (arm,), seconds=seconds, accumulate=work.wanted.accumulate, cache=str(work.room / "warm-0")
+    )
+    work.ask("soak", request, f"{arm.name} for {seconds:.0f} s", more=seconds + LEAST)
+
+
+def process_of(
+    target: str, options: RunOptions, root: Path, own_packages: Sequence[str]
+) -> Callable[[BenchRequest, float, Tell], BenchAnswer]:
+    """What runs one process of a bench of this target."""
+
+    def run(request: BenchRequest, seconds: float, tell: Tell) -> BenchAnswer:
+        from tcready import dynamic
+
+        limited = dataclasses.replace(options, timeout=min(options.timeout, round(seconds)))
+        asked = dynamic.RunRequest(target, limited, str(root), tuple(own_packages))
+        return dynamic.bench(asked, request, tell)
+
+    return run
+
+
+def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
+    """The settings of the check that comes first: with the sizes of a file, and with a plan if that is an arm.
+
+    Raises TcreadyError for what would be wrong only after everything was measured: a stored bench that cannot be read.
+    """
+    if wanted.against is not None:
+        stored_runs(wanted.against)
+    if wanted.fail_on_regression is not None:
+        _share(wanted.fail_on_regression)
+    sizes = sizes_of(wanted.lengths)
+    if sizes and chosen.run.inputs is None:
+        raise TcreadyError("--lengths goes with --inputs: what it names is called with the sizes")
+    makes_plan = wanted.plan_from is None and any(_parted(text) == (PLAN, None) for text in wanted.arms)
+    values = {**chosen.values, "sizes": sizes, "plan": chosen.values["plan"] or makes_plan}
+    return dataclasses.replace(chosen, values=values)
+
+
+def benched(
+    seen: Observed,
+    planned: Sequence[PlannedRun],
+    chosen: Settings,
+    wanted: BenchOptions,
+    command: str,
+    announce: Tell,
+    progress: Tell,
+) -> Observed:
+    """The runs, each with its bench; one that captured nothing that could be timed says why there is none.
+
+    Raises TcreadyError if not just one target is due.
+    """
+    if len(planned) != 1:
+        every = ", ".join(each.target for each in planned)
+        raise TcreadyError(
+            f"a bench takes one target: name one of {every}" if every else "nothing here can be run"
+        )
+    by_mode = {options.mode: options for options in planned[0].options(chosen)}
+    runs = tuple(
+        _with_bench(run, by_mode[run.mode], chosen, wanted, command, announce, progress) for run in seen.runs
+    )
+    return dataclasses.replace(seen, runs=runs)
+
+
+def _with_bench(
+    seen: Observation,
+    options: RunOptions,
+    chosen: Settings,
+    wanted: BenchOptions,
+    command: str,
+    announce: Tell,
+    progress: Tell,
+) -> Observation:
+    states = {stage.stage: stage for stage in seen.stages}
+    unfit = next(
+        (states[name] for name in ("import", "build", "eager") if states[name].state != "pass"), None
+    )
+    if unfit is not None:
+        why = f"not measured: {unfit.stage}: {unfit.detail}"
+        return dataclasses.replace(seen, bench=Bench("not_run", why, ()))
+    seen = with_plan_of(seen, wanted.plan_from)
+    arms = arms_of(wanted, seen, chosen.root)
+    package = Target.parse(seen.target).package
+    run = process_of(seen.target, _plain(options), chosen.root, (package,) if package else ())
+    about = BenchWanted(
+        target=seen.target,
+        command=command,
+        limits=Limits(min_effect=wanted.min_effect),
+        mode=seen.mode,
+        inputs_from=seen.inputs_from,
+        dtype=options.dtype,
+        autocast=options.autocast,
+        rollbacks=((PLAN, seen.plan.rollback),) if seen.plan is not None and seen.plan.rollback else (),
+    )
+    announce(f"measuring {', '.join(arm.name for arm in arms)} of {seen.target}")
+    found = measured(run, arms, wanted, about, announce, progress)
+    state: StageState = "not_run" if found.verdict == "not_run" else "pass"
+    speed = Stage("speed", state, found.reason, found.seconds, "error" if state == "not_run" else None)
+    stages = tuple(speed if stage.stage == "speed" else stage for stage in seen.stages)
+    return dataclasses.replace(seen, bench=found, stages=stages)
+
+
+def _plain(options: RunOptions) -> RunOptions:
+    """A run without the studies that are asked for apart."""
+    return dataclasses.replace(options, fullgraph=False, shapes=False, plan=False, backend=False)
+
+
+def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:
+    """What is slower than in a stored bench, in one line each; see `tcready.api.regressions`."""
+    threshold = _share(wanted)
+    known = {(run.target, run.mode): run.bench for run in stored_runs(before) if run.bench is not None}
+    lines: list[str] = []
+    for target in after.targets:
+        bench = target.observation.bench
+        if bench is None:
+            continue
+        stored = known.get((target.target, target.mode))
+        if stored is None:
+            raise TcreadyError(f"--against {before}: it holds no bench of {target.target}")
+        found = regressed(stored, bench, threshold)
+        if not found.comparable:
+            raise TcreadyError(f"--against {before}: {found.reason}")
+        lines += [each.reason for each in found.changes if each.regressed]
+    return tuple(lines)
+
+
+def _share(text: str) -> float:
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise TcreadyError(f"--fail-on-regression {text}: write 5% or 0.05")
+    return number

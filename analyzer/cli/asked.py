@@ -1,0 +1,257 @@
+"""The options of commands, made of the fields that declare them, and what was asked for as values."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+from tcready import api, project
+from tcready.options import (
+    Completes,
+    Declared,
+    Kind,
+    ReadOptions,
+    ReportOptions,
+    RunOptions,
+    WorkOptions,
+    ask,
+    declared,
+)
+from tcready.resolve import VALUES, Settings, from_python, resolve, takes
+from tcready.schema import TcreadyError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+_Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
+
+
+def _codes(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(code.strip() for value in values for code in _split(value) if code.strip())
+
+
+def _split(value: str) -> list[str]:
+    """Parted at the commas that stand in no braces."""
+    return re.split(r",(?![^{}]*\})", value)
+
+
+def _per_file(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
+    """Globs and their codes, from `GLOB:CODE,CODE`."""
+    found: dict[str, tuple[str, ...]] = {}
+    for value in values:
+        glob = ""
+        for piece in filter(None, map(str.strip, _split(value))):
+            before, colon, code = piece.rpartition(":")
+            glob = before if colon else glob
+            if not glob or not code:
+                why = f"{value}: write GLOB:CODES, as in tests/*:TCR3,TCR5"
+                raise click.BadParameter(why, context, parameter)
+            found[glob] = (*found.get(glob, ()), code)
+    return found
+
+
+def _finite(_context: click.Context, parameter: click.Parameter, number: float | None) -> float | None:
+    if number is not None and not math.isfinite(number):
+        raise TcreadyError(f"{parameter.opts[0]} {number}: name a finite number")
+    return number
+
+
+def complete_codes(
+    _context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The codes that go on what is typed; of a list that of its last."""
+    from click.shell_completion import CompletionItem
+
+    head, comma, last = incomplete.rpartition(",") if parameter.name != "code" else ("", "", incomplete)
+    return [
+        CompletionItem(f"{head}{comma}{rule.code}", help=rule.summary)
+        for rule in api.load_rules()
+        if rule.code.startswith(last.upper())
+    ]
+
+
+def complete_files(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Files: the shell finds them itself."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def writable(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuses, before anything runs, a file that could not be written after it."""
+    if value is None:
+        return None
+    path = Path(value)
+    if path.is_dir():
+        raise click.BadParameter(f"{value} is a folder: name a file", param=parameter)
+    if not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"the folder {path.parent} does not exist: make it first", param=parameter)
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise click.BadParameter(f"the folder {path.parent} cannot be written to", param=parameter)
+    return value
+
+
+_CALLBACKS: Mapping[Kind, Callable[..., Any]] = {"list": _codes, "globs": _per_file, "number": _finite}
+
+
+_COMPLETES: Mapping[Completes, Callable[..., Any]] = {"codes": complete_codes, "files": complete_files}
+
+
+_TYPES: Mapping[Kind, Any] = {
+    "number": click.FloatRange(min=0, min_open=True),
+    "count": click.IntRange(min=1),
+    "globs": click.UNPROCESSED,
+}
+
+
+@dataclass(frozen=True)
+class CommandOptions:
+    """What `tcready check` is asked for beside the values of `tcready.options`: what it runs, and how it reports."""
+
+    run: bool | None = field(
+        default=None,
+        metadata=ask(
+            "flag",
+            "Execute the targets, or nothing at all. By default a single file that gives its own inputs is run.",
+        ),
+    )
+    observations: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "files",
+            "What the travelling worker (`tcready worker`) saw elsewhere, instead of a run here.",
+            name="observation",
+            metavar="FILE",
+            completes="files",
+        ),
+    )
+    output_format: str = field(
+        default="text",
+        metadata=ask("choice", "How the report is told.", choices=tuple(api.FORMATS), project=True),
+    )
+    output: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Write the report there instead of stdout.",
+            short="-o",
+            metavar="FILE",
+            completes="files",
+            writes=True,
+        ),
+    )
+    html: str | None = field(
+        default=None,
+        metadata=ask(
+            "text", "Write the HTML page there as well.", metavar="FILE", completes="files", writes=True
+        ),
+    )
+    exit_zero: bool = field(
+        default=False, metadata=ask("flag", "Exit 0 though there are findings (2 stays 2).", paired=False)
+    )
+    statistics: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Count findings by rule, and what was not resolved, instead of showing findings.",
+            paired=False,
+        ),
+    )
+    quiet: bool = field(
+        default=False, metadata=ask("flag", "Nothing on stderr but errors.", short="-q", paired=False)
+    )
+
+
+ASKED = (RunOptions, ReadOptions, ReportOptions, WorkOptions, CommandOptions)
+"""The values whose fields are the options of `tcready check`, in the order of its help."""
+
+
+HOW_TO_RUN = frozenset(
+    {"inputs", "device", "dtype", "autocast", "python", "timeout", "memory_gb", "allow_downloads"}
+)
+"""Fields of RunOptions that a proof takes as well."""
+
+
+def asked(*values: type, only: frozenset[str] | None = None) -> Callable[[_Command], _Command]:
+    """Gives a command the options that the fields of some values declare, or `only` those of these names."""
+
+    def decorate(command: _Command) -> _Command:
+        for each in reversed(declared(*values)):
+            if each.option.flag and (only is None or each.field in only):
+                command = _click_option(each)(command)
+        return command
+
+    return decorate
+
+
+def _click_option(each: Declared) -> Callable[[_Command], _Command]:
+    option = each.option
+    flag = f"--{each.name}"
+    more: dict[str, Any] = {
+        "metavar": option.metavar,
+        "help": option.help,
+        "callback": _CALLBACKS.get(option.kind),
+    }
+    if option.kind == "flag":
+        flag = f"{flag}/--no-{each.name}" if option.paired else flag
+        more |= {"is_flag": True}
+    elif option.kind in ("choice", "number", "count", "text") and each.default is not None:
+        shown = f"{each.default:g}" if isinstance(each.default, float) else True
+        more |= {"default": each.default, "show_default": shown}
+    if option.kind in _TYPES:
+        more |= {"type": _TYPES[option.kind]}
+    if option.kind == "choice":
+        more |= {"type": click.Choice(option.choices)}
+    if option.kind in ("list", "texts", "files", "globs"):
+        more |= {"multiple": True}
+    if option.writes:
+        more |= {"callback": writable}
+    if option.completes is not None:
+        more |= {"shell_complete": _COMPLETES[option.completes]}
+    names = [name for name in (option.short, flag, each.field) if name is not None]
+    return click.option(*names, **more)
+
+
+def _given(context: click.Context) -> dict[str, Any]:
+    """What the command line itself says, by field."""
+    found = {}
+    for each in declared(*ASKED):
+        if each.option.flag and context.get_parameter_source(each.field) is ParameterSource.COMMANDLINE:
+            value = context.params[each.field]
+            found[each.field] = from_python(each.option, value)
+            if found[each.field] is None:
+                raise TcreadyError(f"--{each.name} {value}: it takes {takes(each.option)}")
+    return found
+
+
+def settings_of(context: click.Context, *, isolated: bool) -> Settings:
+    """What a check is asked for, by the command line and by the pyproject.toml of the working folder."""
+    root = Path.cwd()
+    in_project = {} if isolated else project.options(root, *VALUES, CommandOptions)
+    settings = resolve(
+        _given(context), project=in_project, root=root, more=(CommandOptions,), at_command=True
+    )
+    # a mistake in a target's table is an error whether or not anything is to run
+    return replace(settings, tables=() if isolated else project.target_tables(root))
+
+
+def of_targets(settings: Settings, targets: Sequence[str]) -> Settings:
+    """The settings as they hold for the targets that were named, if the project has one table for them."""
+    tables = [
+        table
+        for target in targets
+        for table in project.matching(target, settings.tables or (), settings.root)
+    ]
+    return settings.with_table(tables[0]) if len(tables) == 1 else settings

@@ -1,0 +1,67 @@
+"""`tcready bench`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import fields
+from typing import Any
+
+import click
+from tcready import api
+from tcready.cli.asked import HOW_TO_RUN, asked, complete_files, settings_of, writable
+from tcready.cli.output import refuse_one_file_twice, show, telling
+from tcready.options import BenchOptions, ReadOptions, RunOptions
+from tcready.schema import TcreadyError
+
+
+@click.command()
+@click.argument("target", shell_complete=complete_files)
+@asked(BenchOptions)
+@asked(RunOptions, only=HOW_TO_RUN)
+@asked(ReadOptions, only=frozenset({"mode"}))
+@click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
+@click.option(
+    "-o", "--output", metavar="FILE", callback=writable, help="Write the report there instead of stdout."
+)
+@click.option("--html", metavar="FILE", callback=writable, help="Write the HTML page there as well.")
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+@click.pass_context
+def bench(
+    context: click.Context,
+    /,
+    target: str,
+    output_format: str,
+    output: str | None,
+    html: str | None,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Measure TARGET eager and compiled: is it worth it, here, with these inputs.
+
+    Exit 0: it was measured, whatever came of it; 1: an arm is slower than --fail-on-regression allows; 2: nothing could
+    be measured, or the bench in --against is of another machine or stack.
+    """
+    wanted = BenchOptions(**{each.name: options[each.name] for each in fields(BenchOptions)})
+    if (wanted.fail_on_regression is None) != (wanted.against is None):
+        raise TcreadyError("--fail-on-regression and --against go together: give both or none")
+    refuse_one_file_twice({"--output": output, "--html": html})
+    with telling(quiet) as (announce, progress):
+        report = api.bench(
+            target,
+            wanted=wanted,
+            command=shlex.join(["tcready", *sys.argv[1:]]),
+            settings=settings_of(context, isolated=False),
+            announce=announce,
+            progress=progress,
+        )
+    show(report, output_format, output, html, third_party=False, quiet=quiet)
+    slower: tuple[str, ...] = ()
+    if wanted.against is not None and wanted.fail_on_regression is not None:
+        slower = api.regressions(wanted.against, report, wanted.fail_on_regression)
+    for line in slower:
+        click.echo(f"tcready: slower than in {wanted.against}: {line}", err=True)
+    benches = [each.observation.bench for each in report.targets if each.was_run]
+    if not benches or any(found is None or found.verdict == "not_run" for found in benches):
+        return 2
+    return 1 if slower else 0

@@ -1,0 +1,159 @@
+"""`tcready fix` and `tcready prove`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import click
+from tcready import api
+from tcready.cli.asked import HOW_TO_RUN, asked, complete_files, settings_of
+from tcready.cli.output import complain, telling, write_out
+from tcready.files import write
+from tcready.options import ReadOptions, ReportOptions, RunOptions, ask
+from tcready.schema import TcreadyError
+
+
+@dataclass(frozen=True)
+class FixFlags:
+    """What `tcready fix` is asked for beside how to run a target."""
+
+    diff: bool = field(
+        default=False,
+        metadata=ask("flag", "Print the changes as one patch, and write nothing: the default.", paired=False),
+    )
+    apply: bool = field(
+        default=False, metadata=ask("flag", "Write the changes into the user's files.", paired=False)
+    )
+    verify: bool = field(
+        default=False,
+        metadata=ask("flag", "Put each change to the proof, by runs before and after it.", paired=False),
+    )
+    unsafe: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Include what nothing shows to be safe; with --verify, what was shown on one side of a branch alone.",
+            paired=False,
+        ),
+    )
+    installed: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Propose changes in installed packages too; they are never written there.",
+            name="third-party",
+            paired=False,
+        ),
+    )
+    allow_dirty: bool = field(
+        default=False,
+        metadata=ask("flag", "Write files too that have changes which are not committed.", paired=False),
+    )
+    patch_dir: str | None = field(
+        default=None,
+        metadata=ask("text", "Write own.patch, site-packages.patch and fixes.json there.", metavar="DIR"),
+    )
+    as_: str = field(
+        default="text",
+        metadata=ask("choice", "How the changes are told.", name="output-format", choices=("text", "json")),
+    )
+    silent: bool = field(
+        default=False,
+        metadata=ask("flag", "Nothing on stderr but errors.", name="quiet", short="-q", paired=False),
+    )
+
+
+@click.command()
+@click.argument("targets", nargs=-1, shell_complete=complete_files)
+@asked(FixFlags)
+@asked(RunOptions, only=HOW_TO_RUN)
+@asked(ReadOptions, ReportOptions, only=frozenset({"mode", "select", "exclude"}))
+@click.pass_context
+def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
+    """Propose changes that let Dynamo take the code of TARGETS; --verify proves each one by runs before and after it.
+
+    The patch goes to stdout, what is said of it to stderr.
+    """
+    wanted = FixFlags(**{name: options[name] for name in (each.name for each in fields(FixFlags))})
+    if wanted.apply and wanted.diff:
+        raise TcreadyError("--apply writes and --diff does not: leave one of them out")
+    settings = settings_of(context, isolated=False)
+    folder = _folder(wanted.patch_dir) if wanted.patch_dir else None
+    with telling(wanted.silent) as (announce, progress):
+        found = api.fix(
+            targets or (".",),
+            verify=wanted.verify,
+            unsafe=wanted.unsafe,
+            third_party=wanted.installed,
+            settings=settings,
+            announce=announce,
+            progress=progress,
+        )
+    result = found.result
+    if wanted.apply:
+        written = api.apply(found, dirty=wanted.allow_dirty)
+        click.echo(f"wrote {', '.join(written)}" if written else "nothing was written", err=True)
+    if folder is not None:
+        write(str(folder / "own.patch"), result.patch, "surrogateescape")
+        write(str(folder / "site-packages.patch"), result.third_party_patch, "surrogateescape")
+        write(str(folder / "fixes.json"), api.render(result, "json"))
+    if wanted.as_ == "json":
+        write_out(api.render(result, "json"))
+    else:
+        if not wanted.silent:
+            click.echo(api.render(result, "text"), err=True, nl=False)
+        write_out(result.patch + result.third_party_patch if not wanted.apply else "", as_it_is=True)
+    if result.failure:
+        return complain(result.failure)
+    left = bool(result.no_fix or result.refused) if result.breaks_after is None else result.breaks_after > 0
+    is_applied = wanted.apply and not result.third_party_patch
+    return 1 if left or (result.changes and not is_applied) else 0
+
+
+def _folder(named: str) -> Path:
+    """The folder, made if it is not there. Raises TcreadyError if it cannot be."""
+    folder = Path(named)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TcreadyError(f"--patch-dir {named}: {error.strerror}") from None
+    return folder
+
+
+@click.command()
+@click.argument("patch", type=click.Path(dir_okay=False), shell_complete=complete_files)
+@click.argument("target", shell_complete=complete_files)
+@click.option("--output-format", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+@asked(RunOptions, only=HOW_TO_RUN)
+@asked(ReadOptions, only=frozenset({"mode"}))
+@click.pass_context
+def prove(
+    context: click.Context, /, patch: str, target: str, output_format: str, quiet: bool, **_options: Any
+) -> int:
+    """Put PATCH, a unified diff by anybody, to the proof on TARGET: the same calls before and after it.
+
+    Exit 0: a break is gone, none is new, and all calls agree, on both sides of every branch that the patch takes away;
+    1: not so; 2: it could not be tried.
+    """
+    try:
+        data = sys.stdin.buffer.read() if patch == "-" else Path(patch).read_bytes()
+    except OSError as error:
+        raise TcreadyError(f"{patch}: {error.strerror}") from None
+    with telling(quiet) as (announce, progress):
+        change = api.prove(
+            data.decode("utf-8", "surrogateescape"),  # line ends are part of it
+            target,
+            named=patch,
+            settings=settings_of(context, isolated=False),
+            announce=announce,
+            progress=progress,
+        )
+    if isinstance(change, str):
+        return complain(change)
+    write_out(api.render(change, output_format))
+    holds = change.state == "proved" and not (change.unsafe or "").startswith("another exception")
+    return 0 if holds else 1

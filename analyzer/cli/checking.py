@@ -1,0 +1,104 @@
+"""`tcready check`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import click
+from tcready import api
+from tcready.cli.asked import ASKED, CommandOptions, asked, complete_files, of_targets, settings_of
+from tcready.cli.output import refuse_one_file_twice, show, telling, write_out
+from tcready.resolve import shown
+from tcready.schema import Report
+
+SHOWN = 40
+"""Constructs that were not resolved, in a table of them."""
+
+
+@click.command()
+@click.argument("targets", nargs=-1, shell_complete=complete_files)
+@click.option("--isolated", is_flag=True, help="Take nothing from pyproject.toml.")
+@click.option(
+    "--show-settings", is_flag=True, help="Show each option, its value and who said so; check nothing."
+)
+@asked(*ASKED)
+@click.pass_context
+def check(
+    context: click.Context,
+    /,
+    targets: tuple[str, ...],
+    isolated: bool,
+    show_settings: bool,
+    **_options: Any,
+) -> int:
+    """Lint TARGETS, run what gives its inputs, report.
+
+    A TARGET is path.py, a folder, path.py::Name or pkg.mod::Name; by default the working folder.
+    """
+    settings = settings_of(context, isolated=isolated)
+    command, options = settings.of(CommandOptions), settings.report
+    refuse_one_file_twice(
+        {"--output": command.output, "--html": command.html, "--write-baseline": options.write_baseline}
+    )
+    if show_settings:
+        write_out(shown(of_targets(settings, targets), ASKED))
+        return 0
+    with telling(command.quiet) as (announce, progress):
+        report = api.check(
+            targets or (".",),
+            run=command.run,
+            observations=command.observations,
+            settings=settings,
+            announce=announce,
+            progress=progress,
+            checkout=command.html is not None or command.output_format in ("html", "json"),
+        )
+    on_screen = command.output_format == "text" and not command.output
+    for item in (
+        () if on_screen else report.skipped
+    ):  # what exit 2 is about, if the terminal does not show it already
+        click.echo(f"tcready: error: {item.path} cannot be judged: {item.reason}", err=True)
+    counts = _statistics(report) if command.statistics and command.output_format == "text" else None
+    show(
+        report,
+        command.output_format,
+        command.output,
+        command.html,
+        third_party=options.third_party,
+        quiet=command.quiet,
+        text=counts,
+    )
+    code = api.exit_code(report, fail_on=options.fail_on, third_party=options.third_party)
+    return 0 if code == 1 and (command.exit_zero or options.write_baseline) else code
+
+
+def _statistics(report: Report) -> str:
+    counted = Counter((finding.rule or "-", finding.name) for finding in report.findings)
+    rows = sorted(counted.items(), key=lambda row: (-row[1], row[0]))
+    table = "".join(f"{count:>5}  {code:<6}  {name}\n" for (code, name), count in rows)
+    table += "".join(f"skipped {item.path}: {item.reason}\n" for item in report.skipped)
+    seen = report.statistics
+    if "calls" not in seen:
+        return table
+    table += (
+        f"{seen['functions']} functions reached; {seen['calls_resolved']} of {seen['calls']} calls in them resolved, "
+        f"{seen['calls_cut']} cut by a limit\n"
+    )
+    kinds = {"source": "source that is read", "library": "known names", "value": "known values"}
+    counts = [
+        f"{seen[f'calls_to_{kind}']} to {words}"
+        for kind, words in kinds.items()
+        if f"calls_to_{kind}" in seen
+    ]
+    if counts:
+        table += f"of these {', '.join(counts)}\n"
+    unresolved = seen.get("unresolved", ())
+    if unresolved:
+        table += "not resolved, most frequent first, and where it stands first:\n"
+    table += "".join(
+        f"{row['count']:>5}  {row['construct']}  {row['path']}:{row['line']}\n" for row in unresolved[:SHOWN]
+    )
+    if len(unresolved) > SHOWN:
+        table += f"and {len(unresolved) - SHOWN} kinds more: `statistics` in the JSON has all\n"
+    return table

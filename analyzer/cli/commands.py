@@ -1,0 +1,90 @@
+"""The command `tcready` itself: its commands, and how it ends."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+from tcready import api
+from tcready.cli.benching import bench
+from tcready.cli.changing import fix, prove
+from tcready.cli.checking import check
+from tcready.cli.other import completion, init, rule, rules, worker
+from tcready.cli.output import ReaderGoneError, complain
+from tcready.cli.reporting import report
+from tcready.schema import TcreadyError
+
+INTERRUPTED = 130
+"""Exit after Ctrl-C: 128 and the signal's number, as shells have it."""
+
+
+BROKEN_PIPE = 141
+
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line. Exits 0, 1 or 2 as the README tells, 130 when interrupted; never a traceback
+    for what the user can mend."""
+    for ending in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(ending) is signal.SIG_DFL:
+            signal.signal(ending, _end)
+    collecting = gc.isenabled()
+    gc.disable()  # little of what a check builds is dropped before it ends, and walking it takes a tenth of the time
+    try:
+        code = app.main(args=arguments, prog_name="tcready", standalone_mode=False)
+    except TcreadyError as error:
+        code = complain(str(error))
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        code = complain(
+            error.format_message() + (f" (try `{context.command_path} --help`)" if context else "")
+        )
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("tcready: interrupted", err=True)
+        code = INTERRUPTED
+    except ReaderGoneError:
+        # Point stdout elsewhere, or the interpreter complains again while it closes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = BROKEN_PIPE
+    finally:
+        if collecting:
+            gc.enable()
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    """A signal that ends us ends the run's processes too: as an exception it passes the launcher's `finally`."""
+    sys.exit(128 + number)
+
+
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(f"tcready {api.version()}")
+        context.exit()
+
+
+@click.group(context_settings=CONTEXT, invoke_without_command=True)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version.",
+)
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Is a PyTorch model ready for torch.compile: where it breaks, why, what it costs, what to change."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+for _command in (check, fix, prove, bench, report, worker, init, completion, rule, rules):
+    app.add_command(_command)

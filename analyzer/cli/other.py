@@ -1,0 +1,122 @@
+"""The commands around a check: the travelling worker, a project's first set-up, completion, rules."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from tcready import api
+from tcready.cli.asked import complete_codes, writable
+from tcready.cli.output import write_out
+from tcready.schema import TcreadyError
+
+if TYPE_CHECKING:
+    from tcready.static.rule import Rule
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="worker.pyz",
+    show_default=True,
+    callback=writable,
+    help="Where to write it.",
+)
+def worker(output: str) -> None:
+    """Write the travelling worker: one file to run a model with on a machine that has only Python and torch.
+
+    There: python worker.pyz --target model.py::Net --device cuda -o observation.json; here: tcready check model.py
+    --observation observation.json.
+    """
+    api.write_worker(output)
+    click.echo(f"{output} is written; python {output} --help tells how to run it", err=True)
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Write without asking.")
+@click.option("--diff", "only_show", is_flag=True, help="Show what would be added, and write nothing.")
+def init(yes: bool, only_show: bool) -> None:
+    """Add a [tool.tcready] table to pyproject.toml and the hook to .pre-commit-config.yaml.
+
+    What is to be added is shown first; nothing that stands there is changed. Without a terminal to ask on, --yes
+    writes.
+    """
+    from tcready import init as adding
+
+    if yes and only_show:
+        raise TcreadyError("--diff writes nothing and --yes writes: leave one of them out")
+    plan = adding.plan(Path.cwd().resolve())
+    for addition in plan.additions:
+        write_out(addition.diff())
+    for note in plan.notes:
+        click.echo(note, err=True)
+    names = " and ".join(addition.path.name for addition in plan.additions)
+    if not names or only_show:
+        return
+    if not yes and not (sys.stdin and sys.stdin.isatty()):
+        click.echo("nothing was written: there is no terminal to ask on; --yes writes", err=True)
+    elif yes or click.confirm(f"Write {names}?", default=True, err=True):
+        adding.write(plan.additions)
+        click.echo(f"written: {names}", err=True)
+    else:
+        click.echo("nothing was written", err=True)
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+def completion(shell: str) -> None:
+    """Print the script that makes a shell complete commands, options, rule codes and files.
+
+    bash: eval "$(tcready completion bash)" in ~/.bashrc; zsh the same in ~/.zshrc; fish: tcready completion fish >
+    ~/.config/fish/completions/tcready.fish
+    """
+    from click.shell_completion import ShellComplete, get_completion_class
+
+    found = get_completion_class(shell)
+    if found is None:
+        raise TcreadyError(f"this click completes nothing in {shell}")
+    # bash's own `source` starts bash to ask for its version; the script is the same
+    write_out(
+        ShellComplete.source(
+            found(click.get_current_context().find_root().command, {}, "tcready", "_TCREADY_COMPLETE")
+        )
+        + "\n"
+    )
+
+
+@click.command()
+@click.argument("code", shell_complete=complete_codes)
+def rule(code: str) -> None:
+    """Show the page of one rule: what it finds, why it hurts, what to write instead."""
+    write_out(api.page_of(_rule(code)))
+
+
+@click.command()
+def rules() -> None:
+    """List the rules."""
+    lines = [f"{rule.code}  {rule.level:<7}  {rule.effect:<13}  {rule.summary}" for rule in api.load_rules()]
+    write_out("\n".join(lines) + "\n")
+
+
+def _rule(code: str) -> Rule:
+    known = {rule.code: rule for rule in api.load_rules()}
+    by_name = {rule.name: rule for rule in known.values()}
+    found = known.get(code.upper()) or by_name.get(code.lower())
+    if found is None:
+        from difflib import get_close_matches
+
+        names = get_close_matches(code.lower(), by_name, n=1)
+        near = names[0] if names else max(known, key=functools.partial(_alike, code.upper()))
+        raise TcreadyError(f"there is no rule {code}: did you mean {near}? (`tcready rules` lists them)")
+    return found
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters stand at the same place in both."""
+    return sum(map(operator.eq, one, other))

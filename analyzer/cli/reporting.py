@@ -1,0 +1,56 @@
+"""`tcready report`."""
+
+from __future__ import annotations
+
+import click
+from tcready import api
+from tcready.cli.asked import writable
+from tcready.cli.output import put, refuse_one_file_twice, show
+from tcready.schema import LEVELS, Level, TcreadyError
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option("--compare", is_flag=True, help="Tell what changed from the first of two files to the second.")
+@click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
+@click.option(
+    "-o", "--output", metavar="FILE", callback=writable, help="Write the report there instead of stdout."
+)
+@click.option("--html", metavar="FILE", callback=writable, help="Write the HTML page there as well.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(LEVELS[::-1]),
+    help="Exit 1 at this level and above; by default `warning` with --compare, never without.",
+)
+@click.option(
+    "--third-party", is_flag=True, help="Count findings in installed packages, and show them one by one."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+def report(
+    files: tuple[str, ...],
+    compare: bool,
+    output_format: str,
+    output: str | None,
+    html: str | None,
+    fail_on: Level | None,
+    third_party: bool,
+    quiet: bool,
+) -> int:
+    """Render FILES again, put several together, or compare two.
+
+    A file is a JSON report, an HTML page, or what the travelling worker wrote. A report made here and a run made on
+    another machine give the report that `check --observation` would.
+    """
+    refuse_one_file_twice({"--output": output, "--html": html})
+    if not compare:
+        together = api.combine(files)
+        show(together, output_format, output, html, third_party=third_party, quiet=quiet)
+        return api.exit_code(together, fail_on=fail_on, third_party=third_party) if fail_on else 0
+    if len(files) != 2 or html:
+        raise TcreadyError("--compare takes two files, BEFORE and AFTER, and gives no HTML page")
+    before, after = (api.combine([file]) for file in files)
+    compared = api.compare(before, after, (files[0], files[1]))
+    put(output, api.render(compared, output_format))
+    if api.exit_code(after) == 2:
+        return 2
+    return api.exit_code(compared, fail_on=fail_on or "warning", third_party=third_party)

@@ -1,0 +1,125 @@
+"""Where the time of an iteration goes if the model is fed by its own data loader."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.bench.arms import Running, Unmeasured, built, call_quietly
+from tcready.dynamic.worker.bench.inputs import Inputs
+from tcready.dynamic.worker.calling import settle
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.journal import one_line
+from tcready.dynamic.worker.loading import as_case, named, placed
+from tcready.dynamic.worker.loss import Loss, loss_of
+from tcready.dynamic.worker.torch_internals import pytree
+from tcready.schema import EAGER, Arm, BenchAnswer, BenchRequest, LoaderShare
+
+BATCHES = 50
+FIRST = 2
+"""Batches that count only if there are no more: a loader starts its processes for the first, and the model warms up."""
+
+
+def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
+    """Some batches, each waited for, moved to the device and put through the eager model.
+
+    Raises Unmeasured if the loader gives nothing that the model takes, and what the loader raises.
+    """
+    del keep  # there is nothing before the last batch
+    if request.loader is None:
+        raise Unmeasured("not run: no data loader was named")
+    running = built(context, Arm(EAGER, ""))
+    fed = _Fed(context, running)
+    waits: list[float] = []
+    copies: list[float] = []
+    calls: list[float] = []
+    until = time.monotonic() + request.seconds
+    began = time.perf_counter()
+    for batch in _batches(request.loader, context):
+        waits.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        moved = placed(_inputs(batch, request.loader), context.work)
+        settle(context)
+        copies.append(time.perf_counter() - began)
+        step, inputs = fed.step(moved)
+        with running.in_place():
+            began = time.perf_counter()
+            step(inputs)
+            settle(context)
+            calls.append(time.perf_counter() - began)
+        if len(calls) >= BATCHES or time.monotonic() > until:
+            break
+        began = time.perf_counter()
+    if not calls:
+        raise Unmeasured(f"{request.loader} gives no batch")
+    first = FIRST if len(calls) > FIRST else 0
+    wait, copy, model = (statistics.median(times[first:]) for times in (waits, copies, calls))
+    rest = wait + copy
+    return BenchAnswer(
+        request.kind,
+        loader=LoaderShare(
+            request.loader, len(calls), wait, copy, model, (rest + model) / rest if rest > 0 else None
+        ),
+    )
+
+
+def _batches(text: str, context: Context) -> Iterable[Any]:
+    """What the name gives, or what it gives when called. Raises Unmeasured if that is no iterable."""
+    value = named(text, "--loader", context.work)
+    if callable(value) and not hasattr(value, "__iter__"):
+        value = value()
+    if not hasattr(value, "__iter__") and not hasattr(value, "__getitem__"):
+        raise Unmeasured(
+            f"{text} gives a {type(value).__name__}: expected a data loader, or what gives batches"
+        )
+    found: Iterable[Any] = value
+    return found
+
+
+def _inputs(batch: Any, text: str) -> Inputs:
+    case = as_case(None, batch, text)
+    return case.args, case.kwargs
+
+
+def _shapes(batch: Inputs) -> str:
+    leaves = pytree.tree_leaves(batch)
+    return str([(leaf.shape, leaf.dtype) for leaf in leaves if isinstance(leaf, torch.Tensor)])
+
+
+class _Fed:
+    """The eager model, called with batches: how many of a batch's items it takes the first one shows."""
+
+    def __init__(self, context: Context, running: Running) -> None:
+        self.context, self.running = context, running
+        self.taken: int | None = None
+        self.losses: dict[str, Loss | None] = {}
+        """By the shapes of a batch: a loss that is made up has them."""
+
+    def step(self, batch: Inputs) -> tuple[Callable[[Iterator[Inputs]], Any], Iterator[Inputs]]:
+        """What is timed, and what it is called with. Raises Unmeasured if the model does not take the first batch."""
+        args, kwargs = batch[0][: self.taken], batch[1]
+        shapes = _shapes((args, kwargs))
+        if shapes not in self.losses:
+            args, self.losses[shapes] = self._tried(args, kwargs)
+            self.taken = len(args)
+        return self.running.step(self.losses[shapes]), iter([(args, kwargs)])
+
+    def _tried(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Loss | None]:
+        """The arguments that the model takes: all, or without the last ones, which are labels then."""
+        first: Exception | None = None
+        fewest = max(len(args), 1) if self.taken is not None else 1
+        for count in range(len(args), min(fewest, len(args)) - 1, -1):
+            try:
+                with self.running.in_place():
+                    output = call_quietly(self.context, self.running.model, Case(None, args[:count], kwargs))
+                train = self.context.work.options.mode == "train"
+                return args[:count], loss_of(output) if train else None
+            except Exception as error:
+                first = first or error
+        assert first is not None
+        why = one_line(first, self.context.work.root)
+        raise Unmeasured(f"the model does not take a batch of the loader: {why}") from first

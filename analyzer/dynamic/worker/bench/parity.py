@@ -1,0 +1,371 @@
+"""Outputs, gradients and losses of every arm beside those of eager code, and of eager code in float64."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.bench.arms import built
+from tcready.dynamic.worker.bench.lanes import COMPILED_NOTHING, compiler, error_of
+from tcready.dynamic.worker.calling import call
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.gradients import wanted_parameters
+from tcready.dynamic.worker.journal import one_line
+from tcready.dynamic.worker.loading import SEED_BUILD
+from tcready.dynamic.worker.loss import Loss
+from tcready.dynamic.worker.outcome import TIMES_OF_FEW, Outcome, difference
+from tcready.dynamic.worker.precision import (
+    Called,
+    called,
+    called_eagerly,
+    case_in_float64,
+    created_in_float64,
+    exactly,
+    in_float64,
+    loss_in_float64,
+    tolerance,
+)
+from tcready.dynamic.worker.torch_internals import inductor, placement, pytree
+from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.schema import Arm, ArmMeasured, BenchAnswer, BenchRequest, ParityMeasured
+
+SEEDS = (SEED_BUILD, SEED_BUILD + 1, SEED_BUILD + 2)
+"""Of weights and of inputs, where these are drawn."""
+LEARNING_RATE = 1e-3
+"""Of the steps whose losses are compared: large enough that a wrong gradient shows in the next loss."""
+REPLAYED = 3
+"""On CUDA the last of so many calls is compared: CUDA graphs are recorded on the second one and replayed on the third."""
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """What eager code makes of one set of inputs."""
+
+    case: Case
+    index: int
+    """Of the case."""
+    words: str
+    """Which inputs these are, behind what is said of them."""
+    layout: str | None
+    eager: Called
+    differs: bool
+    """Whether a second eager run gives something else."""
+    comparable: bool
+    """Whether such a difference is within the tolerance."""
+    exact: Outcome | None
+    why: str
+    """Why there is nothing in float64."""
+    tolerance: float
+
+
+def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
+    """Every compiled arm in every case: three seeds, then losses in training, then other layouts of the inputs.
+
+    What follows the first seed stops after `request.seconds`; what was compared until then stands.
+    """
+    arms = [arm for arm in request.arms if arm.code.strip()]
+    found = {
+        (arm.name, index): ArmMeasured(arm.name, case.name)
+        for arm in arms
+        for index, case in enumerate(context.cases)
+    }
+
+    def answer() -> BenchAnswer:
+        return BenchAnswer("parity", tuple(found.values()))
+
+    # Inductor's own generator gives other numbers: to compare, it has to draw those of eager code.
+    with compiler(context, request) as missing, inductor.eager_random():
+        until = math.inf
+        for number, (seed, layout) in enumerate(_rounds()):
+            if time.monotonic() > until:
+                break
+            context.journal.write(f"bench: parity, seed {seed}, inputs {layout or 'as they are'}")
+            seeded = _seeded(context, seed)
+            references = _references(context, seeded, seed, layout, found)
+            for arm in arms:
+                wanted = [each for each in references if not found[arm.name, each.index].error]
+                try:
+                    _arm(seeded, arm, wanted, found)
+                except Exception as error:
+                    why = error_of(error, context, missing)
+                    for each in wanted:
+                        _fail(found, arm, each.index, why)
+                keep(answer())
+            if number == 0 and context.work.options.mode == "train":
+                _train(seeded, arms, references, request.steps, found)
+                keep(answer())
+            if number == 0:
+                until = time.monotonic() + request.seconds
+    return answer()
+
+
+def _rounds() -> Iterator[tuple[int, str | None]]:
+    for seed in SEEDS:
+        yield seed, None
+    for layout in LAYOUTS:
+        yield SEEDS[0], layout
+
+
+def _seeded(context: Context, seed: int) -> Context:
+    """The run, with models of this seed."""
+    return replace(context, build=functools.partial(context.build_as, context.work.options.mode, seed))
+
+
+Found = dict[tuple[str, int], ArmMeasured]
+
+
+def _fail(found: Found, arm: Arm, index: int, why: str) -> None:
+    found[arm.name, index] = replace(found[arm.name, index], error=why)
+
+
+def _references(
+    context: Context, seeded: Context, seed: int, layout: str | None, found: Found
+) -> list[_Reference]:
+    """Those of the cases that eager code takes. What it raises is an error of all arms, unless it took others."""
+    drawn = [case for case in context.draw(seed) if case.name not in context.work.leave_out]
+    references = []
+    for index, case in enumerate(drawn):
+        given = replace(case, name=None)  # the state file is not to say in which case it is
+        words = f"{case.label} (seed {seed}{f', inputs {layout}' if layout else ''})"
+        try:
+            if layout is not None:
+                given = LAYOUTS[layout](given)
+            references.append(_reference(seeded, given, index, words, layout))
+        except _NotOtherwiseError:
+            continue
+        except Exception as error:
+            if seed == SEEDS[0] and layout is None:
+                for name, number in found:
+                    if number == index:
+                        why = f"eager code raises {one_line(error, context.work.root)}"
+                        found[name, number] = replace(found[name, number], error=why)
+    return references
+
+
+def _calls(context: Context) -> int:
+    return REPLAYED if torch.device(context.work.options.device).type == "cuda" else 1
+
+
+def _reference(context: Context, case: Case, index: int, words: str, layout: str | None) -> _Reference:
+    calls = _calls(context)
+    eager = called_eagerly(context, context.build, case, calls)
+    again = called_eagerly(context, context.build, case, calls)
+    exact, why = exactly(context, context.build, case, eager, calls)
+    allowed = tolerance(context, context.build(), eager.outcome, exact=exact is not None)
+    twice = difference(eager.outcome, again.outcome, allowed)
+    return _Reference(
+        case,
+        index,
+        words,
+        layout,
+        eager,
+        bool(twice.share) or twice.text is not None,
+        twice.text is None,
+        exact,
+        why,
+        allowed,
+    )
+
+
+def _arm(context: Context, arm: Arm, references: Sequence[_Reference], found: Found) -> None:
+    """One arm over a fresh model, in all cases. Raises what building it raises."""
+    inductor.forget_compiled()
+    running = built(context, arm)
+    record = Record()
+    for each in references:
+        key = arm.name, each.index
+        try:
+            with recording(record), running.in_place():
+                actual = called(
+                    context, running.function, running.model, each.case, each.eager.loss, _calls(context)
+                )
+        except Exception as error:
+            _fail(found, arm, each.index, f"{error_of(error, context, None)}{each.words}")
+            continue
+        if not any(frame.ops for frame in record.compiled):
+            _fail(found, arm, each.index, COMPILED_NOTHING)
+            continue
+        parity = found[key].parity or ParityMeasured(None)
+        found[key] = replace(found[key], parity=_joined(parity, each, actual))
+
+
+def _joined(parity: ParityMeasured, reference: _Reference, actual: Called) -> ParityMeasured:
+    """With one more comparison. The first difference is the one that is reported."""
+    judged = difference(reference.eager.outcome, actual.outcome, reference.tolerance, reference.exact)
+    parity = replace(
+        parity,
+        eager_differs=bool(parity.eager_differs) or reference.differs,
+        error=_worse(parity.error, judged.error),
+        eager_error=_worse(parity.eager_error, judged.expected_error),
+        tolerance=_worse(parity.tolerance, reference.tolerance),
+    )
+    if reference.layout is None:
+        gradients = sum(label.startswith("gradient") for label, _ in reference.eager.outcome.leaves)
+        parity = replace(parity, seeds=parity.seeds + 1, gradients=max(parity.gradients, gradients))
+    elif reference.layout not in parity.layouts:
+        parity = replace(parity, layouts=(*parity.layouts, reference.layout))
+    if judged.text is None:
+        compared = judged.share is not None
+        detail = parity.detail if compared or parity.same is not None else "no tensor in the outputs"
+        return replace(parity, same=True if compared and parity.same is None else parity.same, detail=detail)
+    others = reference.eager.draws and not _same_draws(reference.eager, actual)
+    if not reference.comparable or others:
+        why = (
+            "not comparable: it draws random numbers, and draws others when compiled"
+            if others
+            else "not comparable: eager differs from eager under the same seeds"
+        )
+        return replace(parity, detail=parity.detail or why + reference.words)
+    if parity.same is False:
+        return parity
+    without = f"; not compared with float64: {reference.why}" if reference.why else ""
+    return replace(parity, same=False, detail=f"{judged.text}{without}{reference.words}")
+
+
+def _same_draws(one: Called, other: Called) -> bool:
+    return all(torch.equal(left, right) for left, right in zip(one.random, other.random, strict=True))
+
+
+def _worse(one: float | None, other: float | None) -> float | None:
+    """The larger one; what is not finite is no figure, and stands in the words."""
+    return max((each for each in (one, other) if each is not None and math.isfinite(each)), default=None)
+
+
+# Losses of training steps
+
+
+def _train(
+    context: Context, arms: Sequence[Arm], references: Sequence[_Reference], steps: int, found: Found
+) -> None:
+    """Losses of some steps of AdamW from the same weights, with the same random numbers."""
+    for each in references:
+        loss = each.eager.loss
+        if loss is None or not each.comparable:
+            continue
+        with placement.stance("force_eager"):
+            model = context.build()
+            expected = _losses(context, model, model, each.case, loss, steps)
+        exact = _exact_losses(context, each, loss, steps)
+        for arm in arms:
+            measured = found[arm.name, each.index]
+            if measured.error or measured.parity is None:
+                continue
+            try:
+                running = built(context, arm)
+                with running.in_place():
+                    actual = _losses(context, running.function, running.model, each.case, loss, steps)
+            except Exception as error:
+                _fail(
+                    found, arm, each.index, f"{error_of(error, context, None)} (training steps{each.words})"
+                )
+                continue
+            parity = replace(measured.parity, losses=tuple(zip(expected, actual, strict=True)))
+            why = losses_differ(expected, actual, exact, each.tolerance)
+            if why and parity.same is not False:
+                parity = replace(parity, same=False, detail=f"{why}{each.words}")
+            found[arm.name, each.index] = replace(measured, parity=parity)
+
+
+def _losses(
+    context: Context, function: Callable[..., Any], model: Any, case: Case, loss: Loss, steps: int
+) -> list[float]:
+    """Before each step. Raises what the model raises."""
+    wanted = list(wanted_parameters(model).values())
+    optimizer = torch.optim.AdamW(wanted, lr=LEARNING_RATE) if wanted else None
+    values = []
+    for _ in range(steps):
+        value = loss(call(context, function, case))
+        value.backward()
+        values.append(float(value.detach()))
+        if optimizer is not None:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+    return values
+
+
+def _exact_losses(context: Context, reference: _Reference, loss: Loss, steps: int) -> list[float] | None:
+    """In float64; None where the model is not called in it."""
+    if reference.exact is None:
+        return None
+    try:
+        with placement.stance("force_eager"):
+            model = in_float64(context.build())
+            with created_in_float64():
+                wide = case_in_float64(reference.case)
+                return _losses(context, model, model, wide, loss_in_float64(loss), steps)
+    except Exception:  # of memory: the optimiser keeps as much again
+        return None
+
+
+def losses_differ(
+    expected: Sequence[float], actual: Sequence[float], exact: Sequence[float] | None, tolerance: float
+) -> str | None:
+    """How, or None: the first step whose loss is further off than the tolerance, of the largest loss, and a few times
+    what eager code is off from float64."""
+    scale = max((abs(value) for value in expected if math.isfinite(value)), default=0.0)
+    own = max((abs(one - right) for one, right in zip(expected, exact or (), strict=False)), default=0.0)
+    allowed = tolerance * scale + TIMES_OF_FEW * (own if math.isfinite(own) else 0.0)
+    for step, (one, other) in enumerate(zip(expected, actual, strict=True)):
+        if math.isfinite(one) != math.isfinite(other) or abs(one - other) > allowed:
+            return f"loss of training step {step + 1}: {one:.6g} became {other:.6g}"
+    return None
+
+
+# Other layouts of the same inputs
+
+
+class _NotOtherwiseError(Exception):
+    """No tensor of the inputs can be laid out so."""
+
+
+def _mapped(case: Case, change: Callable[[torch.Tensor], torch.Tensor]) -> Case:
+    """Raises _NotOtherwiseError if nothing changes."""
+    changed = False
+
+    def each(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal changed
+        if type(tensor) is not torch.Tensor or tensor.layout != torch.strided or tensor.numel() < 2:
+            return tensor
+        other = change(tensor.detach())
+        changed = changed or other.stride() != tensor.stride()
+        return other.requires_grad_(tensor.requires_grad)
+
+    args, kwargs = pytree.tree_map_only(torch.Tensor, each, (case.args, case.kwargs))
+    if not changed:
+        raise _NotOtherwiseError
+    return replace(case, args=args, kwargs=kwargs)
+
+
+def _non_contiguous(case: Case) -> Case:
+    """The same values, the last two dimensions the other way round in memory; a row becomes a column of a matrix."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() >= 2:
+            return tensor.transpose(-1, -2).contiguous().transpose(-1, -2)
+        return torch.stack([tensor, tensor], -1)[..., 0] if tensor.dim() else tensor
+
+    return _mapped(case, change)
+
+
+def _expanded(case: Case) -> Case:
+    """The first row in place of every row, without a copy, in all tensors as long as the first."""
+    leaves = pytree.tree_leaves((case.args, case.kwargs))
+    length = next((leaf.shape[0] for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()), 0)
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        fits = tensor.dim() and tensor.shape[0] == length and length > 1
+        return tensor[:1].expand(tensor.shape) if fits else tensor
+
+    return _mapped(case, change)
+
+
+LAYOUTS: Mapping[str, Callable[[Case], Case]] = MappingProxyType(
+    {"non-contiguous": _non_contiguous, "expanded": _expanded}
+)

@@ -1,0 +1,207 @@
+"""Whether compiled code is as exact as eager code: what calls give in the model's own precision, and in float64."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.calling import call
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.loading import dtype_of
+from tcready.dynamic.worker.loss import Loss, NotTrainedError, loss_of
+from tcready.dynamic.worker.outcome import EXACT, Outcome
+from tcready.dynamic.worker.parity import flatten
+from tcready.dynamic.worker.torch_internals import pytree
+from tcready.dynamic.worker.torch_internals.layers import CONVOLUTION
+from torch import nn
+
+TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
+    torch.float64: (1e-6, 1e-6),
+    torch.complex128: (1e-6, 1e-6),
+    torch.float32: (1e-4, 1e-3),
+    torch.complex64: (1e-4, 1e-3),
+}
+"""The largest difference allowed in inference and in training, over the largest value of its tensor: fused kernels add
+in another order. These are the tolerances by which PyTorch's benchmark runner (`benchmarks/dynamo/torchbench.py`)
+compares float32."""
+LOW_PRECISION = (1e-2, 2e-2)
+"""For every other floating dtype, as for the models of which that runner asks least: Inductor keeps float32 between fused
+operations where eager code rounds."""
+COPIES = 3
+"""A model in float64 with its inputs and what it computes is taken to need so many times the bytes of its weights and
+inputs."""
+
+
+@dataclass(frozen=True)
+class Called:
+    """What calls gave."""
+
+    outcome: Outcome
+    """Of the last one."""
+    loss: Loss | None
+    """What the backward began from; None if there was none."""
+    draws: bool
+    """Whether the call drew random numbers."""
+    random: tuple[torch.Tensor, ...]
+    """The states of the generators after it."""
+
+
+def called(
+    context: Context,
+    function: Callable[..., Any],
+    model: Any,
+    case: Case,
+    loss: Loss | None = None,
+    calls: int = 1,
+) -> Called:
+    """Calls of `function`, which is `model` or its compiled form, in training each with its backward.
+
+    The leaves are copies: a CUDA graph writes over its outputs. `loss`: None for that of the output.
+    """
+    for _ in range(calls):
+        before: tuple[torch.Tensor, ...] = ()
+
+        def seeded(*args: Any, **kwargs: Any) -> Any:
+            nonlocal before
+            before = _generators(context.work.options.device)
+            return function(*args, **kwargs)
+
+        result = call(context, seeded, case)
+        random = _generators(context.work.options.device)
+        gradients: dict[str, torch.Tensor] = {}
+        if context.work.options.mode == "train":
+            with contextlib.suppress(NotTrainedError):
+                loss = loss or loss_of(result)
+                loss(result).backward()
+            if isinstance(model, nn.Module):
+                for name, parameter in model.named_parameters():
+                    if parameter.grad is not None:
+                        gradients[f"gradient of {name}"] = parameter.grad
+                        parameter.grad = None
+    leaves, structure = flatten(result)
+    labels = [f"output {index}" for index in range(len(leaves))]
+    copied = [leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    copied += [gradient.detach().clone() for gradient in gradients.values()]
+    outcome = Outcome(tuple(zip(labels + list(gradients), copied, strict=True)), tuple(structure))
+    draws = any(not torch.equal(one, other) for one, other in zip(before, random, strict=True))
+    return Called(outcome, loss, draws, random)
+
+
+def _generators(device: str) -> tuple[torch.Tensor, ...]:
+    states = [torch.get_rng_state()]
+    if torch.device(device).type == "cuda":
+        states.append(torch.cuda.get_rng_state(torch.device(device)))
+    return tuple(states)
+
+
+def called_eagerly(context: Context, build: Callable[[], Any], case: Case, calls: int = 1) -> Called:
+    """The same of eager code; `build` gives the model, which every call changes if it likes."""
+    model = build()
+    with torch.compiler.set_stance("force_eager"):
+        return called(context, model, model, case, calls=calls)
+
+
+def exactly(
+    context: Context, build: Callable[[], Any], case: Case, eager: Called, calls: int = 1
+) -> tuple[Outcome | None, str]:
+    """What eager code gives in float64 for the same weights and inputs; None with the reason if that cannot be had."""
+    if eager.draws:
+        return None, "it draws random numbers, and would draw others in float64"
+    try:
+        model = build()
+        if not _fits(context, model, case):
+            return None, "a copy in float64 may not fit into memory"
+        wide = in_float64(model)
+        loss = None if eager.loss is None else loss_in_float64(eager.loss)
+        with torch.compiler.set_stance("force_eager"), created_in_float64():
+            outcome = called(context, wide, wide, case_in_float64(case), loss, calls).outcome
+    except Exception as error:  # an operation that has no float64, a dtype that the code names, memory
+        return None, f"in float64 it raises {type(error).__name__}"
+    if not any(isinstance(leaf, torch.Tensor) and leaf.dtype in EXACT for _, leaf in outcome.leaves):
+        return None, "its outputs are of less than float64 whatever it is given"
+    return outcome, ""
+
+
+def in_float64(model: Any) -> Any:
+    """The model itself, its parameters and buffers now in float64; a function stays as it is."""
+    return model.double() if isinstance(model, nn.Module) else model
+
+
+def case_in_float64(case: Case) -> Case:
+    def wide(tensor: torch.Tensor) -> torch.Tensor:
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return tensor
+        kind = torch.complex128 if tensor.is_complex() else torch.float64
+        return tensor.detach().to(kind).requires_grad_(tensor.requires_grad)
+
+    args, kwargs = pytree.tree_map_only(torch.Tensor, wide, (case.args, case.kwargs))
+    return replace(case, args=args, kwargs=kwargs)
+
+
+def loss_in_float64(loss: Loss) -> Loss:
+    return replace(loss, weights=tuple(weight.double() for weight in loss.weights))
+
+
+@contextlib.contextmanager
+def created_in_float64() -> Iterator[None]:
+    """Tensors that code makes without naming a dtype are of float64 meanwhile."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _fits(context: Context, model: Any, case: Case) -> bool:
+    tensors = [
+        leaf for leaf in pytree.tree_leaves((case.args, case.kwargs)) if isinstance(leaf, torch.Tensor)
+    ]
+    if isinstance(model, nn.Module):
+        tensors += [*model.parameters(), *model.buffers()]
+    values: int = sum(tensor.numel() for tensor in tensors if tensor.is_floating_point())
+    bytes_needed = COPIES * 8 * values
+    device = torch.device(context.work.options.device)
+    if device.type == "mps":
+        return False  # it has no float64
+    if device.type == "cuda":
+        return bytes_needed <= int(torch.cuda.mem_get_info(device)[0])
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):  # not known here
+        return True
+    return bytes_needed <= free
+
+
+def tolerance(context: Context, model: Any, outcome: Outcome, *, exact: bool = True) -> float:
+    """By the coarsest dtype that the outputs, the parameters or autocast have: outputs may be cast up at the end.
+
+    `exact`: whether float64 tells how far eager code is off. Without it TF32 counts as such a dtype.
+    """
+    kinds = {leaf.dtype for _, leaf in outcome.leaves if isinstance(leaf, torch.Tensor)}
+    if isinstance(model, nn.Module):
+        kinds |= {parameter.dtype for parameter in model.parameters()}
+    if context.work.options.autocast:
+        kinds.add(dtype_of(context.work.options.autocast))
+    train = context.work.options.mode == "train"
+    floating = [kind for kind in kinds if kind.is_floating_point or kind.is_complex]
+    found = [TOLERANCES.get(kind, LOW_PRECISION)[train] for kind in floating]
+    if not exact and torch.float32 in kinds and _uses_tf32(context, model):
+        found.append(LOW_PRECISION[train])
+    return max(found, default=TOLERANCES[torch.float32][train])
+
+
+def _uses_tf32(context: Context, model: Any) -> bool:
+    """Whether products of float32 may be made of rounded factors: on CUDA convolutions, unless they are told not to."""
+    if torch.device(context.work.options.device).type != "cuda":
+        return False
+    if torch.get_float32_matmul_precision() != "highest":
+        return True
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    convolves = any(isinstance(module, CONVOLUTION) for module in modules)
+    return convolves and bool(torch.backends.cudnn.allow_tf32)

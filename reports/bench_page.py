@@ -1,0 +1,68 @@
+"""What the HTML page shows of a bench, as values: the template only lays them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tcready.reports.bench_charts import case_charts, charts
+from tcready.reports.bench_view import (
+    BENCH_WORD,
+    CHECK_WORD,
+    COSTS,
+    TIMES,
+    WORK,
+    Table,
+    case_title,
+    facts,
+    new_notes,
+    table,
+    ways,
+)
+from tcready.reports.drawing import Chart
+from tcready.schema import Bench, CheckItem
+
+
+@dataclass(frozen=True)
+class CaseView:
+    title: str
+    tables: tuple[tuple[str, Table], ...]
+    """Each with its caption."""
+    notes: tuple[tuple[str, str], ...]
+    """An arm, and what stands in none of its columns."""
+    charts: tuple[Chart, ...]
+
+
+@dataclass(frozen=True)
+class BenchView:
+    bench: Bench
+    word: str
+    ways: tuple[tuple[str, str], ...]
+    cases: tuple[CaseView, ...]
+    charts: tuple[Chart, ...]
+    facts: tuple[tuple[str, str], ...]
+    checklist: tuple[tuple[CheckItem, str], ...]
+    """Each box with its state in words."""
+    arms: tuple[tuple[str, str], ...]
+    """The code of each arm that has some."""
+
+
+def bench_page(bench: Bench) -> BenchView:
+    named = (("A warm call", TIMES), ("Its work", WORK), ("What compiling costs", COSTS))
+    return BenchView(
+        bench=bench,
+        word=BENCH_WORD[bench.verdict],
+        ways=tuple(ways(bench)),
+        cases=tuple(
+            CaseView(
+                case_title(case),
+                tuple((name, shown) for name, columns in named if (shown := table(case, columns)).headings),
+                notes,
+                case_charts(case),
+            )
+            for case, notes in new_notes(bench)
+        ),
+        charts=charts(bench),
+        facts=tuple((label, text) for label, text in facts(bench) if label != "stack"),
+        checklist=tuple((item, CHECK_WORD[item.state]) for item in bench.checklist),
+        arms=tuple({arm.arm: arm.code for case in bench.cases for arm in case.arms if arm.code}.items()),
+    )

@@ -1,0 +1,111 @@
+"""A bench for a terminal: the verdict with its reason, what to paste, a table for each case, and what stands beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from tcready.reports.bench_view import (
+    BENCH_WORD,
+    CHECK_WORD,
+    FOR_A_TERMINAL,
+    UNKNOWN,
+    Table,
+    case_title,
+    facts,
+    new_notes,
+    summary,
+    table,
+    ways,
+)
+from tcready.reports.view import STAGE_SIGN, lines_of, visible
+from tcready.schema import Bench, CheckState
+
+MANY_CELLS = 24
+"""A longer name of an arm has a line of its own."""
+ARM_STYLE = {"real_gain": "green", "regression": "red", "failed": "red"}
+BENCH_STYLE = {"real_gain": "bold green", "regression": "bold red"}
+_CHECK_SIGN: dict[CheckState, str] = {
+    "pass": STAGE_SIGN["pass"],
+    "fail": STAGE_SIGN["fail"],
+    "not_measured": STAGE_SIGN["not_run"],
+}
+_CHECK_STYLE: dict[CheckState, str] = {"pass": "green", "fail": "red", "not_measured": "dim"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line to write: `body` is wrapped beside `lead`, unless it is `whole`."""
+
+    lead: str
+    body: str
+    style: str = ""
+    lead_style: str = "dim"
+    whole: bool = False
+
+
+def lines(bench: Bench, about: str, width: int) -> Iterator[Line]:
+    """What a report `width` columns wide says of the bench of a target; `about` names that."""
+    yield Line("  is it worth compiling ", about, "dim", "bold")
+    yield Line("    ", f"{BENCH_WORD[bench.verdict]}: {bench.reason}", BENCH_STYLE.get(bench.verdict, "bold"))
+    for what, code in ways(bench):
+        yield Line("    ", f"{what}:")
+        yield from (Line("      > ", line, whole=True) for line in lines_of(code))
+    whole = summary(bench)
+    for case, notes in new_notes(bench):
+        yield Line("", "")
+        yield Line("    ", case_title(case), "bold")
+        for columns in FOR_A_TERMINAL if whole in (None, case) else FOR_A_TERMINAL[:1]:
+            yield from _table(table(case, columns), width)
+        failed = {arm.arm for arm in case.arms if arm.verdict in ("failed", "regression")}
+        for arm, note in notes:
+            yield Line("      ", f"{arm}: {note}", "red" if arm in failed else "dim")
+    yield Line("", "")
+    for label, text in facts(bench):
+        yield Line(f"    {label:<10} ", text)
+    for text in bench.cut:
+        yield Line("    not done   ", text)
+    if bench.checklist:
+        yield Line("", "")
+        yield Line("    ", "before adopting it", "bold")
+    for item in bench.checklist:
+        lead = f"    {_CHECK_SIGN[item.state]} {CHECK_WORD[item.state]:<13}"
+        body = f"{item.item}: {item.detail}" if item.detail else item.item
+        yield Line(lead, body, "dim" if item.state == "not_measured" else "", _CHECK_STYLE[item.state])
+
+
+def _table(shown: Table, width: int) -> Iterator[Line]:
+    """The table, parted into as many beneath each other as the width asks for, each with the arms at its left."""
+    names = [visible(row.arm) for row in shown.rows]
+    name_wide = max((cell_len(name) for name in names if cell_len(name) <= MANY_CELLS), default=0)
+    widths = [
+        max(cell_len(heading), *(cell_len(row.cells[at]) for row in shown.rows))
+        for at, heading in enumerate(shown.headings)
+    ]
+    for part in _parts(widths, width - name_wide - 8):
+
+        def laid_out(cells: Sequence[str], part: range = part) -> str:
+            return "  ".join(f"{cells[at]:>{widths[at]}}" for at in part)
+
+        yield Line(f"{'':{name_wide + 8}}", laid_out(shown.headings), "dim")
+        for name, row in zip(names, shown.rows, strict=True):
+            if all(row.cells[at] == UNKNOWN for at in part):
+                continue
+            lead = "    * " if row.recommended else "      "
+            style = ARM_STYLE.get(row.verdict, "")
+            if cell_len(name) > name_wide:
+                yield Line(lead, name, style, style)
+                lead, name = "      ", ""
+            yield Line(f"{lead}{set_cell_size(name, name_wide)}  ", laid_out(row.cells), lead_style=style)
+
+
+def _parts(widths: Sequence[int], room: int) -> Iterator[range]:
+    """Neighbouring columns that fit into `room` together; one that does not fit alone stands alone."""
+    first, used = 0, 0
+    for at, wide in enumerate(widths):
+        if at > first and used + 2 + wide > room:
+            yield range(first, at)
+            first, used = at, 0
+        used += wide + (2 if at > first else 0)
+    yield range(first, len(widths))

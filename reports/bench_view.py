@@ -1,0 +1,410 @@
+"""What the readable formats say of a bench alike: units, words, and the columns of its tables.
+
+Pure functions over `tcready.schema`; no markup and no layout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tcready.reports.view import number, percent, sentence
+from tcready.schema import (
+    EAGER,
+    ArmBench,
+    ArmVerdict,
+    Bench,
+    BenchCase,
+    BenchVerdict,
+    CheckState,
+    Figure,
+    LoaderShare,
+    Noise,
+    Soak,
+)
+
+BENCH_WORD: Mapping[ArmVerdict | BenchVerdict, str] = MappingProxyType(
+    {
+        "baseline": "baseline",
+        "real_gain": "real gain",
+        "no_gain": "no gain",
+        "regression": "regression",
+        "inconclusive": "inconclusive",
+        "failed": "failed",
+        "not_run": "not run",
+    }
+)
+CHECK_WORD: Mapping[CheckState, str] = MappingProxyType(
+    {"pass": "pass", "fail": "fail", "not_measured": "not measured"}
+)
+PHASE_WORD: Mapping[str, str] = MappingProxyType(
+    {
+        "dynamo": "Dynamo",
+        "aot_autograd": "AOTAutograd",
+        "inductor": "Inductor",
+        "triton": "Triton",
+        "cpp": "the C++ compiler",
+    }
+)
+REST = "the rest"
+"""Of a cold start: what no phase accounts for."""
+UNKNOWN = "\u2013"
+"""A dash."""
+ALL_CASES = "all cases"
+MANY_CASES = 4
+_DIGITS = 3
+_FAR = 10.0
+"""How many times as large as a median, or as small, a bound may be to be told in its unit."""
+_TIMES = ((3600.0, 2.0, "h"), (60.0, 10.0, "min"), (1.0, 1.0, "s"), (1e-3, 1.0, "ms"), (1e-6, 1.0, "\u00b5s"))
+"""Of each unit its seconds, how many of it there must be, its name."""
+_LEAST_TIME = 1e-9
+_SIZES = ((1e12, 1.0, "TB"), (1e9, 1.0, "GB"), (1e6, 1.0, "MB"), (1e3, 1.0, "kB"))
+_LOOKED_AT_FIRST = ("torch", "gpu", "cpu", "device", "cuda", "cudnn", "driver", "triton", "python", "threads")
+
+
+# Numbers with their units
+
+
+def decimals(value: float, figure: Figure | None = None) -> int:
+    """How many places `value` is told with: three digits; up to five if its interval is that narrow."""
+    if not math.isfinite(value) or value == 0:
+        return 0
+    places = max(_DIGITS - 1 - math.floor(math.log10(abs(value))), 0)
+    wide = (figure.high - figure.low) if figure is not None else 0.0
+    if not math.isfinite(wide) or wide <= 0:
+        return places
+    return max(places, min(-math.floor(math.log10(wide)), places + 2))
+
+
+def plain_number(value: float, places: int | None = None) -> str:
+    """`1,230`, `0.0412`; three digits unless `places` after the point are asked for."""
+    if math.isnan(value):
+        return UNKNOWN
+    if math.isinf(value):
+        return "\u221e" if value > 0 else "-\u221e"
+    rounded = float(f"{value:.{_DIGITS}g}")
+    return f"{rounded:,.{decimals(rounded)}f}" if places is None else f"{value:,.{places}f}"
+
+
+def _unit(value: float, units: Sequence[tuple[float, float, str]], least: str) -> tuple[float, str]:
+    """What `value` is divided by to be read, and the name of that; `least` if it is below all units."""
+    rounded = abs(float(f"{value:.{_DIGITS}g}"))
+    for size, count, name in units:
+        if rounded >= size * count * (1 - 1e-9):
+            return size, name
+    return (1.0, least) if least else (units[-1][0], units[-1][2])
+
+
+def time(seconds: float) -> str:
+    """`812 \u00b5s`, `1.92 ms`, `12.3 s`, `25.0 min`."""
+    if abs(seconds) < _LEAST_TIME:
+        return "0 s"
+    size, name = _unit(seconds, _TIMES, "")
+    return f"{plain_number(seconds / size)} {name}"
+
+
+def memory(count: float) -> str:
+    """Bytes as `812 MB`, `1.20 GB`: powers of 1000."""
+    size, name = _unit(count, _SIZES, "B")
+    return f"{plain_number(count / size)} {name}"
+
+
+def _interval(figure: Figure, size: float, after: str, alone: Callable[[float], str]) -> str:
+    """Bounds in the unit of the median; each with its own (`alone`) if they are too far from it to be read so."""
+    scaled = Figure(figure.median / size, figure.low / size, figure.high / size, figure.n)
+    median = float(f"{scaled.median:.{_DIGITS}g}") if math.isfinite(scaled.median) else scaled.median
+    if figure.low == figure.high:
+        return f"{plain_number(scaled.median, decimals(median))}{after}"
+    if not figure.median / _FAR <= figure.low <= figure.high <= figure.median * _FAR:
+        middle = plain_number(scaled.median, decimals(median))
+        return f"{middle}{after} ({alone(figure.low)}\u2013{alone(figure.high)})"
+    places = decimals(median, scaled)
+    low, high = (plain_number(each, places) for each in (scaled.low, scaled.high))
+    return f"{plain_number(scaled.median, places)}{after} ({low}\u2013{high})"
+
+
+def time_interval(figure: Figure) -> str:
+    """`1.92 ms (1.90\u20131.95)`; the median alone where there is no interval."""
+    size, name = _unit(figure.median, _TIMES, "") if figure.median else (1.0, "s")
+    return _interval(figure, size, f" {name}", time)
+
+
+def ratio_interval(figure: Figure) -> str:
+    """`1.31x (1.29\u20131.33)`."""
+    return _interval(figure, 1.0, "x", lambda ratio: plain_number(round(ratio, _DIGITS)))
+
+
+def calls_interval(figure: Figure) -> str:
+    """`1,230 (1,100\u20131,400)`: whole calls, three digits of them."""
+    median, low, high = map(_calls, (figure.median, figure.low, figure.high))
+    return median if low == high else f"{median} ({low}\u2013{high})"
+
+
+def _calls(count: float) -> str:
+    return plain_number(float(f"{count:.{_DIGITS}g}"), 0)
+
+
+def relative(now: float, before: float) -> str:
+    """`+12 %`, `-3.0 %`, `0 %`."""
+    value = 100 * (now / before - 1)
+    if abs(value) < 0.05:
+        return "0 %"
+    return f"{value:+.1f} %" if abs(value) < 9.95 else f"{value:+.0f} %"
+
+
+# The tables
+
+
+@dataclass(frozen=True)
+class Column:
+    heading: str
+    cell: Callable[[ArmBench, ArmBench | None], str]
+    """Given an arm and eager's, in the same case; `UNKNOWN` where nothing was measured."""
+
+
+@dataclass(frozen=True)
+class Row:
+    arm: str
+    recommended: bool
+    verdict: ArmVerdict
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Some columns of a case; those in which nothing was measured are left out, as are such arms."""
+
+    headings: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def _of(value: object, words: Callable[..., str]) -> str:
+    return UNKNOWN if value is None else words(value)
+
+
+def _bytes(now: int | None, eager: int | None) -> str:
+    against = f" ({relative(now, eager)})" if now and eager else ""
+    return _of(now, lambda count: memory(count) + against)
+
+
+def pays_after(arm: ArmBench, calls: Figure | None, cold: Figure | None) -> str:
+    """Calls until `cold` is won back. `never`: an arm that is sure to be no faster; `not sure`: one that may be."""
+    if calls is not None:
+        return calls_interval(calls)
+    if arm.arm == EAGER or cold is None or arm.speedup is None:
+        return UNKNOWN
+    return "never" if arm.speedup.high <= 1 else "not sure"
+
+
+def _single(name: str) -> Callable[[ArmBench, ArmBench | None], str]:
+    """A quantile of single calls."""
+    return lambda arm, _: _of(getattr(arm.seconds, name, None), time)
+
+
+def _other(eager: ArmBench | None, arm: ArmBench) -> ArmBench | None:
+    return None if eager is arm else eager
+
+
+VERDICT = Column("verdict", lambda arm, _: BENCH_WORD[arm.verdict])
+CALL = Column("one call", lambda arm, _: _of(arm.seconds, time_interval))
+SPEEDUP = Column("speedup", lambda arm, _: _of(arm.speedup, ratio_interval))
+P50, P95, P99 = (Column(name, _single(name)) for name in ("p50", "p95", "p99"))
+COLD = Column("cold start", lambda arm, _: _of(arm.cold_seconds, time_interval))
+WARM_CACHE = Column("warm cache", lambda arm, _: _of(arm.cold_warm_cache_seconds, time_interval))
+PAYS = Column("pays after calls", lambda arm, _: pays_after(arm, arm.break_even_calls, arm.cold_seconds))
+PEAK = Column(
+    "memory peak",
+    lambda arm, eager: _bytes(arm.memory_peak_bytes, eager.memory_peak_bytes if eager else None),
+)
+STEADY = Column(
+    "memory steady",
+    lambda arm, eager: _bytes(arm.memory_steady_bytes, eager.memory_steady_bytes if eager else None),
+)
+LAUNCHES = Column("launches", lambda arm, _: _of(arm.kernel_launches, lambda count: f"{count:,}"))
+BREAKS = Column("breaks", lambda arm, _: _of(arm.breaks, str))
+RECOMPILES = Column("recompiles", lambda arm, _: _of(arm.recompiles, str))
+PARITY = Column("parity", lambda arm, _: _of(arm.parity, lambda same: "same" if same else "differs"))
+TIMES = (
+    VERDICT,
+    CALL,
+    SPEEDUP,
+    P50,
+    P95,
+    P99,
+    Column("calls a second", lambda arm, _: _of(arm.throughput, plain_number)),
+)
+WORK = (
+    Column("kernel time", lambda arm, _: _of(arm.kernel_seconds, time_interval)),
+    LAUNCHES,
+    Column("host time", lambda arm, _: _of(arm.host_seconds, time)),
+    Column("energy", lambda arm, _: _of(arm.energy_joules, lambda joules: f"{plain_number(joules)} J")),
+    Column("graphs", lambda arm, _: _of(arm.graphs, str)),
+    BREAKS,
+    RECOMPILES,
+    PARITY,
+)
+COSTS = (
+    COLD,
+    WARM_CACHE,
+    Column("carried artifacts", lambda arm, _: _of(arm.cold_carried_seconds, time_interval)),
+    PAYS,
+    Column(
+        "with a warm cache, after",
+        lambda arm, _: pays_after(arm, arm.break_even_warm_calls, arm.cold_warm_cache_seconds),
+    ),
+    PEAK,
+    STEADY,
+)
+FOR_A_TERMINAL = (
+    (VERDICT, CALL, SPEEDUP, P95, P99),
+    (COLD, WARM_CACHE, PAYS, PEAK, STEADY, LAUNCHES, BREAKS, RECOMPILES, PARITY),
+)
+IN_SHORT = (VERDICT, CALL, SPEEDUP, P99, COLD, PAYS, PEAK, PARITY)
+"""What a comment on a pull request has room for."""
+
+
+def table(case: BenchCase, columns: Sequence[Column]) -> Table:
+    """`columns` of a case, an arm a row, without columns and rows in which nothing was measured."""
+    eager = next((arm for arm in case.arms if arm.arm == EAGER), None)
+    cells = [[column.cell(arm, _other(eager, arm)) for column in columns] for arm in case.arms]
+    kept = [at for at in range(len(columns)) if any(row[at] != UNKNOWN for row in cells)]
+    return Table(
+        tuple(columns[at].heading for at in kept),
+        tuple(
+            Row(arm.arm, arm.arm == case.recommended, arm.verdict, tuple(row[at] for at in kept))
+            for arm, row in zip(case.arms, cells, strict=True)
+            if any(cell != UNKNOWN for cell in row)
+        ),
+    )
+
+
+def case_title(case: BenchCase) -> str:
+    """`prefill, 25 % of the weight`."""
+    return case.case + (f", {percent(case.weight)} of the weight" if case.weight is not None else "")
+
+
+def summary(bench: Bench) -> BenchCase | None:
+    """The case that stands for all, if there are too many to tell each at length; else None."""
+    if len(bench.cases) <= MANY_CASES:
+        return None
+    return next((case for case in bench.cases if case.case == ALL_CASES), bench.cases[-1])
+
+
+# Sentences
+
+
+def phases(arm: ArmBench) -> tuple[tuple[str, float], ...]:
+    """The parts of a cold start with their seconds, and what none of them accounts for."""
+    if not arm.cold_phases:
+        return ()
+    known = [(PHASE_WORD.get(name, name), seconds) for name, seconds in arm.cold_phases]
+    rest = (arm.cold_seconds.median if arm.cold_seconds else 0.0) - sum(seconds for _, seconds in known)
+    return (*known, (REST, rest)) if rest > 0 else tuple(known)
+
+
+def arm_notes(arm: ArmBench) -> Iterator[str]:
+    """What stands in no column of an arm: why the verdict, what differs, where a cold start went, how it warmed up."""
+    if arm.reason:
+        yield arm.reason
+    if arm.parity_detail:
+        yield f"parity: {arm.parity_detail}"
+    if parts := phases(arm):
+        yield "cold start: " + ", ".join(f"{name} {time(seconds)}" for name, seconds in parts)
+    if arm.settled is False:
+        after = f" after {number(arm.warm_calls, 'call')}" if arm.warm_calls is not None else ""
+        yield f"its times had not settled{after} of warm-up"
+
+
+def noise_sentence(noise: Noise) -> str:
+    """`1.002x (0.994-1.010), no gain; processes differ by 0.4 %`."""
+    return (
+        f"eager against itself {ratio_interval(noise.ratio)}, {BENCH_WORD[noise.verdict]}; "
+        f"processes differ by {percent(noise.spread)}"
+    )
+
+
+def loader_sentence(loader: LoaderShare) -> str:
+    """`your pipeline waits 62 % of the time for data; compile can gain at most 1.2x`."""
+    whole = loader.loader_seconds + loader.copy_seconds + loader.model_seconds
+    if whole <= 0:
+        return f"{loader.loader}: nothing measured"
+    text = f"your pipeline waits {percent(loader.loader_seconds / whole)} of the time for data"
+    if loader.copy_seconds:
+        text += f" and {percent(loader.copy_seconds / whole)} for its copy to the device"
+    if loader.bound is not None:
+        text += f"; compile can gain at most {plain_number(loader.bound)}x"
+    return f"{text} ({loader.loader}, {number(loader.batches, 'batch', 'batches')})"
+
+
+def soak_sentence(soak: Soak) -> str:
+    """What a long run of one arm showed, its state first."""
+    facts = [f"{CHECK_WORD[soak.state]}: {soak.reason}" if soak.reason else CHECK_WORD[soak.state]]
+    facts.append(f"{soak.arm} for {time(soak.seconds)}, {soak.calls:,} calls")
+    facts.append(number(soak.recompiles, "recompile"))
+    if soak.growth_bytes_per_hour is not None:
+        grew = soak.growth_bytes_per_hour
+        facts.append(f"memory {'grows' if grew >= 0 else 'shrinks'} by {memory(abs(grew))} an hour")
+    if soak.drift is not None:
+        slower = "slower" if soak.drift >= 0 else "faster"
+        facts.append(f"the last quarter {percent(abs(soak.drift))} {slower} than the first")
+    return "; ".join(facts)
+
+
+def stack_in_short(bench: Bench) -> str:
+    """`torch 2.13.0, gpu NVIDIA H100, ...`: what decides most; all of it where nothing of that is known."""
+    known = dict(bench.stack)
+    shown = [name for name in _LOOKED_AT_FIRST if name in known] or list(known)[: len(_LOOKED_AT_FIRST)]
+    more = len(known) - len(shown)
+    return ", ".join(f"{name} {known[name]}" for name in shown) + (f", and {more} more" if more else "")
+
+
+def made_sentence(bench: Bench) -> str:
+    """`15 processes in 4.2 min`; empty if that is not known."""
+    if not bench.processes:
+        return ""
+    took = f" in {time(bench.seconds)}" if bench.seconds else ""
+    return number(bench.processes, "process", "processes") + took
+
+
+def new_notes(bench: Bench) -> tuple[tuple[BenchCase, tuple[tuple[str, str], ...]], ...]:
+    """The notes on the arms of each case, without those that an earlier case has of the arm already."""
+    told: set[tuple[str, str]] = set()
+    found = []
+    for case in bench.cases:
+        notes = [(arm.arm, note) for arm in case.arms for note in arm_notes(arm)]
+        found.append((case, tuple(note for note in notes if note not in told)))
+        told.update(notes)
+    return tuple(found)
+
+
+def facts(bench: Bench) -> Iterator[tuple[str, str]]:
+    """What is told beside the tables, each with a label."""
+    if bench.recommended == EAGER:
+        yield "take", "eager: leave it as it is"
+    if bench.noise is not None:
+        yield "noise", noise_sentence(bench.noise)
+    if bench.loader is not None:
+        yield "data", loader_sentence(bench.loader)
+    if bench.soak is not None:
+        yield "soak", soak_sentence(bench.soak)
+    if bench.stack:
+        yield "stack", stack_in_short(bench)
+    if made := made_sentence(bench):
+        yield "made by", made
+    if bench.command:
+        yield "repeat it", bench.command
+
+
+def ways(bench: Bench) -> Iterator[tuple[str, str]]:
+    """Code with what it does: what sets the recommended arm, and the way back."""
+    if bench.code:
+        yield f"recommended arm: {bench.recommended}" if bench.recommended else "recommended", bench.code
+    if bench.rollback:
+        yield "back to eager", bench.rollback
+
+
+def sentences(texts: Iterable[str]) -> str:
+    """Each with a capital and a full stop."""
+    return " ".join(f"{sentence(text)}." for text in texts)

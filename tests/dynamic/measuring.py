@@ -1,0 +1,30 @@
+"""Runs one process of a bench on a target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tcready.dynamic import RunRequest, bench
+from tcready.options import RunOptions
+from tcready.schema import Arm, BenchAnswer, BenchKind, BenchRequest, as_json, from_json
+
+BENCH = Path(__file__).resolve().parents[2] / "fixtures" / "bench"
+CAPTURED = Arm("captured", 'model = torch.compile(model, backend="aot_eager")')
+"""Compiled by Dynamo and AOTAutograd alone: what is looked for shows there too, and no compiler is waited for."""
+
+
+def measure(
+    kind: BenchKind,
+    target: str,
+    *arms: Arm,
+    tools: Path | None = None,
+    root: Path = BENCH,
+    asked: dict[str, Any] | None = None,
+    **options: Any,
+) -> BenchAnswer:
+    """`tools` is the fixture: what Inductor makes once is made once for all tests. `asked` are fields of BenchRequest, `options` those of RunOptions."""
+    request = BenchRequest(kind, arms, toolchain=str(tools) if tools else None, **(asked or {}))
+    answer = bench(RunRequest(target, RunOptions(**{"timeout": 300, **options}), str(root)), request)
+    assert from_json(BenchAnswer, as_json(answer)) == answer
+    return answer

@@ -1,0 +1,189 @@
+"""Compiled code beside eager code and float64: what differs, and what is rounding."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from measuring import CAPTURED, measure
+from tcready.dynamic.worker.bench.parity import losses_differ
+from tcready.dynamic.worker.outcome import Outcome, difference
+from tcready.schema import Arm, ParityMeasured
+
+DEFAULT = Arm("default", "model = torch.compile(model)")
+TRAINED = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x, drop=False):
+        out = torch.tanh(self.layer(x))
+        return self.drop(out) if drop else out
+
+
+class WrongGradient(Model):
+    def forward(self, x):
+        out = super().forward(x)
+        return out + 0.1 * (out - out.detach()) if torch.compiler.is_compiling() else out
+
+
+def inputs():
+    return {"cases": {"plain": torch.randn(4, 6), "drops": {"x": torch.randn(4, 6), "drop": True}}}
+
+
+def one():
+    return torch.randn(4, 6)
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("trained")
+    (root / "model.py").write_text(TRAINED)
+    return root
+
+
+@pytest.mark.dynamo
+def test_compiled_code_that_computes_something_else_is_found(tools: Path) -> None:
+    (found,) = measure("parity", "differs.py", CAPTURED, tools=tools).measured
+    parity = found.parity
+    assert parity is not None
+    assert parity.same is False
+    assert "2.00% of its largest value (0.01% allowed); from float64 by 2.00%" in parity.detail
+    assert parity.detail.endswith("(seed 0)")
+    assert (parity.seeds, parity.eager_differs, parity.layouts) == (3, False, ("non-contiguous", "expanded"))
+    assert parity.error == pytest.approx(0.02, rel=1e-3)
+    assert parity.eager_error is not None
+    assert parity.eager_error < 1e-5
+
+
+@pytest.mark.dynamo
+def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path, tools: Path) -> None:
+    answer = measure(
+        "parity",
+        "model.py::Model",
+        CAPTURED,
+        tools=tools,
+        root=trained,
+        inputs="model.py::inputs",
+        mode="train",
+    )
+    assert [found.case for found in answer.measured] == ["plain", "drops"]
+    plain, drops = (found.parity or ParityMeasured(None) for found in answer.measured)
+    for parity in (plain, drops):
+        assert (parity.same, parity.detail, parity.seeds, parity.gradients) == (True, "", 3, 2)
+        assert len(parity.losses) == 3
+        assert all(one == pytest.approx(other, rel=1e-3) for one, other in parity.losses)
+        assert len(dict(parity.losses)) == 3  # it learns
+    assert plain.error is not None
+    assert drops.error is None  # in float64 it would draw other numbers
+
+
+@pytest.mark.dynamo
+@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler for the CPU")
+def test_a_compile_that_outlasts_its_time_leaves_an_answer(tools: Path) -> None:
+    answer = measure("parity", "slow_compile.py", DEFAULT, tools=tools, timeout=10)
+    assert answer.failure is not None
+    assert "10 s" in answer.failure
+
+
+@pytest.mark.dynamo
+def test_each_arm_is_judged_by_itself_and_a_wrong_gradient_of_right_outputs_is_found(
+    trained: Path, tools: Path
+) -> None:
+    arms = (Arm("broken", "model = torch.compile(model, backend='no_such_one')"), CAPTURED)
+    answer = measure(
+        "parity",
+        "model.py::WrongGradient",
+        *arms,
+        tools=tools,
+        root=trained,
+        inputs="model.py::one",
+        mode="train",
+    )
+    broken, captured = answer.measured
+    assert "no_such_one" in broken.error
+    assert broken.parity is None
+    assert captured.error == ""
+    assert captured.parity is not None
+    assert captured.parity.same is False
+    assert captured.parity.detail.startswith("gradient of layer.weight")
+
+
+def outcome(*values: torch.Tensor) -> Outcome:
+    return Outcome(tuple((f"output {index}", value) for index, value in enumerate(values)), ())
+
+
+def around(value: float, *errors: float) -> torch.Tensor:
+    """200 values, the first ones off by the errors."""
+    found = torch.full((200,), value)
+    found[: len(errors)] += torch.tensor(errors)
+    return found
+
+
+EXACT = outcome(torch.full((200,), 1.0, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled", "same"),
+    [
+        (around(1.0, 0.01), around(1.0, -0.02), True),  # as far off as eager code, on the other side
+        (around(1.0, 0.01), around(1.0, 0.01, 0.06), False),  # several times as far
+        (around(1.0), around(1.0, 0.01), False),  # eager code is exact
+        (around(1.0, 0.01), around(1.0), True),  # compiled code is better than eager code
+        (around(1.0, float("nan")), around(1.0, float("nan")), True),
+        (around(1.0, float("nan")), around(1.0), False),
+    ],
+)
+def test_compiled_code_may_be_as_far_from_float64_as_eager_code(
+    eager: torch.Tensor, compiled: torch.Tensor, same: bool
+) -> None:
+    found = difference(outcome(eager), outcome(compiled), 1e-3, EXACT)
+    assert (found.text is None) is same, found.text
+
+
+def test_what_was_not_computed_in_float64_after_all_excuses_nothing() -> None:
+    eager, compiled = outcome(around(1.0, 0.01)), outcome(around(1.0, -0.01))
+    assert difference(eager, compiled, 1e-3, EXACT).text is None
+    assert difference(eager, compiled, 1e-3, outcome(around(1.0))).text is not None
+
+
+def test_of_few_values_eager_code_may_hit_one_by_chance() -> None:
+    eager, compiled = torch.tensor([1.001]), torch.tensor([1.008])
+    exact = torch.tensor([1.0], dtype=torch.float64)
+    assert difference(outcome(eager), outcome(compiled), 1e-4, outcome(exact)).text is None
+    found = difference(
+        outcome(eager.repeat(200)), outcome(compiled.repeat(200)), 1e-4, outcome(exact.repeat(200))
+    )
+    assert found.text is not None
+
+
+def test_gradients_are_not_lost_beside_large_outputs() -> None:
+    eager = Outcome((("output 0", torch.tensor([1e6])), ("gradient of a", torch.tensor([1e-3]))), ())
+    compiled = Outcome((("output 0", torch.tensor([1e6])), ("gradient of a", torch.tensor([2e-3]))), ())
+    assert (difference(eager, compiled, 1e-3).text or "").startswith("gradient of a")
+
+
+@pytest.mark.parametrize(
+    ("compiled", "exact", "differs"),
+    [
+        ([1.0, 0.5], None, False),
+        ([1.0, 0.6], None, True),
+        ([1.0, 0.6], [1.0, 0.52], False),
+        ([1.0, float("nan")], None, True),
+    ],
+)
+def test_losses_are_compared_step_by_step(
+    compiled: list[float], exact: list[float] | None, differs: bool
+) -> None:
+    found = losses_differ([1.0, 0.5], compiled, exact, 1e-3)
+    assert (found is not None) is differs
+    assert found is None or found.startswith("loss of training step 2: 0.5 became")

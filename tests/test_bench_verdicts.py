@@ -1,0 +1,545 @@
+"""From planted answers of processes to verdicts, reasons, checklist and recommendation."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from bench_noise import Trouble, timed
+from tcready.bench.assemble import assembled, more_processes
+from tcready.bench.regression import regressed
+from tcready.bench.verdicts import Limits
+from tcready.bench.wanted import BenchWanted, Process, Purpose
+from tcready.schema import (
+    EAGER,
+    Arm,
+    ArmBench,
+    ArmMeasured,
+    Bench,
+    BenchAnswer,
+    BenchKind,
+    BenchRequest,
+    CheckItem,
+    ColdStart,
+    LoaderShare,
+    MemoryUse,
+    ParityMeasured,
+    Profile,
+    Soak,
+    as_json,
+    from_json,
+)
+
+QUIET = Trouble(process=0.01, arm=0.001, drift=0.001, slow=0.001, white=0.001, outliers=0.02)
+ARMS = (
+    Arm(EAGER, ""),
+    Arm("default", "model = torch.compile(model)"),
+    Arm("reduce-overhead", "model = torch.compile(model, mode='reduce-overhead')"),
+)
+WANTED = BenchWanted(target="m.py::Net", command="tcready bench m.py::Net --seed 0", inputs_from="option")
+STACK = (("torch", "2.13.0"), ("cpu", "planted"), ("clock of the CPU", "3.1 GHz"), ("git commit", "abc"))
+MS = 1e-3
+
+
+def process(
+    purpose: Purpose, measured: Sequence[ArmMeasured], arms: Sequence[Arm] = ARMS, **answer: object
+) -> Process:
+    kinds: Mapping[Purpose, BenchKind] = {"cold_warm_cache": "cold", "cold_carried": "cold"}
+    kind = kinds.get(purpose, purpose)
+    return Process(BenchRequest(kind, tuple(arms)), BenchAnswer(kind, tuple(measured), **answer), purpose)
+
+
+def steady(
+    seconds: Mapping[str, float],
+    *,
+    case: str | None = None,
+    processes: int = 3,
+    seed: int = 0,
+    trouble: Trouble = QUIET,
+    **more: object,
+) -> list[Process]:
+    """`seconds` of each arm's call; `more` are fields of what is measured of compiled arms."""
+    rows = timed(random.Random(seed), list(seconds.values()), processes, 10, trouble)
+    return [
+        process(
+            "steady",
+            [
+                ArmMeasured(
+                    name,
+                    case,
+                    graphs=None if name == EAGER else 1,
+                    settled=True,
+                    warm_calls=10,
+                    block_calls=5,
+                    blocks=tuple(rows[arm][index]),
+                )
+                if name == EAGER
+                else replace(
+                    ArmMeasured(name, case, graphs=1, breaks=0, recompiles=0, settled=True, warm_calls=10),
+                    **{"blocks": tuple(rows[arm][index]), **more},
+                )
+                for arm, name in enumerate(seconds)
+            ],
+            [arm for arm in ARMS if arm.name in seconds],
+            stack=STACK,
+        )
+        for index in range(processes)
+    ]
+
+
+def colds(
+    seconds: Mapping[str, float], memory: Mapping[str, int], purpose: Purpose = "cold"
+) -> list[Process]:
+    return [
+        process(
+            purpose,
+            [
+                ArmMeasured(
+                    name,
+                    cold=ColdStart(
+                        value * (1 + 0.01 * index), (("dynamo", value / 4), ("inductor", value / 2))
+                    ),
+                    memory=MemoryUse(resident_steady=memory[name], resident_peak=2 * memory[name]),
+                )
+            ],
+            [arm for arm in ARMS if arm.name == name],
+        )
+        for name, value in seconds.items()
+        for index in range(2)
+    ]
+
+
+def profiles(kernels: Mapping[str, int], case: str | None = None) -> Process:
+    return process(
+        "profile",
+        [ArmMeasured(name, case, profile=Profile(None, count, 0.01)) for name, count in kernels.items()],
+    )
+
+
+def parities(same: Mapping[str, bool | None], case: str | None = None) -> Process:
+    return process(
+        "parity",
+        [
+            ArmMeasured(
+                name,
+                case,
+                parity=ParityMeasured(
+                    value, "" if value else "output 0 differs by 3", 3, 1e-6, 1e-6, False, 1e-3
+                ),
+            )
+            for name, value in same.items()
+        ],
+    )
+
+
+MEMORY = {EAGER: 10**9, "default": 11 * 10**8}
+GAIN = (
+    *steady({EAGER: 20 * MS, "default": 10 * MS}),
+    *colds({EAGER: 0.5, "default": 30.5}, MEMORY),
+    *colds({"default": 3.5}, MEMORY, "cold_warm_cache"),
+    *colds({"default": 5.0}, MEMORY, "cold_carried"),
+    profiles({EAGER: 120, "default": 30}),
+    parities({"default": True}),
+)
+
+
+def of(ran: Sequence[Process], wanted: BenchWanted = WANTED, arms: Sequence[Arm] = ARMS[:2]) -> Bench:
+    return assembled(ran, arms, wanted, seconds=60.0)
+
+
+def arm(bench: Bench, name: str = "default", case: int = -1) -> ArmBench:
+    return next(each for each in bench.cases[case].arms if each.arm == name)
+
+
+def without(ran: Sequence[Process], *purposes: Purpose) -> list[Process]:
+    return [each for each in ran if each.purpose not in purposes]
+
+
+def box(bench: Bench, name: str) -> CheckItem:
+    return next(each for each in bench.checklist if each.item == name)
+
+
+# Verdicts
+
+
+def test_a_real_gain_with_all_that_goes_with_it() -> None:
+    bench = of(GAIN)
+    assert (bench.verdict, bench.recommended, bench.code) == ("real_gain", "default", ARMS[1].code)
+    assert "30 operators and kernels instead of 120" in bench.reason
+    assert bench.rollback.startswith("eager: remove these lines")
+    found, eager = arm(bench), arm(bench, EAGER)
+    assert (found.verdict, eager.verdict, eager.reason) == ("real_gain", "baseline", "")
+    assert found.speedup is not None
+    assert found.speedup.low < 2 < found.speedup.high
+    assert found.speedup.n == 3
+    assert found.throughput == pytest.approx(100, rel=0.05)
+    # 30 s more than eager's own first call, 10 ms saved in each.
+    assert found.break_even_calls is not None
+    assert found.break_even_calls.low < 3000 < found.break_even_calls.high
+    assert found.break_even_warm_calls is not None
+    assert found.break_even_warm_calls.median == pytest.approx(300, rel=0.05)
+    assert found.cold_carried_seconds is not None
+    assert found.cold_phases == (("dynamo", pytest.approx(7.625)), ("inductor", pytest.approx(15.25)))
+    assert (found.memory_steady_bytes, found.memory_peak_bytes) == (11 * 10**8, 22 * 10**8)
+    assert bench.noise is not None
+    assert bench.noise.verdict in ("no_gain", "inconclusive")
+    assert bench.noise.spread == pytest.approx(0.01, abs=0.01)
+    assert (bench.stack, bench.processes, bench.cut, bench.cases[0].case) == (
+        STACK,
+        len(GAIN),
+        (),
+        "all cases",
+    )
+    assert from_json(Bench, as_json(bench)) == bench
+
+
+@pytest.mark.parametrize(
+    ("ran", "verdict", "words"),
+    [
+        (without(GAIN, "profile"), "inconclusive", "no profile explains it: none was made"),
+        (
+            [*without(GAIN, "profile"), profiles({EAGER: 30, "default": 30})],
+            "inconclusive",
+            "nothing in the profile",
+        ),
+        (
+            [*without(GAIN, "parity"), parities({"default": False})],
+            "failed",
+            "differ from eager: output 0 differs by 3",
+        ),
+        (without(GAIN, "parity"), "real_gain", "outputs not compared"),
+        (
+            [*without(GAIN, "parity"), parities({"default": None})],
+            "real_gain",
+            "outputs not compared: output 0",
+        ),
+        (without(GAIN, "cold"), "real_gain", "memory not measured"),
+        (
+            [*without(GAIN, "cold"), *colds({EAGER: 1, "default": 9}, {EAGER: 10**9, "default": 2 * 10**9})],
+            "no_gain",
+            "2.00 times eager's memory (limit 1.5)",
+        ),
+        (steady({EAGER: 20 * MS, "default": 20 * MS}), "no_gain", "not faster by 2.0%"),
+        (steady({EAGER: 20 * MS, "default": 25 * MS}), "regression", "0.80"),
+        (
+            steady({EAGER: 20 * MS, "default": 19 * MS}, trouble=replace(QUIET, arm=0.02)),
+            "inconclusive",
+            "would tell",
+        ),
+        (steady({EAGER: 20 * MS, "default": 10 * MS}, processes=1), "inconclusive", "2 more would tell"),
+        (steady({EAGER: 20 * MS, "default": 10 * MS}, graphs=0), "failed", "compiled nothing"),
+        (steady({EAGER: 20 * MS, "default": 30 * MS}, recompiles=7), "regression", "7 recompilations"),
+        (
+            steady({EAGER: 20 * MS, "default": 30 * MS}, settled=False),
+            "regression",
+            "not settled after 10 calls",
+        ),
+        (steady({EAGER: 20 * MS, "default": 9}, blocks=(), error="no time left"), "failed", "no time left"),
+        (steady({EAGER: 20 * MS}), "inconclusive", "too few blocks"),
+    ],
+)
+def test_every_verdict_has_its_reason(ran: Sequence[Process], verdict: str, words: str) -> None:
+    found = arm(of(ran))
+    assert found.verdict == verdict
+    assert words in found.reason
+
+
+def test_the_memory_of_the_compiler_itself_is_no_growth() -> None:
+    small = {EAGER: 300 * 10**6, "default": 700 * 10**6}
+    ran = [*without(GAIN, "cold"), *colds({EAGER: 1, "default": 9}, small)]
+    assert arm(of(ran)).verdict == "real_gain"
+
+
+def test_device_memory_comes_before_resident_memory() -> None:
+    def cold(name: str, device: int) -> Process:
+        memory = MemoryUse(device, 2 * device, 10**9, 10**9)
+        return process("cold", [ArmMeasured(name, cold=ColdStart(2.0), memory=memory)], [Arm(name, "")])
+
+    found = arm(of([*without(GAIN, "cold"), cold(EAGER, 2 * 10**8), cold("default", 4 * 10**8)]))
+    assert (found.verdict, found.memory_steady_bytes) == ("no_gain", 4 * 10**8)
+
+
+def test_kernel_time_and_launches_explain_a_gain_on_a_device() -> None:
+    def profile(eager: Profile, compiled: Profile) -> Process:
+        return process(
+            "profile", [ArmMeasured(EAGER, profile=eager), ArmMeasured("default", profile=compiled)]
+        )
+
+    ran = without(GAIN, "profile")
+    faster = arm(of([*ran, profile(Profile(9 * MS, 50, 20 * MS), Profile(4 * MS, 50, 20 * MS))]))
+    assert "4 ms in kernels instead of 9 ms" in faster.reason
+    assert faster.kernel_seconds is not None
+    fewer = arm(of([*ran, profile(Profile(9 * MS, 50, 20 * MS), Profile(9 * MS, 50, 2 * MS))]))
+    assert "2 ms in Python and launches instead of 20 ms" in fewer.reason
+    neither = arm(of([*ran, profile(Profile(9 * MS, 50, 20 * MS), Profile(9 * MS, 50, 20 * MS))]))
+    assert neither.verdict == "inconclusive"
+    # On a CPU the thread that calls is all of the call: that it took less says nothing.
+    host = arm(of([*ran, profile(Profile(None, 50, 20 * MS), Profile(None, 50, 10 * MS))]))
+    assert host.verdict == "inconclusive"
+
+
+def test_an_error_in_one_process_of_several_fails_the_arm() -> None:
+    first, *others = steady({EAGER: 20 * MS, "default": 10 * MS})
+    broken = replace(first.answer.measured[1], blocks=(), error="CUDA error")
+    answer = replace(first.answer, measured=(first.answer.measured[0], broken))
+    bench = of([replace(first, answer=answer), *others])
+    assert (arm(bench).verdict, arm(bench).reason) == ("failed", "in 1 of 3 processes: CUDA error")
+    assert (bench.verdict, bench.recommended) == ("no_gain", EAGER)
+
+
+def test_a_process_that_gave_nothing_is_said() -> None:
+    dead = process("steady", (), failure="killed after 60 s")
+    bench = of([*steady({EAGER: 20 * MS, "default": 10 * MS}), dead])
+    assert bench.cut == ("steady of eager, default, reduce-overhead: killed after 60 s",)
+    assert arm(bench).speedup is not None
+    bench = of([dead])
+    assert (bench.verdict, bench.cases, bench.recommended) == ("not_run", (), None)
+    assert bench.reason.endswith("killed after 60 s")
+    only = process(
+        "steady", [ArmMeasured(EAGER, error="ValueError: no"), ArmMeasured("default", error="ValueError: no")]
+    )
+    bench = of([only])
+    assert (bench.verdict, bench.recommended) == ("not_run", None)
+    assert "ValueError: no" in bench.reason
+
+
+def test_an_arm_of_a_patch_is_held_against_other_processes() -> None:
+    patched = Arm("patched", "model = torch.compile(model)", (("/m.py", "..."),))
+    rows = timed(random.Random(1), [10 * MS], 3, 10, QUIET)[0]
+    ran = [
+        *steady({EAGER: 20 * MS}),
+        *(
+            process("steady", [ArmMeasured("patched", graphs=1, settled=True, blocks=tuple(row))], [patched])
+            for row in rows
+        ),
+    ]
+    bench = of(ran, arms=(ARMS[0], patched))
+    found = arm(bench, "patched")
+    assert found.speedup is not None
+    assert found.speedup.low < 2 < found.speedup.high
+    assert "in 3 processes" in found.reason
+
+
+def test_the_fastest_real_gain_is_recommended() -> None:
+    times = {EAGER: 20 * MS, "default": 12 * MS, "reduce-overhead": 8 * MS}
+    same = {"default": True, "reduce-overhead": True}
+    kernels = profiles({EAGER: 120, "default": 30, "reduce-overhead": 30})
+    assert of([*steady(times), kernels, parities(same)], arms=ARMS).recommended == "reduce-overhead"
+    differs = parities({**same, "reduce-overhead": False})
+    bench = of([*steady(times), kernels, differs], arms=ARMS)
+    assert (bench.verdict, bench.recommended) == ("real_gain", "default")
+    wanted = replace(WANTED, rollbacks=(("default", "model = model._orig_mod"),))
+    assert of([*steady(times), kernels, differs], wanted, ARMS).rollback == "model = model._orig_mod"
+
+
+# Cases and weights
+
+
+def merged(*cases: Sequence[Process], weights: Sequence[tuple[str, float]] = ()) -> list[Process]:
+    """Cases that the same processes measured."""
+    return [
+        replace(
+            same[0],
+            answer=replace(
+                same[0].answer,
+                measured=tuple(row for each in same for row in each.answer.measured),
+                weights=tuple(weights),
+            ),
+        )
+        for same in zip(*cases, strict=True)
+    ]
+
+
+def test_cases_are_judged_alone_and_by_their_weights() -> None:
+    ran = [
+        *merged(
+            steady({EAGER: 100 * MS, "default": 100 * MS}, case="prefill"),
+            steady({EAGER: 10 * MS, "default": 5 * MS}, case="decode", seed=1),
+            weights=(("prefill", 1.0), ("decode", 100.0)),
+        ),
+        *colds({EAGER: 0.5, "default": 30.5}, MEMORY),
+        *(profiles({EAGER: 90, "default": 30}, case) for case in ("prefill", "decode")),
+        *(parities({"default": True}, case) for case in ("prefill", "decode")),
+    ]
+    bench = of(ran)
+    assert [(case.case, case.weight, case.recommended) for case in bench.cases] == [
+        ("prefill", 1.0, EAGER),
+        ("decode", 100.0, "default"),
+        ("all cases", None, "default"),
+    ]
+    assert bench.verdict == "real_gain"
+    found = arm(bench)
+    assert found.speedup is not None
+    assert found.speedup.median == pytest.approx(1100 / 600, rel=0.01)  # (100 + 100 * 10) / (100 + 100 * 5)
+    # What compiling took, it took for all cases.
+    assert (arm(bench, case=1).cold_seconds, arm(bench, case=1).break_even_calls) == (None, None)
+    assert found.break_even_calls is not None
+    assert found.break_even_calls.median == pytest.approx(30 / (500 * MS / 101), rel=0.1)
+    assert box(bench, "prefill and decode apart").state == "pass"
+    assert box(bench, "representative inputs").detail == "2 cases, with weights"
+
+
+def test_an_arm_that_fails_in_one_case_fails_in_all_of_them() -> None:
+    good = steady({EAGER: 20 * MS, "default": 10 * MS}, case="small")
+    bad = steady({EAGER: 20 * MS, "default": 10 * MS}, case="large", blocks=(), error="out of memory")
+    bench = of(
+        [
+            *merged(good, bad),
+            profiles({EAGER: 9, "default": 3}, "small"),
+            parities({"default": True}, "small"),
+        ]
+    )
+    assert arm(bench).reason == "in large: out of memory"
+    assert [case.recommended for case in bench.cases] == ["default", EAGER, EAGER]
+    assert bench.recommended == EAGER
+    assert "a gain only with default in small" in bench.reason
+
+
+def test_what_waits_for_its_data_gains_nothing() -> None:
+    waits = LoaderShare("m.py::loader", 50, 2.0, 0.0, 0.02, bound=1.01)
+    bench = of([*GAIN, process("loader", (), loader=waits)])
+    assert (bench.verdict, bench.recommended) == ("no_gain", EAGER)
+    assert "waits 99% of the time for data" in bench.reason
+    busy = LoaderShare("m.py::loader", 50, 0.01, 0.0, 0.02, bound=1 / (1 - 2 / 3))
+    bench = of([*GAIN, process("loader", (), loader=busy)])
+    assert (bench.verdict, bench.recommended) == ("real_gain", "default")
+    assert "at most 3.00 times as fast" in bench.reason
+
+
+def test_eager_against_itself_is_no_gain_whatever_explains_it() -> None:
+    harmless = 0
+    for seed in range(200):
+        ran = steady({EAGER: 20 * MS, "default": 20 * MS}, seed=seed, trouble=Trouble())
+        bench = of([*ran, profiles({EAGER: 90, "default": 30})])
+        harmless += bench.verdict in ("no_gain", "inconclusive")
+    assert harmless >= 190
+
+
+def test_a_verdict_that_hangs_by_little_wants_more_processes() -> None:
+    near = of(steady({EAGER: 20 * MS, "default": 19.5 * MS}, trouble=replace(QUIET, arm=0.01)))
+    assert more_processes(near, 0.02)
+    assert not more_processes(of(GAIN), 0.02)
+    assert more_processes(of(GAIN), 1.0)
+    assert not more_processes(of(steady({EAGER: 20 * MS, "default": 25 * MS})), 0.02)
+
+
+def test_limits_are_arguments() -> None:
+    assert arm(of(GAIN, replace(WANTED, limits=Limits(min_effect=1.5)))).verdict == "no_gain"
+    twice = [*without(GAIN, "cold"), *colds({EAGER: 1, "default": 9}, {EAGER: 10**9, "default": 2 * 10**9})]
+    assert arm(of(twice, replace(WANTED, limits=Limits(memory_growth=2.5)))).verdict == "real_gain"
+
+
+# The checklist
+
+
+def test_the_checklist_says_what_ran() -> None:
+    soak = Soak("default", 600.0, 40_000, state="pass")
+    wanted = replace(WANTED, dtype="bfloat16", autocast=None)
+    bench = of([*GAIN, process("soak", (), soak=soak)], wanted)
+    states = {each.item: each.state for each in bench.checklist}
+    assert states == {
+        "representative inputs": "pass",
+        "prefill and decode apart": "not_measured",
+        "memory": "pass",
+        "parity": "pass",
+        "profile of the gain": "pass",
+        "stability": "pass",
+        "stack logged": "pass",
+        "warm-up": "pass",
+        "cold start": "pass",
+        "precision": "pass",
+        "rollback": "pass",
+    }
+    assert box(bench, "cold start").detail.startswith("30.7 s; 3.52 s with a warm cache; won back after")
+    assert box(bench, "precision").detail == "bfloat16: error against float64 1e-06, eager's own 1e-06"
+    assert box(bench, "stability").detail == "default: 40000 calls in 600 s"
+
+
+def test_an_empty_box_names_the_command_that_fills_it() -> None:
+    bench = of(steady({EAGER: 20 * MS, "default": 10 * MS}), replace(WANTED, inputs_from=None))
+    unfilled = {each.item: each.detail for each in bench.checklist if each.state == "not_measured"}
+    assert unfilled.keys() == {
+        "representative inputs",
+        "prefill and decode apart",
+        "memory",
+        "parity",
+        "profile of the gain",
+        "stability",
+        "cold start",
+        "precision",
+    }
+    assert all("tcready bench m.py::Net" in detail for detail in unfilled.values())
+    assert unfilled["stability"] == "tcready bench m.py::Net --soak 600"
+
+
+def test_boxes_fail() -> None:
+    memory = {EAGER: 10**9, "default": 3 * 10**9}
+    ran = [
+        *steady({EAGER: 20 * MS, "default": 10 * MS}, settled=False),
+        *colds({EAGER: 1, "default": 9}, memory),
+        profiles({EAGER: 30, "default": 30}),
+        parities({"default": False}),
+        process(
+            "soak", (), soak=Soak("default", 600.0, 9, state="fail", reason="memory grows by 1 GB an hour")
+        ),
+    ]
+    bench = of(ran, replace(WANTED, inputs_from="made_up"))
+    assert {each.item for each in bench.checklist if each.state == "fail"} == {
+        "representative inputs",
+        "memory",
+        "parity",
+        "profile of the gain",
+        "stability",
+        "warm-up",
+        "precision",
+    }
+
+
+# Held against a stored bench
+
+
+def stored(seconds: float, seed: int, stack: tuple[tuple[str, str], ...] = STACK, **more: object) -> Bench:
+    bench = of(
+        steady({EAGER: 20 * MS, "default": seconds}, seed=seed, trouble=replace(QUIET, process=0.005), **more)
+    )
+    return replace(bench, stack=stack)
+
+
+def test_what_became_slower_beyond_noise() -> None:
+    found = regressed(stored(10 * MS, 1), stored(12 * MS, 2), 0.05)
+    assert found.comparable
+    assert [change.arm for change in found.changes if change.regressed] == ["default"]
+    assert "default in all cases takes 1.2" in found.reason
+    assert not regressed(stored(10 * MS, 1), stored(12 * MS, 2), 0.3).regressed, "less than the threshold"
+    assert not regressed(stored(10 * MS, 1), stored(10.02 * MS, 2), 0.0001).regressed, "within noise"
+    assert not regressed(stored(12 * MS, 1), stored(10 * MS, 2), 0.05).regressed, "faster"
+
+
+def test_an_arm_that_fails_now_has_regressed() -> None:
+    found = regressed(stored(10 * MS, 1), stored(10 * MS, 1, blocks=(), error="RuntimeError: x"), 0.05)
+    assert found.regressed
+    assert found.reason == "default in all cases fails now: RuntimeError: x"
+
+
+def test_another_stack_is_named_and_not_compared() -> None:
+    other = (
+        ("torch", "2.14.0"),
+        ("cpu", "planted"),
+        ("clock of the CPU", "2.9 GHz"),
+        ("git commit", "def"),
+        ("LD_PRELOAD", "x.so"),
+    )
+    found = regressed(stored(10 * MS, 1), stored(12 * MS, 2, other), 0.05)
+    assert not found.comparable
+    assert (
+        found.reason == "not the same machine and stack: torch (2.13.0, now 2.14.0), LD_PRELOAD (-, now x.so)"
+    )
+    assert [each.name for each in found.stack] == ["torch", "LD_PRELOAD"]
+    code = (*STACK[:2], ("clock of the CPU", "2.9 GHz"), ("git commit", "def"))
+    assert regressed(stored(10 * MS, 1), stored(12 * MS, 2, code), 0.05).comparable, (
+        "the code is what is compared"
+    )
+    assert not regressed(replace(stored(10 * MS, 1), cases=()), stored(12 * MS, 2), 0.05).comparable
+    assert not regressed(stored(10 * MS, 1, ()), stored(12 * MS, 2, ()), 0.05).comparable

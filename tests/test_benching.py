@@ -1,0 +1,234 @@
+"""What a bench asks for: arms, sizes, and which processes within which budget. Nothing is measured here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tcready import benching
+from tcready.bench.wanted import BenchWanted
+from tcready.options import BenchOptions
+from tcready.schema import (
+    Arm,
+    ArmMeasured,
+    BenchAnswer,
+    BenchRequest,
+    ColdStart,
+    Observation,
+    ParityMeasured,
+    Plan,
+    Profile,
+    Sizes,
+    TcreadyError,
+)
+
+SEEN = Observation("m.py::M", None, "infer", (), None)
+PLANNED = dataclasses.replace(SEEN, plan=Plan("regions", "model.a.compile()", 1.0, "", ()))
+
+
+def arms(seen: Observation = SEEN, root: Path = Path(), **wanted: object) -> dict[str, str]:
+    options = dataclasses.replace(BenchOptions(), **wanted)  # type: ignore[arg-type]
+    return {arm.name: arm.code for arm in benching.arms_of(options, seen, root)}
+
+
+def test_by_default_eager_and_default_and_a_plan_where_there_is_one() -> None:
+    default = "model = torch.compile(model)"
+    assert arms() == {"eager": "", "default": default}
+    assert arms(PLANNED) == {"eager": "", "default": default, "plan": "model.a.compile()"}
+    assert arms(PLANNED, quick=True) == {"eager": "", "default": default}
+    assert arms(PLANNED, arms=("plan",)) == {"eager": "", "plan": "model.a.compile()"}
+    assert arms(arms=("eager", "dynamic")) == {
+        "eager": "",
+        "dynamic": "model = torch.compile(model, dynamic=True)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (
+            "mine=torch.compile(model, options={'a': 1, 'b': 2})",
+            "model = torch.compile(model, options={'a': 1, 'b': 2})",
+        ),
+        ("mine = model.compile(dynamic=True)", "model.compile(dynamic=True)"),
+        ("mine=model.layers[0].compile()", "model.layers[0].compile()"),
+        ("mine=model = torch.compile(model)", "model = torch.compile(model)"),
+        (
+            "mine=import torch_xla\nmodel = torch.compile(model)",
+            "import torch_xla\nmodel = torch.compile(model)",
+        ),
+    ],
+)
+def test_an_arm_of_ones_own(text: str, code: str) -> None:
+    assert arms(arms=(text,))["mine"] == code
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"arms": ("fast",)}, "--arm fast: there is default,"),
+        ({"arms": ("default", "default")}, "named twice"),
+        ({"arms": ("eager=model.compile()",)}, "named twice"),
+        ({"arms": ("plan",)}, "there is no plan"),
+        ({"arms": ("patched",)}, "--patch FILE"),
+        ({"arms": ("x=torch.compile(",)}, "--arm x: "),
+        ({"arms": ("x=",)}, "no code"),
+        ({"patch": "nowhere.patch"}, "No such file"),
+    ],
+)
+def test_what_is_no_arm_is_refused(wanted: dict[str, object], words: str) -> None:
+    with pytest.raises(TcreadyError) as refused:
+        arms(**wanted)
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_patched_arm_holds_the_changed_text(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("a = 1\nb = 2\n")
+    patch = tmp_path / "own.patch"
+    patch.write_text("--- a/m.py\n+++ b/m.py\n@@ -1,2 +1,2 @@\n a = 1\n-b = 2\n+b = 3\n")
+    options = BenchOptions(patch=str(patch))
+    found = benching.arms_of(options, SEEN, tmp_path)[-1]
+    assert (found.name, found.sources) == ("patched", ((str(tmp_path / "m.py"), "a = 1\nb = 3\n"),))
+
+
+# sizes
+
+
+def sizes(tmp_path: Path, text: str) -> tuple[Sizes, ...]:
+    path = tmp_path / "lengths"
+    path.write_text(text)
+    return benching.sizes_of(str(path))
+
+
+def test_sizes_of_csv_and_of_json_lines(tmp_path: Path) -> None:
+    expected = (
+        Sizes((("batch", 1), ("length", 128)), 5.0),
+        Sizes((("batch", 8), ("length", 512)), 1.0),
+    )
+    assert sizes(tmp_path, "batch,length,count\n1,128,2\n8,512,1\n1,128,3\n") == expected
+    lines = '{"batch": 1, "length": 128, "count": 5}\n\n{"batch": 8, "length": 512}\n'
+    assert sizes(tmp_path, lines) == expected
+    assert expected[1].name == "batch 8, length 512"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no row"),
+        ("length\n", "no row"),
+        ("length\n12\nx\n", ":3: length is 'x'"),
+        ("length\n1.5\n", "expected a whole number"),
+        ("length\n0\n", "expected a whole number"),
+        ("length\nnan\n", "expected a whole number"),
+        ("count\n3\n", "no column besides"),
+        ("a,b\n1\n", "as many columns"),
+        ("a\n1,2\n", "as many columns"),
+        ('{"a": true}\n', "expected a whole number"),
+        ('{"a": 1}\n[1]\n', ":2: write an object a line"),
+        ('{"a": 1}\n{\n', ":2: "),
+    ],
+)
+def test_sizes_that_are_none_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(TcreadyError) as refused:
+        sizes(tmp_path, text)
+    assert words in str(refused.value)
+
+
+# which processes
+
+
+class Processes:
+    """Answers as a worker would, and notes what it is asked; each takes `takes` seconds of a clock of its own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, takes: float, isolates: bool = True) -> None:
+        self.asked: list[BenchRequest] = []
+        self.now = 0.0
+        self.takes = takes
+        self.stack = (("isolate_recompiles", "yes" if isolates else "no"),)
+        monkeypatch.setattr(benching.time, "monotonic", lambda: self.now)
+
+    def __call__(self, request: BenchRequest, seconds: float, tell: object) -> BenchAnswer:
+        del tell
+        self.asked.append(request)
+        self.now += min(self.takes, seconds)
+        return BenchAnswer(request.kind, tuple(self._measured(request)), stack=self.stack)
+
+    def _measured(self, request: BenchRequest) -> Iterator[ArmMeasured]:
+        for arm in request.arms:
+            took = 1.0 if arm.name == "eager" else 0.5
+            yield ArmMeasured(
+                arm.name,
+                graphs=1 if arm.code else 0,
+                blocks=(took, took * 1.001, took * 0.999) if request.kind == "steady" else (),
+                cold=ColdStart(3.0) if request.kind == "cold" else None,
+                profile=Profile(kernels=10 if arm.code else 30) if request.kind == "profile" else None,
+                parity=ParityMeasured(True) if request.kind == "parity" and arm.code else None,
+            )
+
+    def kinds(self) -> list[str]:
+        return [f"{each.kind} {'+'.join(arm.name for arm in each.arms)}" for each in self.asked]
+
+
+EAGER, DEFAULT, OTHER = Arm("eager", ""), Arm("default", "model.compile()"), Arm("other", "model.compile()")
+
+
+def measured(processes: Processes, *given: Arm, **wanted: object) -> benching.Bench:
+    options = dataclasses.replace(BenchOptions(), **wanted)  # type: ignore[arg-type]
+    return benching.measured(
+        processes, (EAGER, *given), options, BenchWanted("m.py::M"), lambda _text: None, lambda _text: None
+    )
+
+
+def test_arms_are_timed_together_and_started_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(monkeypatch, takes=5)
+    found = measured(processes, DEFAULT)
+    assert processes.kinds() == [
+        "steady eager+default",
+        "parity eager+default",
+        "cold eager",
+        "cold default",
+        "profile eager+default",
+        "steady eager+default",
+        "steady eager+default",
+        "cold default",
+    ]
+    cold = [each for each in processes.asked if each.kind == "cold"]
+    assert cold[1].cache == cold[2].cache != cold[0].cache
+    assert len({each.seed for each in processes.asked if each.kind == "steady"}) == 3
+    assert (found.verdict, found.recommended, found.cut) == ("real_gain", "default", ())
+
+
+def test_where_arms_share_a_limit_each_has_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(monkeypatch, takes=1, isolates=False)
+    found = measured(processes, DEFAULT, OTHER)
+    steady = [kind for kind in processes.kinds() if kind.startswith("steady")]
+    assert steady[:2] == ["steady eager+default+other", "steady eager+other"]
+    assert steady[2:] == ["steady eager+default", "steady eager+other"] * 2
+    rows = {arm.arm: len(arm.blocks) for arm in found.cases[0].arms}
+    assert (rows["default"], rows["other"]) == (3, 3)
+
+
+def test_what_the_budget_cuts_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(monkeypatch, takes=30)
+    found = measured(processes, DEFAULT, bench_budget=100.0)
+    assert processes.now <= 130
+    assert any("steady state of eager, default, process 3" in line for line in found.cut)
+    assert all("the budget was spent" in line for line in found.cut)
+
+
+def test_quick_is_eager_and_default_and_one_cold_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(monkeypatch, takes=4)
+    measured(processes, DEFAULT, quick=True)
+    assert processes.kinds().count("cold default") == 1
+    assert processes.kinds().count("steady eager+default") == 3
+    assert all(each.artifacts is None for each in processes.asked)
+
+
+def test_the_soak_takes_the_recommended_arm_beyond_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(monkeypatch, takes=5)
+    measured(processes, DEFAULT, soak=600.0)
+    assert processes.kinds()[-1] == "soak default"
+    assert processes.asked[-1].seconds == 600.0
