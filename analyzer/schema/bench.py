@@ -102,8 +102,8 @@ class ColdStart:
     """The first three calls of every case (CUDA graphs are recorded on the second), beyond warm ones. What loading
     torch's compiler takes is no part of it."""
     phases: tuple[tuple[str, float], ...] = ()
-    """Seconds of what torch names: `dynamo`, `aot_autograd`, `inductor`, `triton` (on a CPU `cpp`: the C++ compiler);
-    each without the ones it contains."""
+    """Seconds of what torch names: `dynamo`, `aot_autograd`, `inductor`, `triton` (on a CPU `cpp`: the C++ compiler),
+    `cudagraphs` if any were recorded; each without the ones it contains."""
     cache_hits: int | None = None
     cache_misses: int | None = None
 

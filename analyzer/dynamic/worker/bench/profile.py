@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -36,8 +37,9 @@ NO_KERNELS = ("Memcpy", "Memset")
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
     """One arm and case after the other: the answer grows with each."""
-    # On a CPU compiled kernels are seen by the profiler only if they are compiled to be seen.
-    with inductor.kernels_in_profiles(), compiler(context, request) as missing:
+    # Compiled kernels of a CPU are seen by the profiler only if they are compiled to be seen.
+    seen = contextlib.nullcontext() if memory.is_cuda(context) else inductor.kernels_in_profiles()
+    with seen, compiler(context, request) as missing:
         lanes = lanes_of(context, request, missing)
         first_calls(context, lanes, missing)
         answer = BenchAnswer("profile", measured(lanes))

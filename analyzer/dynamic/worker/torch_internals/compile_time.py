@@ -31,7 +31,7 @@ def phases(kernels: str) -> tuple[tuple[str, float], ...]:
 
     Empty for a torch that does not count them.
     """
-    dynamo = aot = inductor = compilers = 0.0
+    dynamo = aot = inductor = compilers = recorded = 0.0
     for row in dynamo_utils.get_compilation_metrics():
         of = functools.partial(_seconds, row)
         forward, backward = (
@@ -45,7 +45,10 @@ def phases(kernels: str) -> tuple[tuple[str, float], ...]:
         aot += max(0.0, forward + backward - max(graphs, waited))
         inductor += max(0.0, graphs - waited)
         compilers += sum(of(name) for name in KERNELS)
-    found = (("dynamo", dynamo), ("aot_autograd", aot), ("inductor", inductor), (kernels, compilers))
+        recorded += of("runtime_cudagraphify_time_us")
+    found = [("dynamo", dynamo), ("aot_autograd", aot), ("inductor", inductor), (kernels, compilers)]
+    if recorded:
+        found.append(("cudagraphs", recorded))
     return tuple((name, round(seconds, 4)) for name, seconds in found) if any(s for _, s in found) else ()
 
 
