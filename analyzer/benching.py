@@ -62,6 +62,9 @@ EXTRA = 2
 LEAST = 20.0
 """Seconds without which no process is begun."""
 CARRIED = "artifacts.bin"
+PARITY_SHARE = 0.15
+"""Of the budget, for outputs from further seeds and in other layouts."""
+LOADER_SECONDS = 20.0
 
 
 # What is to be measured
@@ -267,6 +270,11 @@ class _Bench:
         self.done.append(Process(request, answer, purpose))
         return answer
 
+    def cache_of(self, arms: Sequence[Arm]) -> str:
+        """Folder of Inductor's files: of its own for each set of sources."""
+        number = self.patched.index(arms[0]) + 1 if arms[0].sources else 0
+        return str(self.room / f"warm-{number}")
+
     def groups(self) -> tuple[tuple[Arm, ...], ...]:
         """Arms that go into one process: all, unless compiled arms share one limit of recompilations in this torch."""
         eager = self.arms[:1]
@@ -297,11 +305,14 @@ def measured(
     budget = wanted.bench_budget or (QUICK_BUDGET if wanted.quick else BUDGET)
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
         work = _Bench(run, wanted, arms, Path(folder), tell, progress, began + budget)
-        usable = _steady(work, 0)
-        if usable:
-            _once_each(work)
+        if _steady(work, 0):
+            _profile(work)
             for number in range(1, wanted.at_least):
                 _steady(work, number)
+            _parity(work, budget)
+            _cold(work)
+            if wanted.loader is not None:
+                _fed(work, wanted.loader)
             if not wanted.quick:
                 _warm(work)
             found = _found(work, about, began)
@@ -327,8 +338,6 @@ def _steady(work: _Bench, number: int) -> bool:
     while waiting := [arms for arms in work.groups() if tuple(arm.name for arm in arms) not in done]:
         arms = waiting[0]
         done.add(tuple(arm.name for arm in arms))
-        names = ", ".join(arm.name for arm in arms)
-        patched_ones = work.patched.index(arms[0]) + 1 if arms[0].sources else 0
         request = BenchRequest(
             "steady",
             arms,
@@ -336,9 +345,9 @@ def _steady(work: _Bench, number: int) -> bool:
             latencies=50 if work.wanted.quick else 100,
             seconds=timed,
             accumulate=work.wanted.accumulate,
-            cache=str(work.room / f"warm-{patched_ones}"),
+            cache=work.cache_of(arms),
         )
-        answer = work.ask("steady", request, f"steady state of {names}, process {number + 1}")
+        answer = work.ask("steady", request, f"steady state of {_named(arms)}, process {number + 1}")
         if answer is None:
             continue
         any_timed |= any(each.blocks for each in answer.measured)
@@ -353,31 +362,42 @@ def _steady(work: _Bench, number: int) -> bool:
     return any_timed
 
 
-def _once_each(work: _Bench) -> None:
-    """What one process is enough for: parity, the cold start of each arm, the profile, the loader."""
-    wanted = work.wanted
-    base = BenchRequest("parity", work.arms[:1] + work.compiled, accumulate=wanted.accumulate)
-    shared = dataclasses.replace(base, cache=str(work.room / "warm-0"))
+def _profile(work: _Bench) -> None:
+    for arms in work.groups():
+        request = BenchRequest("profile", arms, accumulate=work.wanted.accumulate, cache=work.cache_of(arms))
+        work.ask("profile", request, f"{_named(arms)} under the profiler")
+
+
+def _parity(work: _Bench, budget: float) -> None:
+    """Beside eager code of the same sources: what a patch changes is for `tcready prove`."""
     for arms in work.groups():
         if not arms[0].sources:
-            work.ask("parity", dataclasses.replace(shared, arms=arms), "outputs against eager")
-    for arm in work.arms:
-        request = dataclasses.replace(
-            base,
-            kind="cold",
-            arms=(arm,),
+            request = BenchRequest("parity", arms, seconds=budget * PARITY_SHARE, cache=work.cache_of(arms))
+            work.ask("parity", request, f"outputs of {_named(arms[1:])} against eager")
+
+
+def _cold(work: _Bench) -> None:
+    """Each arm from an empty cache."""
+    for arm in reversed(work.arms):
+        request = BenchRequest(
+            "cold",
+            (arm,),
+            accumulate=work.wanted.accumulate,
             cache=str(work.room / f"cold-{arm.name}"),
-            artifacts=str(work.room / f"{arm.name}-{CARRIED}") if arm.code and not wanted.quick else None,
+            artifacts=str(work.room / f"{arm.name}-{CARRIED}")
+            if arm.code and not work.wanted.quick
+            else None,
         )
         work.ask("cold", request, f"first call of {arm.name}, nothing cached")
-    for arms in work.groups():
-        request = dataclasses.replace(shared, kind="profile", arms=arms)
-        work.ask("profile", request, "under the profiler")
-    if wanted.loader is not None:
-        request = dataclasses.replace(
-            base, kind="loader", arms=work.arms[:1], loader=wanted.loader, seconds=20.0
-        )
-        work.ask("loader", request, f"fed by {wanted.loader}")
+
+
+def _fed(work: _Bench, loader: str) -> None:
+    request = BenchRequest("loader", work.arms[:1], loader=loader, seconds=LOADER_SECONDS)
+    work.ask("loader", request, f"eager, fed by {loader}")
+
+
+def _named(arms: Sequence[Arm]) -> str:
+    return ", ".join(arm.name for arm in arms)
 
 
 def _warm(work: _Bench) -> None:
@@ -389,13 +409,13 @@ def _warm(work: _Bench) -> None:
         artifacts = work.room / f"{arm.name}-{CARRIED}"
         if artifacts.exists():
             carried = dataclasses.replace(base, artifacts=str(artifacts))
-            work.ask("cold_carried", carried, f"first call of {arm.name}, with saved cache artifacts")
+            work.ask("cold_carried", carried, f"first call of {arm.name}, with saved artifacts")
 
 
 def _soak(work: _Bench, found: Bench, seconds: float) -> None:
     arm = next((arm for arm in work.arms if arm.name == found.recommended), work.arms[0])
     request = BenchRequest(
-        "soak", (arm,), seconds=seconds, accumulate=work.wanted.accumulate, cache=str(work.room / "warm-0")
+        "soak", (arm,), seconds=seconds, accumulate=work.wanted.accumulate, cache=work.cache_of((arm,))
     )
     work.ask("soak", request, f"{arm.name} for {seconds:.0f} s", more=seconds + LEAST)
 
