@@ -10,6 +10,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,6 +85,8 @@ def arms_of(wanted: BenchOptions, seen: Observation | None, root: Path) -> tuple
         named.append((PATCHED, None))
     found = [Arm(EAGER, "")]
     for name, code in named:
+        if not re.fullmatch(r"\w[\w. -]*", name):
+            raise TcreadyError(f"--arm {name}: name it with letters, digits, spaces, dots and dashes")
         if name in {arm.name for arm in found}:
             if name == EAGER and code is None:
                 continue

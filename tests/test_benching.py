@@ -75,6 +75,8 @@ def test_an_arm_of_ones_own(text: str, code: str) -> None:
         ({"arms": ("patched",)}, "--patch FILE"),
         ({"arms": ("x=torch.compile(",)}, "--arm x: "),
         ({"arms": ("x=",)}, "no code"),
+        ({"arms": ("../x=torch.compile(model)",)}, "letters, digits"),
+        ({"arms": ("=torch.compile(model)",)}, "letters, digits"),
         ({"patch": "nowhere.patch"}, "No such file"),
     ],
 )

@@ -14,7 +14,7 @@ _CHANGES_BY_ITSELF = frozenset({"clock", "clocks", "git", "commit", "date", "tem
 
 
 @dataclass(frozen=True)
-class ArmChange:
+class ArmSlower:
     """What became of one arm in one case."""
 
     case: str
@@ -44,7 +44,7 @@ class Regressions:
     comparable: bool
     """Whether both are of one machine and stack, and have something in common."""
     reason: str
-    changes: tuple[ArmChange, ...] = ()
+    changes: tuple[ArmSlower, ...] = ()
     """Of each arm and case that both have, those that did not change too."""
     stack: tuple[StackChange, ...] = ()
 
@@ -82,7 +82,7 @@ def _stack(before: Bench, after: Bench) -> Iterator[StackChange]:
             yield StackChange(name, then.get(name), now.get(name))
 
 
-def _changes(before: Bench, after: Bench, threshold: float) -> Iterator[ArmChange]:
+def _changes(before: Bench, after: Bench, threshold: float) -> Iterator[ArmSlower]:
     then = {(case.case, arm.arm): arm for case in before.cases for arm in case.arms}
     for case in after.cases:
         for arm in case.arms:
@@ -90,16 +90,16 @@ def _changes(before: Bench, after: Bench, threshold: float) -> Iterator[ArmChang
                 yield _change(case.case, then[case.case, arm.arm], arm, threshold)
 
 
-def _change(case: str, then: ArmBench, now: ArmBench, threshold: float) -> ArmChange:
+def _change(case: str, then: ArmBench, now: ArmBench, threshold: float) -> ArmSlower:
     name = f"{now.arm} in {case}"
     # The rows change places: the ratio of times is to rise where the code got slower.
     found = ratio(now.blocks, then.blocks, paired=False) if then.blocks and now.blocks else None
     slower = found is not None and found.low > 1 and found.median > 1 + threshold
     if now.verdict == "failed" and then.verdict != "failed":
-        return ArmChange(
+        return ArmSlower(
             case, now.arm, then.seconds, now.seconds, found, True, f"{name} fails now: {now.reason}"
         )
     reason = ""
     if found is not None and slower:
         reason = f"{name} takes {found.median:.3f} times as long ({found.low:.3f} to {found.high:.3f})"
-    return ArmChange(case, now.arm, then.seconds, now.seconds, found, slower, reason)
+    return ArmSlower(case, now.arm, then.seconds, now.seconds, found, slower, reason)

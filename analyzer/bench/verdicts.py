@@ -78,7 +78,11 @@ def verdict_of(seen: Evidence, limits: Limits) -> tuple[ArmVerdict, str]:
 
 
 def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdict, str]:
-    bounds = f"{speedup.low:.3f} to {speedup.high:.3f}"
+    bounds = (
+        "too far apart to say"
+        if speedup.high > 100 * speedup.low
+        else f"{speedup.low:.3f} to {speedup.high:.3f}"
+    )
     if seen.processes < 2:
         within = f"{speedup.median:.3f} times as fast as eager in one process ({bounds})"
         return "inconclusive", f"{within}, and processes differ among themselves: 2 more would tell"
@@ -230,7 +234,7 @@ def _waiting(loader: LoaderShare) -> str:
 
 def time_text(seconds: float) -> str:
     """`1.23 ms`."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 1e-9:.3g} ns"

@@ -292,7 +292,7 @@ class ArmBench:
     parity: bool | None = None
     parity_detail: str = ""
     break_even_calls: Figure | None = None
-    """Calls until what compiling took is won back; None if it never is."""
+    """Calls until what compiling took is won back; None unless each call is sure to be faster."""
     break_even_warm_calls: Figure | None = None
     """The same with a warm cache."""
     code: str = ""
