@@ -234,7 +234,10 @@ class Concrete:
 
 
 def name_of_torch(tree: ast.Module) -> str | None:
-    """What a file calls torch, if it imports it on its top level, be it only on a condition."""
+    """What a file calls torch, if it imports it on its top level, be it only on a condition.
+
+    An import for type checkers alone is none: the name is not bound when the code runs.
+    """
     pending: list[ast.AST] = list(tree.body)
     while pending:
         node = pending.pop(0)
@@ -242,9 +245,16 @@ def name_of_torch(tree: ast.Module) -> str | None:
             for alias in node.names:
                 if alias.name == "torch" or (alias.asname is None and alias.name.startswith("torch.")):
                     return (alias.asname or alias.name).partition(".")[0]
+        elif isinstance(node, ast.If) and _is_for_type_checkers(node.test):
+            pending[:0] = node.orelse
         elif isinstance(node, (ast.If, ast.Try, ast.With)):
             pending[:0] = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)]
     return None
+
+
+def _is_for_type_checkers(test: ast.expr) -> bool:
+    name = test.id if isinstance(test, ast.Name) else test.attr if isinstance(test, ast.Attribute) else ""
+    return name == "TYPE_CHECKING"
 
 
 def _is_deep(node: ast.AST) -> bool:

@@ -113,3 +113,15 @@ def test_torch_is_called_what_the_file_calls_it(tmp_path: Path) -> None:
     found = written(tmp_path, "helper", "def f(x):\r\n    return x.item()  # helper\r\n")
     assert isinstance(found, Proposal)
     assert [each.new_text for each in found.edits] == ["import torch\r\n", "@torch.compiler.disable\r\n"]
+
+
+@pytest.mark.parametrize("test", ["TYPE_CHECKING", "typing.TYPE_CHECKING"])
+def test_an_import_for_type_checkers_binds_no_name(test: str, tmp_path: Path) -> None:
+    text = f"import typing\nfrom typing import TYPE_CHECKING\n\nif {test}:\n    import torch\n\n\n"
+    found = written(tmp_path, "helper", text + "def f(x: 'torch.Tensor'):\n    return x.item()  # helper\n")
+    assert isinstance(found, Proposal)
+    assert "import torch\n" in [each.new_text for each in found.edits]
+    both = text.replace("    import torch\n", "    import torch\nelse:\n    import torch as t\n")
+    found = written(tmp_path, "helper", both + "def f(x):\n    return x.item()  # helper\n")
+    assert isinstance(found, Proposal)
+    assert [each.new_text for each in found.edits] == ["@t.compiler.disable\n"]

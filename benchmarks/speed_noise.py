@@ -1,0 +1,35 @@
+"""How often does a bench call eager code faster than itself? `tcready bench` again and again, and what its A/A said.
+
+    python benchmarks/speed_noise.py fixtures/models/NAME.py [--times 20] [--budget 60]
+
+Printed are the verdicts of eager held against eager: each that is a gain or a regression is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+
+from tcready import api
+from tcready.options import BenchOptions
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("target")
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--budget", type=float, default=60.0)
+    options = parser.parse_args()
+    found: Counter[str] = Counter()
+    for number in range(1, options.times + 1):
+        report = api.bench(options.target, wanted=BenchOptions(quick=True, bench_budget=options.budget))
+        noise = next(each.observation.bench.noise for each in report.targets if each.observation.bench)
+        found[noise.verdict if noise is not None else "not measured"] += 1
+        bounds = f"{noise.ratio.low:.3f} to {noise.ratio.high:.3f}" if noise is not None else "-"
+        print(f"{number}: {bounds}; {dict(found)}", flush=True)
+    return 1 if found["real_gain"] or found["regression"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
