@@ -136,7 +136,6 @@ def test_every_key_is_an_option_and_help_needs_no_valid_table(
     configure(project, "nonsense = 1")
     assert run("check", "--help") == 0
     shown = capsys.readouterr().out
-    check = cli.app.commands["check"]
     assert "--isolated" in shown
 
 
