@@ -123,6 +123,10 @@ def _report(
         seen = made_or_brought.brought(observations, base, announce)
     else:
         planned = tuple(plan.due(names, run, chosen, tables, read.result)) if may_run else ()
+        if benched is not None:
+            from tcready import benching
+
+            benching.refuse_several(planned)
         seen = made_or_brought.make(planned, chosen, mode, announce, progress)
         seen = benched(seen, planned) if benched is not None else seen
     other_torch = made_or_brought.of_another_torch(seen.runs, version) if chosen.is_given("torch") else ()

@@ -11,6 +11,7 @@ import dataclasses
 import io
 import json
 import re
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ from tcready.schema import (
     Report,
     Sizes,
     Stage,
+    StageReason,
     StageState,
     TcreadyError,
 )
@@ -309,13 +311,13 @@ def measured(
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
         work = _Bench(run, wanted, arms, Path(folder), tell, progress, began + budget)
         if _steady(work, 0):
+            if wanted.loader is not None:
+                _fed(work, wanted.loader)
             _profile(work)
             for number in range(1, wanted.at_least):
                 _steady(work, number)
             _parity(work, budget)
             _cold(work)
-            if wanted.loader is not None:
-                _fed(work, wanted.loader)
             if not wanted.quick:
                 _warm(work)
             found = _found(work, about, began)
@@ -443,8 +445,19 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
 
     Raises TcreadyError for what would be wrong only after everything was measured: a stored bench that cannot be read.
     """
-    if wanted.against is not None:
-        stored_runs(wanted.against)
+    if wanted.against is not None and all(run.bench is None for run in stored_runs(wanted.against)):
+        raise TcreadyError(f"--against {wanted.against}: it holds no bench")
+    if wanted.plan_from is not None and all(run.plan is None for run in stored_runs(wanted.plan_from)):
+        raise TcreadyError(f"--plan-from {wanted.plan_from}: it holds no plan")
+    if wanted.loader is not None:
+        _refuse_no_file("--loader", wanted.loader, chosen.root)
+    if wanted.accumulate > 1 and "train" not in chosen.modes:
+        raise TcreadyError("--accumulate is of training steps: add --mode train")
+    known = arms_of(
+        dataclasses.replace(wanted, arms=tuple(a for a in wanted.arms if a != PLAN)), None, chosen.root
+    )
+    if wanted.arms and len(known) == 1 and PLAN not in wanted.arms:
+        raise TcreadyError("--arm eager: name an arm to hold against it")
     if wanted.fail_on_regression is not None:
         _share(wanted.fail_on_regression)
     sizes = sizes_of(wanted.lengths)
@@ -453,6 +466,24 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
     makes_plan = wanted.plan_from is None and any(_parted(text) == (PLAN, None) for text in wanted.arms)
     values = {**chosen.values, "sizes": sizes, "plan": chosen.values["plan"] or makes_plan}
     return dataclasses.replace(chosen, values=values)
+
+
+def _refuse_no_file(option: str, named: str, root: Path) -> None:
+    """Raises TcreadyError if what is named is a file that is not there, or names nothing in it."""
+    target = Target.parse(named)
+    if not target.name:
+        raise TcreadyError(f"{option} {named}: name what gives it, as in {named}::name")
+    if target.is_file and not (root / target.place).is_file():
+        raise TcreadyError(f"{option} {named}: there is no file {target.place}")
+
+
+def refuse_several(planned: Sequence[PlannedRun]) -> None:
+    """Raises TcreadyError if not just one target is due."""
+    if len(planned) != 1:
+        every = ", ".join(each.target for each in planned)
+        raise TcreadyError(
+            f"a bench takes one target: name one of {every}" if every else "nothing here can be run"
+        )
 
 
 def benched(
@@ -464,15 +495,7 @@ def benched(
     announce: Tell,
     progress: Tell,
 ) -> Observed:
-    """The runs, each with its bench; one that captured nothing that could be timed says why there is none.
-
-    Raises TcreadyError if not just one target is due.
-    """
-    if len(planned) != 1:
-        every = ", ".join(each.target for each in planned)
-        raise TcreadyError(
-            f"a bench takes one target: name one of {every}" if every else "nothing here can be run"
-        )
+    """The runs, of one target, each with its bench; one that captured nothing that could be timed says why."""
     by_mode = {options.mode: options for options in planned[0].options(chosen)}
     runs = tuple(
         _with_bench(run, by_mode[run.mode], chosen, wanted, command, announce, progress) for run in seen.runs
@@ -494,14 +517,14 @@ def _with_bench(
         (states[name] for name in ("import", "build", "eager") if states[name].state != "pass"), None
     )
     if unfit is not None:
-        why = f"not measured: {unfit.stage}: {unfit.detail}"
-        return dataclasses.replace(seen, bench=Bench("not_run", why, ()))
+        text = f"not measured: {unfit.stage}: {unfit.detail}"
+        return dataclasses.replace(seen, bench=Bench("not_run", text, ()))
     seen = with_plan_of(seen, wanted.plan_from)
     arms = arms_of(wanted, seen, chosen.root)
     package = Target.parse(seen.target).package
     run = process_of(seen.target, _plain(options), chosen.root, (package,) if package else ())
     about = BenchWanted(
-        target=seen.target,
+        target=_as_asked(seen.target, options, wanted),
         command=command,
         limits=Limits(min_effect=wanted.min_effect),
         mode=seen.mode,
@@ -512,10 +535,25 @@ def _with_bench(
     )
     announce(f"measuring {', '.join(arm.name for arm in arms)} of {seen.target}")
     found = measured(run, arms, wanted, about, announce, progress)
-    state: StageState = "not_run" if found.verdict == "not_run" else "pass"
-    speed = Stage("speed", state, found.reason, found.seconds, "error" if state == "not_run" else None)
+    decided = found.verdict in ("real_gain", "no_gain", "regression")
+    state: StageState = "pass" if decided else "not_run"
+    why: StageReason | None = None if decided else "budget" if found.cut else "error"
+    speed = Stage("speed", state, found.reason, found.seconds if decided else None, why)
     stages = tuple(speed if stage.stage == "speed" else stage for stage in seen.stages)
     return dataclasses.replace(seen, bench=found, stages=stages)
+
+
+def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
+    """The target with the options that decide what is measured, for commands."""
+    known = {
+        "--inputs": options.inputs,
+        "--lengths": wanted.lengths,
+        "--mode": "train" if options.mode == "train" else None,
+        "--device": options.device if options.device != "cpu" else None,
+        "--dtype": options.dtype,
+        "--autocast": options.autocast,
+    }
+    return " ".join([target, *(f"{name} {shlex.quote(value)}" for name, value in known.items() if value)])
 
 
 def _plain(options: RunOptions) -> RunOptions:

@@ -383,6 +383,8 @@ def facts(bench: Bench) -> Iterator[tuple[str, str]]:
     """What is told beside the tables, each with a label."""
     if bench.recommended == EAGER:
         yield "take", "eager: leave it as it is"
+    elif bench.recommended is None and bench.verdict == "inconclusive":
+        yield "take", "undecided: leave it eager until a bench tells"
     if bench.noise is not None:
         yield "noise", noise_sentence(bench.noise)
     if bench.loader is not None:

@@ -48,9 +48,18 @@ def assembled(
     names = _case_names(processes)
     given = dict(_first(process.answer.weights or None for process in processes) or ())
     weights = {name: given.get(name or "", 1.0) for name in names}
+    total = sum(weights.values())
+    weights = {name: weight / total for name, weight in weights.items()}
     # Cold starts are measured over all cases, so they stand with those.
     cases = [
-        _case(processes, arms, {name: weights[name]}, wanted, given.get(name or ""), cold=len(names) == 1)
+        _case(
+            processes,
+            arms,
+            {name: weights[name]},
+            wanted,
+            weights[name] if name in given else None,
+            cold=len(names) == 1,
+        )
         for name in names
     ]
     if len(names) > 1:
@@ -266,6 +275,7 @@ def _judged(
         on_device=_on_device(processes),
         parity=arm.parity,
         parity_detail=arm.parity_detail,
+        noise=_noise(processes, weights, wanted),
     )
     verdict, reason = verdict_of(seen, wanted.limits)
     return replace(

@@ -15,6 +15,7 @@ from tcready.schema import (
     BenchVerdict,
     Figure,
     LoaderShare,
+    Noise,
     Profile,
 )
 
@@ -25,6 +26,8 @@ _BEST_FIRST: tuple[Literal["real_gain", "inconclusive", "no_gain", "regression"]
     "no_gain",
     "regression",
 )
+_UNSTEADY = 2.0
+"""How many times its lower bound the upper one of an interval is, where more processes are no help."""
 _DEVICE_ALLOWANCE = 64 << 20
 _RESIDENT_ALLOWANCE = 512 << 20
 """Bytes that compiling may take whatever the model takes: workspaces of kernels; the compiler's own code."""
@@ -61,6 +64,8 @@ class Evidence:
     """Whether that is memory of a device; else it is the resident memory of the process."""
     parity: bool | None = None
     parity_detail: str = ""
+    noise: Noise | None = None
+    """Eager against itself, in the same case."""
 
 
 def verdict_of(seen: Evidence, limits: Limits) -> tuple[ArmVerdict, str]:
@@ -85,13 +90,18 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
     )
     if seen.processes < 2:
         within = f"{speedup.median:.3f} times as fast as eager in one process ({bounds})"
-        return "inconclusive", f"{within}, and processes differ among themselves: 2 more would tell"
+        return "inconclusive", f"{within}, which says nothing of the next one"
     times = f"{speedup.median:.3f} times as fast as eager ({bounds} in {seen.processes} processes)"
     verdict = shown(speedup, limits.min_effect)
+    alike = seen.noise.ratio if seen.noise is not None else None
+    if verdict in ("real_gain", "regression") and alike and alike.low <= speedup.median <= alike.high:
+        return "inconclusive", f"{times}, but eager differs from itself as much: repeat it on a quiet machine"
+    if verdict == "inconclusive" and speedup.high > _UNSTEADY * speedup.low:
+        return verdict, f"{times}: the machine was too unsteady; repeat it when it is quiet"
     if verdict == "inconclusive":
         more = more_needed(speedup, seen.processes, limits.min_effect)
         many = "more than 100 more" if more is None else f"{more} more"
-        return verdict, f"{times}: {many} process{'' if more == 1 else 'es'} would tell"
+        return verdict, f"{times}: {many} process{'' if more == 1 else 'es'} would probably tell"
     if verdict == "no_gain":
         return verdict, f"{times}: not faster by {limits.min_effect:.1%}"
     if verdict == "regression":
@@ -158,10 +168,12 @@ def _remarks(seen: Evidence, verdict: ArmVerdict) -> list[str]:
 
 
 def recommended_of(arms: Sequence[ArmBench]) -> str | None:
-    """The fastest arm with a real gain, else eager; None if eager was not measured."""
+    """The fastest arm with a real gain, else eager; None if eager was not measured, or an arm may yet turn out faster."""
     gains = [arm for arm in arms if arm.verdict == "real_gain" and arm.speedup is not None]
     if gains:
         return max(gains, key=lambda arm: arm.speedup.median if arm.speedup else 0.0).arm
+    if any(arm.verdict == "inconclusive" for arm in arms):
+        return None
     return EAGER if any(arm.arm == EAGER and arm.seconds for arm in arms) else None
 
 
