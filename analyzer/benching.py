@@ -10,6 +10,7 @@ import csv
 import dataclasses
 import io
 import json
+import math
 import re
 import shlex
 import tempfile
@@ -68,6 +69,8 @@ CARRIED = "artifacts.bin"
 PARITY_SHARE = 0.15
 """Of the budget, for outputs from further seeds and in other layouts."""
 LOADER_SECONDS = 20.0
+MOST_SIZES = 64
+"""Named cases of a file of sizes: each is warmed up and timed by itself."""
 
 
 # What is to be measured
@@ -87,7 +90,7 @@ def arms_of(wanted: BenchOptions, seen: Observation | None, root: Path) -> tuple
         named.append((PATCHED, None))
     found = [Arm(EAGER, "")]
     for name, code in named:
-        if not re.fullmatch(r"\w[\w. -]*", name):
+        if not re.fullmatch(r"\w[\w. -]{0,59}", name):
             raise TcreadyError(f"--arm {name}: name it with letters, digits, spaces, dots and dashes")
         if name in {arm.name for arm in found}:
             if name == EAGER and code is None:
@@ -167,7 +170,11 @@ def sizes_of(path: str | None) -> tuple[Sizes, ...]:
             f"--lengths {path}: {getattr(error, 'strerror', None) or 'it is no text'}"
         ) from None
     counted: dict[tuple[tuple[str, int], ...], float] = {}
+    columns: set[str] | None = None
     for line, row in _rows(text, path):
+        if columns not in (None, row.keys() - {"count"}):
+            raise TcreadyError(f"--lengths {path}:{line}: other columns than above")
+        columns = row.keys() - {"count"}
         count = _number(row.pop("count", 1), path, line, "count")
         values = tuple((name, int(_number(value, path, line, name))) for name, value in row.items())
         if not values:
@@ -175,6 +182,12 @@ def sizes_of(path: str | None) -> tuple[Sizes, ...]:
         counted[values] = counted.get(values, 0.0) + count
     if not counted:
         raise TcreadyError(f"--lengths {path}: no row")
+    if len(counted) > MOST_SIZES:
+        raise TcreadyError(
+            f"--lengths {path}: {len(counted)} sizes: put them into {MOST_SIZES} groups at most"
+        )
+    if not math.isfinite(sum(counted.values())):
+        raise TcreadyError(f"--lengths {path}: the counts are too large")
     return tuple(Sizes(values, count) for values, count in counted.items())
 
 
@@ -182,6 +195,9 @@ def _rows(text: str, path: str) -> Iterator[tuple[int, dict[str, object]]]:
     if not text.lstrip().startswith("{"):
         reader = csv.DictReader(io.StringIO(text), strict=True)
         try:
+            names = [name.strip() for name in reader.fieldnames or ()]
+            if len({*names, ""}) != len(names) + 1:
+                raise TcreadyError(f"--lengths {path}:1: each column needs a name of its own")
             for row in reader:
                 if None in row or None in row.values():
                     raise TcreadyError(
@@ -263,7 +279,7 @@ class _Bench:
         self, purpose: Purpose, request: BenchRequest, words: str, *, more: float = 0.0
     ) -> BenchAnswer | None:
         """One process; None, and a line in `cut`, if the budget does not reach for it. `more` is not of the budget."""
-        if self.done and self.left() < min(self.longest, LEAST):
+        if self.done and self.left() + more < min(self.longest, LEAST):
             self.cut.append(f"{words}: the budget was spent")
             return None
         request = dataclasses.replace(request, toolchain=str(self.room / "toolchain"))
@@ -374,11 +390,11 @@ def _profile(work: _Bench) -> None:
 
 
 def _parity(work: _Bench, budget: float) -> None:
-    """Beside eager code of the same sources: what a patch changes is for `tcready prove`."""
+    """Beside eager code of the same sources: what a patch itself changes is for `tcready prove`."""
     for arms in work.groups():
-        if not arms[0].sources:
-            request = BenchRequest("parity", arms, seconds=budget * PARITY_SHARE, cache=work.cache_of(arms))
-            work.ask("parity", request, f"outputs of {_named(arms[1:])} against eager")
+        request = BenchRequest("parity", arms, seconds=budget * PARITY_SHARE, cache=work.cache_of(arms))
+        names = _named([arm for arm in arms if arm.code])
+        work.ask("parity", request, f"outputs of {names} against eager")
 
 
 def _cold(work: _Bench) -> None:
@@ -433,7 +449,9 @@ def process_of(
     def run(request: BenchRequest, seconds: float, tell: Tell) -> BenchAnswer:
         from tcready import dynamic
 
-        limited = dataclasses.replace(options, timeout=min(options.timeout, round(seconds)))
+        # a soak may take longer than any run: its own seconds are its limit
+        limit = seconds if request.kind == "soak" else min(options.timeout, seconds)
+        limited = dataclasses.replace(options, timeout=round(limit))
         asked = dynamic.RunRequest(target, limited, str(root), tuple(own_packages))
         return dynamic.bench(asked, request, tell)
 
@@ -535,6 +553,14 @@ def _with_bench(
     )
     announce(f"measuring {', '.join(arm.name for arm in arms)} of {seen.target}")
     found = measured(run, arms, wanted, about, announce, progress)
+    asked = {
+        "inputs": options.inputs or "",
+        "lengths": wanted.lengths or "",
+        "dtype": options.dtype or "",
+        "autocast": options.autocast or "",
+        "accumulate": str(wanted.accumulate),
+    }
+    found = dataclasses.replace(found, stack=(*found.stack, *((n, v) for n, v in asked.items() if v)))
     decided = found.verdict in ("real_gain", "no_gain", "regression")
     state: StageState = "pass" if decided else "not_run"
     why: StageReason | None = None if decided else "budget" if found.cut else "error"

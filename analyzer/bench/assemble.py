@@ -402,9 +402,12 @@ def _parity(
     differs = next((row.parity for row in rows if row.parity and row.parity.same is False), None)
     if differs is not None:
         return False, differs.detail
-    unknown = next((row for row in rows if row.parity is None or row.parity.same is None), None)
+    failure = next((p.answer.failure for p in processes if p.purpose == "parity" and p.answer.failure), None)
+    if failure is not None and any(row.error or row.parity is None for row in rows):
+        return None, failure
+    unknown = next((row for row in rows if row.error or row.parity is None or row.parity.same is None), None)
     if unknown is not None:
-        return None, unknown.parity.detail if unknown.parity else unknown.error
+        return None, unknown.error or (unknown.parity.detail if unknown.parity else "")
     compared = {row.case for row in rows}
     return (True, "") if None in compared or compared == {*weights} else (None, "")
 

@@ -108,6 +108,11 @@ def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdi
         return verdict, times
     if seen.profile is None or seen.eager_profile is None:
         return "inconclusive", f"{times}, but no profile explains it: none was made"
+    if seen.parity is None:
+        return (
+            "inconclusive",
+            f"{times}, but its outputs were not compared: {seen.parity_detail or 'not measured'}",
+        )
     causes = explanation(seen.eager_profile, seen.profile, limits.min_effect)
     if not causes:
         return "inconclusive", f"{times}, but nothing in the profile explains it"
@@ -160,8 +165,6 @@ def _remarks(seen: Evidence, verdict: ArmVerdict) -> list[str]:
         after = "" if seen.warm_calls is None else f" after {seen.warm_calls} calls"
         found.append(f"times had not settled{after}")
     if verdict == "real_gain":
-        if seen.parity is None:
-            found.append(f"outputs not compared{': ' if seen.parity_detail else ''}{seen.parity_detail}")
         if seen.memory is None or seen.eager_memory is None:
             found.append("memory not measured")
     return found

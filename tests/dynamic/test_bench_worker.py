@@ -139,7 +139,7 @@ def test_arms_take_turns_and_one_that_fails_takes_no_other_with_it(measure: Meas
 def test_code_that_compiles_again_and_again_is_counted(measure: Measure) -> None:
     request = BenchRequest("steady", (EAGER, CAPTURED), blocks=1, seconds=1.0)
     found = by_arm(measure("Counting", "one", request))["captured"][0]
-    assert not found.error
+    assert "recompile limit" in found.error  # behind it nothing is compiled any more
     assert found.recompiles is not None
     assert found.recompiles > 0
 

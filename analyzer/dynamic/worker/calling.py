@@ -68,7 +68,7 @@ def time_again(context: Context, function: Callable[..., Any], case: Case, backe
 def settle(context: Context) -> None:
     """Wait for the device, which only then has done its work, and says what went wrong in it."""
     if context.work.options.device.startswith("cuda"):
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(context.work.options.device)
 
 
 def eager_again(context: Context, case: Case) -> Any:

@@ -68,6 +68,12 @@ def difference(
                 _worse(found.error, this.error),
                 _worse(found.expected_error, this.expected_error),
             )
+        elif type(one) is not type(other):
+            text = f"{label}: {type(one).__name__} became {type(other).__name__}"
+            found = replace(found, text=found.text or text)
+        elif isinstance(one, float):
+            if not math.isclose(one, other, rel_tol=tolerance) and not (one != one and other != other):
+                found = replace(found, text=found.text or f"{label}: {one!r} became {other!r}")
         elif isinstance(one, (bool, int, str)) and one != other:
             found = replace(found, text=found.text or f"{label}: {one!r} became {other!r}")
     return found
@@ -122,8 +128,12 @@ def _tensor_difference(
     if one.shape != other.shape or one.dtype != other.dtype:
         became = f"{one.dtype} {tuple(one.shape)} became {other.dtype} {tuple(other.shape)}"
         return Difference(math.inf, became)
-    if one.layout != torch.strided or other.layout != torch.strided or one.is_quantized:
-        return Difference(0.0, None)
+    if one.layout != other.layout:
+        return Difference(math.inf, f"{one.layout} became {other.layout}")
+    if one.is_sparse:
+        return _tensor_difference(one.to_dense(), other.to_dense(), floor, tolerance, exact)
+    if one.layout != torch.strided or one.is_quantized:
+        return Difference(None, None)
     if not (one.is_floating_point() or one.is_complex()):
         wrong = int((one != other).sum())
         text = f"{wrong} of {one.numel()} values of {one.dtype} differ" if wrong else None

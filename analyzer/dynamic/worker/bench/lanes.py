@@ -32,6 +32,7 @@ SETTLING = 5
 SETTLED = 0.05
 """By how much these may differ."""
 COMPILED_NOTHING = "compiled nothing"
+GAVE_UP = "Dynamo gave up at its recompile limit: from there on calls run eagerly"
 ONE_ARM = (
     "not run: this torch keeps no limit of recompilations apart for each arm, so one is compiled in a process"
 )
@@ -50,6 +51,8 @@ class Lane:
     accumulate: int = 1
     seconds: float = 0.0
     """Of a warm step."""
+    gave_up: bool = False
+    """Whether code of its arm was compiled too often, and runs eagerly since."""
 
     @property
     def name(self) -> str:
@@ -205,6 +208,7 @@ def _counted(context: Context, own: list[Lane], record: Record) -> None:
         lane.add(graphs=graphs, breaks=breaks, recompiles=0)
         if not graphs and not lane.found.error:
             lane.out(COMPILED_NOTHING)
+        lane.gave_up |= gave_up(record)  # in which of the cases is not known
 
 
 def warm_up(context: Context, lane: Lane, request: BenchRequest, seconds: float, missing: str | None) -> None:
@@ -242,6 +246,12 @@ def count(lane: Lane, record: Record) -> None:
     if lane.arm is not None and not lane.arm.eager:
         again = sum(1 for event in record.recompiles if event.kept)
         lane.add(recompiles=(lane.found.recompiles or 0) + again)
+        lane.gave_up |= gave_up(record)
+
+
+def gave_up(record: Record) -> bool:
+    """Whether code was not compiled again since that was done too often."""
+    return any(not event.kept for event in record.recompiles)
 
 
 def _settled(times: list[float]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.bench.arms import built
-from tcready.dynamic.worker.bench.lanes import COMPILED_NOTHING, compiler, error_of
+from tcready.dynamic.worker.bench.lanes import COMPILED_NOTHING, GAVE_UP, compiler, error_of, gave_up
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
@@ -122,7 +122,19 @@ Found = dict[tuple[str, int], ArmMeasured]
 
 
 def _fail(found: Found, arm: Arm, index: int, why: str) -> None:
-    found[arm.name, index] = replace(found[arm.name, index], error=why)
+    """Nothing can be compared, whatever was before."""
+    known = found[arm.name, index].parity
+    parity = known if known is not None and known.same is False else ParityMeasured(None, why)
+    found[arm.name, index] = replace(found[arm.name, index], error=why, parity=parity)
+
+
+def _raises(found: Found, arm: Arm, index: int, why: str) -> None:
+    """Compiled code raises where eager code does not."""
+    known = found[arm.name, index].parity or ParityMeasured(None)
+    detail = known.detail if known.same is False else f"raises where eager code does not: {why}"
+    found[arm.name, index] = replace(
+        found[arm.name, index], error=why, parity=replace(known, same=False, detail=detail)
+    )
 
 
 def _references(
@@ -178,19 +190,21 @@ def _arm(context: Context, arm: Arm, references: Sequence[_Reference], found: Fo
     """One arm over a fresh model, in all cases. Raises what building it raises."""
     inductor.forget_compiled()
     running = built(context, arm)
-    record = Record()
+    compiled = False
     for each in references:
         key = arm.name, each.index
+        record = Record()
         try:
             with recording(record), running.in_place():
                 actual = called(
                     context, running.function, running.model, each.case, each.eager.loss, _calls(context)
                 )
         except Exception as error:
-            _fail(found, arm, each.index, f"{error_of(error, context, None)}{each.words}")
+            _raises(found, arm, each.index, f"{error_of(error, context, None)}{each.words}")
             continue
-        if not any(frame.ops for frame in record.compiled):
-            _fail(found, arm, each.index, COMPILED_NOTHING)
+        compiled |= any(frame.ops for frame in record.compiled)
+        if not compiled or gave_up(record):
+            _fail(found, arm, each.index, GAVE_UP if compiled else COMPILED_NOTHING)
             continue
         parity = found[key].parity or ParityMeasured(None)
         found[key] = replace(found[key], parity=_joined(parity, each, actual))
@@ -262,9 +276,8 @@ def _train(
                 with running.in_place():
                     actual = _losses(context, running.function, running.model, each.case, loss, steps)
             except Exception as error:
-                _fail(
-                    found, arm, each.index, f"{error_of(error, context, None)} (training steps{each.words})"
-                )
+                raised = f"{error_of(error, context, None)} (training steps{each.words})"
+                _raises(found, arm, each.index, raised)
                 continue
             parity = replace(measured.parity, losses=tuple(zip(expected, actual, strict=True)))
             why = losses_differ(expected, actual, exact, each.tolerance)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import torch
 from tcready.dynamic.worker.bench.lanes import (
+    GAVE_UP,
     Lane,
     alive,
     compiler,
@@ -54,6 +55,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
         share = request.seconds * WARM_SHARE / max(len(alive(lanes)), 1)
         for lane in alive(lanes):
             warm_up(context, lane, request, share, missing)
+            _drop_eager(lanes)
             keep(replace(answer, measured=measured(lanes)))
         end = began + request.seconds
         left = max(0.0, end - time.monotonic())
@@ -82,7 +84,15 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             for lane in wanting:
                 _guarded(context, lane, missing, lambda lane: _singly(context, lane, request.latencies))
             keep(replace(answer, measured=measured(lanes)))
+        _drop_eager(lanes)
         return replace(answer, measured=measured(lanes))
+
+
+def _drop_eager(lanes: list[Lane]) -> None:
+    """What runs eagerly where it should run compiled is measured as neither."""
+    for lane in alive(lanes):
+        if lane.gave_up:
+            lane.out(GAVE_UP)
 
 
 def _plan_blocks(lanes: list[Lane], blocks: int, seconds: float) -> None:

@@ -203,7 +203,7 @@ def shortest(context: Context, request: ProofRequest) -> float | None:
                 begun = time.perf_counter()
                 model(*args, **kwargs)
                 if context.work.options.device.startswith("cuda"):
-                    torch.cuda.synchronize()
+                    torch.cuda.synchronize(context.work.options.device)
                 times.append(time.perf_counter() - begun)
         return min(times)
     except Exception:  # the user's own: a model that raises has no time
