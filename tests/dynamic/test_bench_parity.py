@@ -111,7 +111,8 @@ def test_each_arm_is_judged_by_itself_and_a_wrong_gradient_of_right_outputs_is_f
     )
     broken, captured = answer.measured
     assert "no_such_one" in broken.error
-    assert broken.parity is None
+    assert broken.parity is not None
+    assert broken.parity.same is None
     assert captured.error == ""
     assert captured.parity is not None
     assert captured.parity.same is False
@@ -187,3 +188,24 @@ def test_losses_are_compared_step_by_step(
     found = losses_differ([1.0, 0.5], compiled, exact, 1e-3)
     assert (found is not None) is differs
     assert found is None or found.startswith("loss of training step 2: 0.5 became")
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("1.0", "1000.0", "1.0 became 1000.0"),
+        ("torch.ones(2)", "None", "Tensor became NoneType"),
+        ("torch.eye(2).to_sparse()", "(torch.eye(2) * 2).to_sparse()", "output 0"),
+        ("torch.eye(2).to_sparse()", "torch.eye(2)", "became torch.strided"),
+        ("float('nan')", "float('nan')", None),
+        ("torch.eye(2).to_sparse()", "torch.eye(2).to_sparse()", None),
+    ],
+)
+def test_no_kind_of_output_is_passed_over(before: str, after: str, words: str | None) -> None:
+    import torch
+    from tcready.dynamic.worker.outcome import Outcome, difference
+
+    one, other = (Outcome((("output 0", eval(text, {"torch": torch})),), ("*",)) for text in (before, after))
+    found = difference(one, other, 1e-4).text
+    assert found is None if words is None else words in (found or "")
