@@ -352,8 +352,7 @@ def _found(work: _Bench, about: BenchWanted, began: float) -> Bench:
 
 def _steady(work: _Bench, number: int) -> bool:
     """The `number`-th process in which arms are timed in turn; whether anything was timed."""
-    budget = work.ends - time.monotonic()
-    timed = min(QUICK_TIMED if work.wanted.quick else TIMED, max(budget, LEAST) / 4)
+    timed = min(QUICK_TIMED if work.wanted.quick else TIMED, max(work.left(), LEAST) / 4)
     done: set[tuple[str, ...]] = set()
     any_timed = False
     while waiting := [arms for arms in work.groups() if tuple(arm.name for arm in arms) not in done]:
@@ -442,7 +441,7 @@ def _soak(work: _Bench, found: Bench, seconds: float) -> None:
 
 
 def process_of(
-    target: str, options: RunOptions, root: Path, own_packages: Sequence[str]
+    target: str, options: RunOptions, root: Path
 ) -> Callable[[BenchRequest, float, Tell], BenchAnswer]:
     """What runs one process of a bench of this target."""
 
@@ -452,8 +451,7 @@ def process_of(
         # a soak may take longer than any run: its own seconds are its limit
         limit = seconds if request.kind == "soak" else min(options.timeout, seconds)
         limited = dataclasses.replace(options, timeout=round(limit))
-        asked = dynamic.RunRequest(target, limited, str(root), tuple(own_packages))
-        return dynamic.bench(asked, request, tell)
+        return dynamic.bench(observations.run_request(target, limited, root), request, tell)
 
     return run
 
@@ -539,8 +537,7 @@ def _with_bench(
         return dataclasses.replace(seen, bench=Bench("not_run", text, ()))
     seen = with_plan_of(seen, wanted.plan_from)
     arms = arms_of(wanted, seen, chosen.root)
-    package = Target.parse(seen.target).package
-    run = process_of(seen.target, _plain(options), chosen.root, (package,) if package else ())
+    run = process_of(seen.target, options.without_studies(), chosen.root)
     about = BenchWanted(
         target=_as_asked(seen.target, options, wanted),
         command=command,
@@ -580,11 +577,6 @@ def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
         "--autocast": options.autocast,
     }
     return " ".join([target, *(f"{name} {shlex.quote(value)}" for name, value in known.items() if value)])
-
-
-def _plain(options: RunOptions) -> RunOptions:
-    """A run without the studies that are asked for apart."""
-    return dataclasses.replace(options, fullgraph=False, shapes=False, plan=False, backend=False)
 
 
 def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:

@@ -50,7 +50,6 @@ from tcready.static.driver import RuleSet
 from tcready.static.rule import Declined, Rule
 from tcready.static.session import Session
 from tcready.static.source import Source
-from tcready.target import Target
 
 BREAKS = ("graph_break", "frame_skip", "compile_error")
 """Effects that keep code out of graphs."""
@@ -157,7 +156,7 @@ def proved(
     reading = dataclasses.replace(
         settings.read, mode=options.mode, torch=torch, third_party=wanted.third_party or None
     )
-    first = _first_run(target, _plain(options), root, progress)
+    first = _first_run(target, options.without_studies(), root, progress)
     if isinstance(first, str):
         return Fixed(FixResult((), failure=first))
     return _in_rounds(first, options, reading, rules, wanted, tell)
@@ -173,7 +172,7 @@ def _in_rounds(
 ) -> Fixed:
     """Round by round until nothing is left, or nothing helps; `first` is the run of the code as it stands."""
     target, root = first.target, reading.root
-    work = _Work(target, _plain(options), root, Files(root, first.sources), wanted, tell)
+    work = _Work(target, options.without_studies(), root, Files(root, first.sources), wanted, tell)
     session = Session(reading, rules)
     by_code = {rule.code: rule for rule in rules.load()}
     seen = first
@@ -344,7 +343,7 @@ def proved_patch(
     files = Files(root, ())
     changed_files = patched(text, named, files.path)
     target, options = _one_run((name,), settings, rules, tell)
-    run = _plain(options)
+    run = options.without_studies()
     first = _first_run(target, run, root, progress)
     if isinstance(first, str):
         return first
@@ -406,11 +405,6 @@ def _next_ones(candidates: Iterable[_Candidate], tried: Set[tuple[object, ...]])
 def _named(change: FixChange) -> str:
     """What is tried, in a few words."""
     return f"{change.path}:{change.line} {', '.join(change.settings) or change.rule or ''}".strip()
-
-
-def _plain(options: RunOptions) -> RunOptions:
-    """A run without the studies that are asked for apart."""
-    return dataclasses.replace(options, fullgraph=False, shapes=False, plan=False, backend=False)
 
 
 def _first_run(target: str, options: RunOptions, root: Path, progress: Tell) -> Observation | str:
@@ -601,8 +595,7 @@ class _Work:
         every_test = tuple(dict.fromkeys(test for each in gone for test in each.tests))
         every_statement = tuple(dict.fromkeys(span for each in gone for span in each.statements))
         request = ProofRequest(tuple(asked), tuple(functions), every_test, every_statement)
-        package = Target.parse(self.target).package
-        run = dynamic.RunRequest(self.target, self.options, str(self.root), (package,) if package else ())
+        run = observations.run_request(self.target, self.options, self.root)
         return dynamic.prove(run, request, self.tell), request, gone
 
     def _changed(self, path: str, text: str) -> Changed:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from tcready import plan
 from tcready.options import RunOptions
@@ -17,6 +18,9 @@ from tcready.plan import MODE_WORDS, PlannedRun
 from tcready.resolve import Settings
 from tcready.schema import Mode, ModeAsked, Observation, Report, SourceText, Stage, TcreadyError, Tool
 from tcready.target import Target
+
+if TYPE_CHECKING:
+    from tcready.dynamic import RunRequest
 
 Tell = Callable[[str], None]
 """Called with one line that says what goes on."""
@@ -88,9 +92,15 @@ def launch(target: str, options: RunOptions, root: Path, progress: Tell) -> Obse
     """Runs one target in a process of its own."""
     from tcready import dynamic
 
-    package = Target.parse(target).package  # its findings are the user's own
-    own = (package,) if package else ()
-    return dynamic.observe(dynamic.RunRequest(target, options, str(root), own), progress)
+    return dynamic.observe(run_request(target, options, root), progress)
+
+
+def run_request(target: str, options: RunOptions, root: Path) -> RunRequest:
+    """A run of one target. The package of a `pkg.mod::Name` counts as the user's own."""
+    from tcready import dynamic
+
+    package = Target.parse(target).package
+    return dynamic.RunRequest(target, options, str(root), (package,) if package else ())
 
 
 def _not_established(due: PlannedRun, mode: Mode) -> Observation:

@@ -367,6 +367,10 @@ class RunOptions:
         default=False, metadata=ask("flag", "Let the model fetch files; offline otherwise.", worker=True)
     )
 
+    def without_studies(self) -> RunOptions:
+        """The same run without what is asked for apart: fullgraph, shapes, plan and backend."""
+        return dataclasses.replace(self, fullgraph=False, shapes=False, plan=False, backend=False)
+
 
 @dataclass(frozen=True)
 class ReportOptions:

@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.worker.convention import find_convention
@@ -77,6 +77,7 @@ except OSError as error:
 FAULT_LINE = re.compile(r'^\s*File "(.+)", line (\d+) in ', re.MULTILINE)
 OF_A_CASE: tuple[StageName, ...] = ("eager", "capture", "backend", "parity")
 """Stages that call the model: one case's failure says nothing of the others. `fullgraph` fails for good reason."""
+_T = TypeVar("_T", ProofResult, BenchAnswer)
 WITHOUT: tuple[StageReason, ...] = ("no_torch", "device_missing")
 """Reasons that keep a run from beginning, though no stage fails."""
 OF_COMPILING: tuple[StageReason, ...] = ("compile_error", "mismatch")
@@ -160,16 +161,8 @@ def prove(
     Target.parse(request.target)
     if not hasattr(os, "fork"):
         return ProofResult(failure="not run: this system cannot copy a process (os.fork)")
-    root = os.path.realpath(request.root)
-    work = replace(_work(request, root), proof=proof)
-    with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
-        room = Path(folder)
-        build_bundle(room / "worker.pyz")
-        write_json(str(room / "request.json"), work)
-        ending = _run(request, root, room, progress)
-        left = room / "result.json"
-        result = from_json(ProofResult, json.loads(left.read_text("utf-8"))) if left.exists() else None
-        state = _state(room)
+    work = replace(_work(request, os.path.realpath(request.root)), proof=proof)
+    result, state, ending = _answered(ProofResult, request, work, progress)
     if result is not None and (result.failure or len(result.trials) == len(proof.variants)):
         return result
     return replace(result or ProofResult(), failure=_why(state, ending))
@@ -186,19 +179,25 @@ def bench(
     Target.parse(request.target)
     if request.options.processes:
         return BenchAnswer(wanted.kind, failure="not run: a model over several processes is not measured")
-    root = os.path.realpath(request.root)
-    work = replace(_work(request, root), bench=wanted)
+    work = replace(_work(request, os.path.realpath(request.root)), bench=wanted)
+    answer, state, ending = _answered(BenchAnswer, request, work, progress)
+    if answer is not None and (answer.failure or (ending.code == 0 and not ending.limit)):
+        return answer
+    return replace(answer or BenchAnswer(wanted.kind), failure=_why(state, ending))
+
+
+def _answered(
+    kind: type[_T], request: RunRequest, work: Work, progress: Callable[[str], None]
+) -> tuple[_T | None, State | None, Ending]:
+    """One worker from its start to its end: the answer that it left, its state, and how it ended."""
     with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
         room = Path(folder)
         build_bundle(room / "worker.pyz")
         write_json(str(room / "request.json"), work)
-        ending = _run(request, root, room, progress)
+        ending = _run(request, work.root, room, progress)
         left = room / "result.json"
-        answer = from_json(BenchAnswer, json.loads(left.read_text("utf-8"))) if left.exists() else None
-        state = _state(room)
-    if answer is not None and (answer.failure or (ending.code == 0 and not ending.limit)):
-        return answer
-    return replace(answer or BenchAnswer(wanted.kind), failure=_why(state, ending))
+        answer = from_json(kind, json.loads(left.read_text("utf-8"))) if left.exists() else None
+        return answer, _state(room), ending
 
 
 def _why(state: State | None, ending: Ending) -> str:

@@ -208,7 +208,7 @@ def _counted(context: Context, own: list[Lane], record: Record) -> None:
         lane.add(graphs=graphs, breaks=breaks, recompiles=0)
         if not graphs and not lane.found.error:
             lane.out(COMPILED_NOTHING)
-        lane.gave_up |= gave_up(record)  # in which of the cases is not known
+        lane.gave_up |= any_given_up(record)  # in which of the cases is not known
 
 
 def warm_up(context: Context, lane: Lane, request: BenchRequest, seconds: float, missing: str | None) -> None:
@@ -246,10 +246,10 @@ def count(lane: Lane, record: Record) -> None:
     if lane.arm is not None and not lane.arm.eager:
         again = sum(1 for event in record.recompiles if event.kept)
         lane.add(recompiles=(lane.found.recompiles or 0) + again)
-        lane.gave_up |= gave_up(record)
+        lane.gave_up |= any_given_up(record)
 
 
-def gave_up(record: Record) -> bool:
+def any_given_up(record: Record) -> bool:
     """Whether code was not compiled again since that was done too often."""
     return any(not event.kept for event in record.recompiles)
 

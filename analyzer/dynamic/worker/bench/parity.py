@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.bench.arms import built
-from tcready.dynamic.worker.bench.lanes import COMPILED_NOTHING, GAVE_UP, compiler, error_of, gave_up
+from tcready.dynamic.worker.bench.lanes import COMPILED_NOTHING, GAVE_UP, any_given_up, compiler, error_of
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
@@ -203,7 +203,7 @@ def _arm(context: Context, arm: Arm, references: Sequence[_Reference], found: Fo
             _raises(found, arm, each.index, f"{error_of(error, context, None)}{each.words}")
             continue
         compiled |= any(frame.ops for frame in record.compiled)
-        if not compiled or gave_up(record):
+        if not compiled or any_given_up(record):
             _fail(found, arm, each.index, GAVE_UP if compiled else COMPILED_NOTHING)
             continue
         parity = found[key].parity or ParityMeasured(None)

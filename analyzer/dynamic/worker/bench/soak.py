@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 import torch
 from tcready.dynamic.worker.bench import memory
 from tcready.dynamic.worker.bench.arms import Unmeasured
-from tcready.dynamic.worker.bench.lanes import Lane, alive, compiler, first_calls, lanes_of, warm_up
+from tcready.dynamic.worker.bench.lanes import (
+    Lane,
+    alive,
+    any_given_up,
+    compiler,
+    first_calls,
+    lanes_of,
+    warm_up,
+)
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import counted
 from tcready.dynamic.worker.torch_internals.recording import Record, recording
@@ -58,7 +66,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
                 warm_up(context, lane, request, request.seconds * WARM_SHARE / len(alive(lanes)), missing)
         if not alive(lanes):
             raise Unmeasured(next((lane.found.error for lane in lanes), "there is no case"))
-        gave_up = any(not event.kept for event in warm.recompiles)
+        gave_up = any_given_up(warm)
         return _long(context, request, lanes, gave_up, keep)
 
 
@@ -86,7 +94,7 @@ def _long(
                 _call(context, lane, stretch)
         if not stretch.times:
             break
-        gave_up = gave_up or any(not event.kept for event in record.recompiles)
+        gave_up = gave_up or any_given_up(record)
         medians.append(stretch.part(0.5))
         fastest.append(stretch.part(FAST))
         points.append(_point(context, stretch, record, time.monotonic() - began))

@@ -14,7 +14,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.calling import autocast
+from tcready.dynamic.worker.calling import autocast, settle
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import fresh
@@ -202,8 +202,7 @@ def shortest(context: Context, request: ProofRequest) -> float | None:
                 args, kwargs = _arguments(case)
                 begun = time.perf_counter()
                 model(*args, **kwargs)
-                if context.work.options.device.startswith("cuda"):
-                    torch.cuda.synchronize(context.work.options.device)
+                settle(context)
                 times.append(time.perf_counter() - begun)
         return min(times)
     except Exception:  # the user's own: a model that raises has no time

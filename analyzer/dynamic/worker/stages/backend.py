@@ -17,7 +17,7 @@ from dataclasses import replace
 import torch
 from tcready.dynamic.worker import narrate, precision
 from tcready.dynamic.worker.budget import spent
-from tcready.dynamic.worker.calling import compile_error
+from tcready.dynamic.worker.calling import compile_error, settle
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import is_user_file
@@ -157,10 +157,10 @@ def _compiled(context: Context, case: Case, mode: str, note: str = "cold") -> tu
     outcome: Outcome | None = None
     with inductor.inductor_recording(record):
         for _ in range(CALLS):
-            _wait(context.work.options.device)
+            settle(context)
             start = time.perf_counter()
             given = called(context, compiled, model, case).outcome
-            _wait(context.work.options.device)
+            settle(context)
             times.append(time.perf_counter() - start)
             outcome = outcome or given
     assert outcome is not None
@@ -181,11 +181,6 @@ def _compiled(context: Context, case: Case, mode: str, note: str = "cold") -> tu
         ),
         outcome,
     )
-
-
-def _wait(device: str) -> None:
-    if torch.device(device).type == "cuda":
-        torch.cuda.synchronize(torch.device(device))
 
 
 def _skips(texts: list[str], context: Context) -> tuple[CudaGraphSkip, ...]:
