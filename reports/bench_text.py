@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
+from tcready.quantities import UNKNOWN
 from tcready.reports.bench_view import (
     BENCH_WORD,
     CHECK_WORD,
     FOR_A_TERMINAL,
-    UNKNOWN,
     Table,
     case_title,
     facts,

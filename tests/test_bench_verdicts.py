@@ -273,10 +273,10 @@ def test_kernel_time_and_launches_explain_a_gain_on_a_device() -> None:
 
     ran = without(GAIN, "profile")
     faster = arm(of([*ran, profile(Profile(9 * MS, 50, 20 * MS), Profile(4 * MS, 50, 20 * MS))]))
-    assert "4 ms in kernels instead of 9 ms" in faster.reason
+    assert "4.00 ms in kernels instead of 9.00 ms" in faster.reason
     assert faster.kernel_seconds is not None
     fewer = arm(of([*ran, profile(Profile(9 * MS, 50, 20 * MS), Profile(9 * MS, 50, 2 * MS))]))
-    assert "2 ms in Python and launches instead of 20 ms" in fewer.reason
+    assert "2.00 ms in Python and launches instead of 20.0 ms" in fewer.reason
     neither = arm(of([*ran, profile(Profile(9 * MS, 50, 20 * MS), Profile(9 * MS, 50, 20 * MS))]))
     assert neither.verdict == "inconclusive"
     # On a CPU the thread that calls is all of the call: that it took less says nothing.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tcready.bench.verdicts import explanation, memory_growth, time_text
+from tcready.bench.verdicts import explanation, memory_growth
 from tcready.bench.wanted import BenchWanted
+from tcready.quantities import size_text, time_text
 from tcready.schema import (
     EAGER,
     ArmBench,
@@ -102,8 +103,8 @@ def _memory(
     beyond = memory_growth(after, before, ran.on_device, wanted.limits)
     what = "device memory" if ran.on_device else "resident memory"
     peak = arm.memory_peak_bytes if arm else None
-    detail = f"{what} {_size(after)}, eager {_size(before)}" + (
-        "" if peak is None else f"; at most {_size(peak)}"
+    detail = f"{what} {size_text(after)}, eager {size_text(before)}" + (
+        "" if peak is None else f"; at most {size_text(peak)}"
     )
     return CheckItem("memory", "pass" if beyond is None else "fail", detail)
 
@@ -186,7 +187,3 @@ def _rollback(ran: Ran, again: str) -> CheckItem:
     if ran.recommended is None:
         return CheckItem("rollback", "not_measured", "nothing is recommended")
     return CheckItem("rollback", "pass" if ran.rollback else "not_measured", ran.rollback or again)
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

@@ -11,6 +11,7 @@ from bench_samples import VENDOR, full_bench
 from report_samples import benched, changed, sample
 from rich.cells import cell_len
 from tcready.comparison import compare, compare_benches
+from tcready.quantities import plain_number, size_text, time_text
 from tcready.reports import render, render_comparison
 from tcready.reports.bench_charts import case_charts, charts
 from tcready.reports.bench_view import (
@@ -18,13 +19,10 @@ from tcready.reports.bench_view import (
     TIMES,
     calls_interval,
     loader_sentence,
-    memory,
     phases,
-    plain_number,
     ratio_interval,
     relative,
     table,
-    time,
     time_interval,
 )
 from tcready.reports.drawing import Scale
@@ -71,7 +69,7 @@ def small(seconds: float, wide: float, *, arm: str = "default", case: str = "all
     ],
 )
 def test_times_have_three_digits_in_the_unit_that_reads_best(seconds: float, text: str) -> None:
-    assert time(seconds) == text
+    assert time_text(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -79,7 +77,7 @@ def test_times_have_three_digits_in_the_unit_that_reads_best(seconds: float, tex
     [(0, "0 B"), (999, "999 B"), (999_950, "1.00 MB"), (1.2e9, "1.20 GB"), (8.12e8, "812 MB")],
 )
 def test_memory_is_told_in_powers_of_1000(count: float, text: str) -> None:
-    assert memory(count) == text
+    assert size_text(count) == text
 
 
 def test_an_interval_has_the_unit_of_its_median_and_as_many_digits_as_it_tells() -> None:
