@@ -311,6 +311,8 @@ def measured(
     about: BenchWanted,
     tell: Tell,
     progress: Tell,
+    began: float | None = None,
+    ends: float | None = None,
 ) -> Bench:
     """Every process that the arms need, as far as the budget reaches, and what they come to.
 
@@ -321,11 +323,14 @@ def measured(
         about: What the report says of the target, and its limits.
         tell: Called with what is measured next, and how much time is left.
         progress: Called with what a process does.
+        began: When the command began, by `time.monotonic`; now if that is not given.
+        ends: When the budget is spent; if that is not given, the budget counts from `began`.
     """
-    began = time.monotonic()
-    budget = wanted.bench_budget or (QUICK_BUDGET if wanted.quick else BUDGET)
+    began = time.monotonic() if began is None else began
+    ends = began + budget_of(wanted) if ends is None else ends
+    budget = max(ends - time.monotonic(), LEAST)
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
-        work = _Bench(run, wanted, arms, Path(folder), tell, progress, began + budget)
+        work = _Bench(run, wanted, arms, Path(folder), tell, progress, ends)
         if _steady(work, 0):
             if wanted.loader is not None:
                 _fed(work, wanted.loader)
@@ -343,6 +348,11 @@ def measured(
             if wanted.soak is not None:
                 _soak(work, _found(work, about, began), wanted.soak)
         return _found(work, about, began)
+
+
+def budget_of(wanted: BenchOptions) -> float:
+    """Seconds for everything but a soak."""
+    return wanted.bench_budget or (QUICK_BUDGET if wanted.quick else BUDGET)
 
 
 def _found(work: _Bench, about: BenchWanted, began: float) -> Bench:
@@ -510,13 +520,29 @@ def benched(
     command: str,
     announce: Tell,
     progress: Tell,
+    began: float,
 ) -> Observed:
-    """The runs, of one target, each with its bench; one that captured nothing that could be timed says why."""
+    """The runs, of one target, each with its bench; one that captured nothing that could be timed says why.
+
+    `began`: when the command did, by `time.monotonic`: the budget counts from there, and runs share what is left of it.
+    """
     by_mode = {options.mode: options for options in planned[0].options(chosen)}
-    runs = tuple(
-        _with_bench(run, by_mode[run.mode], chosen, wanted, command, announce, progress) for run in seen.runs
-    )
-    return dataclasses.replace(seen, runs=runs)
+    ends = began + budget_of(wanted)
+    runs: list[Observation] = []
+    for left, run in zip(range(len(seen.runs), 0, -1), seen.runs, strict=True):
+        now = time.monotonic()
+        part = _Part(began if not runs else now, now + (ends - now) / left)
+        runs.append(_with_bench(run, by_mode[run.mode], chosen, wanted, command, announce, progress, part))
+        ends += wanted.soak or 0.0
+    return dataclasses.replace(seen, runs=tuple(runs))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The time of one run of several, by `time.monotonic`."""
+
+    began: float
+    ends: float
 
 
 def _with_bench(
@@ -527,6 +553,7 @@ def _with_bench(
     command: str,
     announce: Tell,
     progress: Tell,
+    part: _Part,
 ) -> Observation:
     states = {stage.stage: stage for stage in seen.stages}
     unfit = next(
@@ -535,6 +562,8 @@ def _with_bench(
     if unfit is not None:
         text = f"not measured: {unfit.stage}: {unfit.detail}"
         return dataclasses.replace(seen, bench=Bench("not_run", text, ()))
+    if wanted.against is not None:
+        refuse_another_machine(wanted.against, seen)
     seen = with_plan_of(seen, wanted.plan_from)
     arms = arms_of(wanted, seen, chosen.root)
     run = process_of(seen.target, options.without_studies(), chosen.root)
@@ -549,14 +578,8 @@ def _with_bench(
         rollbacks=((PLAN, seen.plan.rollback),) if seen.plan is not None and seen.plan.rollback else (),
     )
     announce(f"measuring {', '.join(arm.name for arm in arms)} of {seen.target}")
-    found = measured(run, arms, wanted, about, announce, progress)
-    asked = {
-        "inputs": options.inputs or "",
-        "lengths": wanted.lengths or "",
-        "dtype": options.dtype or "",
-        "autocast": options.autocast or "",
-        "accumulate": str(wanted.accumulate),
-    }
+    found = measured(run, arms, wanted, about, announce, progress, part.began, part.ends)
+    asked = asked_of(options, wanted)
     found = dataclasses.replace(found, stack=(*found.stack, *((n, v) for n, v in asked.items() if v)))
     decided = found.verdict in ("real_gain", "no_gain", "regression")
     state: StageState = "pass" if decided else "not_run"
@@ -564,6 +587,65 @@ def _with_bench(
     speed = Stage("speed", state, found.reason, found.seconds if decided else None, why)
     stages = tuple(speed if stage.stage == "speed" else stage for stage in seen.stages)
     return dataclasses.replace(seen, bench=found, stages=stages)
+
+
+def asked_of(options: RunOptions, wanted: BenchOptions) -> dict[str, str]:
+    """What was asked for that decides what is measured, by its name in the stack."""
+    return {
+        "inputs": options.inputs or "",
+        "lengths": wanted.lengths or "",
+        "dtype": options.dtype or "",
+        "autocast": options.autocast or "",
+        "accumulate": str(wanted.accumulate),
+    }
+
+
+def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted: BenchOptions) -> None:
+    """Before anything is run.
+
+    Raises TcreadyError if the stored bench to compare with is of another target or mode, or of other inputs, types or
+    device than are asked for.
+    """
+    if wanted.against is None:
+        return
+    stored = {(run.target, run.mode): run.bench for run in stored_runs(wanted.against) if run.bench}
+    for options in planned[0].options(chosen):
+        bench = stored.get((planned[0].target, options.mode))
+        if bench is None:
+            raise TcreadyError(
+                f"--against {wanted.against}: it holds no bench of {planned[0].target} (--mode {options.mode})"
+            )
+        asked = asked_of(options, wanted)
+        if options.device != "auto":
+            asked["device"] = options.device
+        _refuse_differences(wanted.against, bench, asked)
+
+
+def refuse_another_machine(against: str, seen: Observation) -> None:
+    """After the check, before anything is measured.
+
+    Raises TcreadyError if the check says that machine or versions are others than those of the stored bench.
+    """
+    bench = next(
+        (run.bench for run in stored_runs(against) if (run.target, run.mode) == (seen.target, seen.mode)),
+        None,
+    )
+    if bench is None:
+        return
+    known = {**(seen.environment or {}), **(seen.environment or {}).get("packages", {})}
+    named = {name: str(value) for name, value in known.items() if isinstance(value, (str, int, float))}
+    _refuse_differences(against, bench, named)
+
+
+def _refuse_differences(against: str, bench: Bench, now: Mapping[str, str]) -> None:
+    before = dict(bench.stack)
+    differing = [
+        f"{name} ({before.get(name) or '-'}, now {value or '-'})"
+        for name, value in now.items()
+        if bench.stack and before.get(name, "") != value
+    ]
+    if differing:
+        raise TcreadyError(f"--against {against}: not the same machine and stack: {', '.join(differing)}")
 
 
 def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:

@@ -51,7 +51,6 @@ PHASE_WORD: Mapping[str, str] = MappingProxyType(
 )
 REST = "the rest"
 """Of a cold start: what no phase accounts for."""
-ALL_CASES = "all cases"
 MANY_CASES = 4
 _FAR = 10.0
 """How many times as large as a median, or as small, a bound may be to be told in its unit."""
@@ -249,10 +248,25 @@ def summary(bench: Bench) -> BenchCase | None:
     """The case that stands for all, if there are too many to tell each at length; else None."""
     if len(bench.cases) <= MANY_CASES:
         return None
-    return next((case for case in bench.cases if case.case == ALL_CASES), bench.cases[-1])
+    return bench.cases[-1]
 
 
 # Sentences
+
+
+def answer(bench: Bench) -> str:
+    """The verdict in words: `failed` if no compiled arm is left, whatever its times were."""
+    arms = [arm for arm in bench.cases[-1].arms if arm.arm != EAGER] if bench.cases else []
+    if bench.verdict != "not_run" and arms and all(arm.verdict == "failed" for arm in arms):
+        return BENCH_WORD["failed"]
+    return BENCH_WORD[bench.verdict]
+
+
+def noise_of(bench: Bench, case: BenchCase) -> str:
+    """How eager compares with itself in a case of several; empty if that is told of the whole bench."""
+    if case.noise is None or case is bench.cases[-1]:
+        return ""
+    return noise_sentence(case.noise)
 
 
 def phases(arm: ArmBench) -> tuple[tuple[str, float], ...]:
@@ -345,6 +359,8 @@ def facts(bench: Bench) -> Iterator[tuple[str, str]]:
         yield "take", "eager: leave it as it is"
     elif bench.recommended is None and bench.verdict == "inconclusive":
         yield "take", "undecided: leave it eager until a bench tells"
+    for note in bench.notes:
+        yield "note", note
     if bench.noise is not None:
         yield "noise", noise_sentence(bench.noise)
     if bench.loader is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import pytest
 from tcready import benching
 from tcready.bench.wanted import BenchWanted
 from tcready.options import BenchOptions
+from tcready.plan import PlannedRun
+from tcready.resolve import resolve
 from tcready.schema import (
     Arm,
     ArmMeasured,
+    Bench,
     BenchAnswer,
     BenchRequest,
     ColdStart,
@@ -22,6 +26,7 @@ from tcready.schema import (
     Profile,
     Sizes,
     TcreadyError,
+    as_json,
 )
 
 SEEN = Observation("m.py::M", None, "infer", (), None)
@@ -239,3 +244,69 @@ def test_the_soak_takes_the_recommended_arm_beyond_the_budget(monkeypatch: pytes
     measured(processes, DEFAULT, soak=600.0)
     assert processes.kinds()[-1] == "soak default"
     assert processes.asked[-1].seconds == 600.0
+
+
+def test_the_budget_counts_from_the_start_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(monkeypatch, takes=10)
+    options = BenchOptions(bench_budget=100.0)
+    processes.now = 60.0  # so long the check took
+    found = benching.measured(
+        processes,
+        (EAGER, DEFAULT),
+        options,
+        BenchWanted("m.py::M"),
+        lambda _text: None,
+        lambda _text: None,
+        began=0.0,
+    )
+    assert processes.now <= 110
+    assert found.seconds == processes.now
+    assert found.cut
+
+
+# a stored bench to compare with
+
+
+STACK = (("torch", "2.13.0"), ("cpu", "x"), ("device", "cpu"), ("inputs", "m.py::sizes"), ("accumulate", "1"))
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> str:
+    bench = Bench("no_gain", "", (), stack=STACK)
+    path = tmp_path / "before.json"
+    path.write_text(json.dumps(as_json(dataclasses.replace(SEEN, bench=bench))))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("target", "changed", "words"),
+    [
+        ("m.py::M", {}, None),
+        ("m.py::N", {}, "it holds no bench of m.py::N"),
+        ("m.py::M", {"mode": "train"}, "it holds no bench of m.py::M (--mode train)"),
+        ("m.py::M", {"device": "cuda"}, "device (cpu, now cuda)"),
+        ("m.py::M", {"device": "auto"}, None),
+        ("m.py::M", {"dtype": "bfloat16"}, "dtype (-, now bfloat16)"),
+        ("m.py::M", {"inputs": "m.py::other"}, "inputs (m.py::sizes, now m.py::other)"),
+        ("m.py::M", {"inputs": None}, "inputs (m.py::sizes, now -)"),
+    ],
+)
+def test_what_a_stored_bench_cannot_be_compared_with_is_refused_before_anything_runs(
+    before: str, tmp_path: Path, target: str, changed: dict[str, object], words: str | None
+) -> None:
+    chosen = resolve({"inputs": "m.py::sizes", **changed}, root=tmp_path)
+    planned = (PlannedRun(target, "", True),)
+    if words is None:
+        benching.refuse_another_bench(planned, chosen, BenchOptions(against=before))
+        return
+    with pytest.raises(TcreadyError) as refused:
+        benching.refuse_another_bench(planned, chosen, BenchOptions(against=before))
+    assert words in str(refused.value)
+
+
+def test_another_machine_is_refused_once_the_check_knows_it(before: str) -> None:
+    here = dataclasses.replace(SEEN, environment={"torch": "2.13.0", "cpu": "x", "dtype": None})
+    benching.refuse_another_machine(before, here)
+    there = dataclasses.replace(SEEN, environment={"torch": "2.14.0", "cpu": "x"})
+    with pytest.raises(TcreadyError, match=r"torch \(2.13.0, now 2.14.0\)"):
+        benching.refuse_another_machine(before, there)

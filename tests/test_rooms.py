@@ -71,7 +71,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "git": frozenset({"schema"}),
     "files": frozenset({"schema"}),
     "baseline": frozenset({"schema", "options", "target"}),
-    "comparison": frozenset({"schema", "target"}),
+    "comparison": frozenset({"schema", "target", "bench"}),
     "stored": frozenset({"schema"}),
     "installed": frozenset({"schema", "static", "rules", "refactor"}),
     "api": frozenset(

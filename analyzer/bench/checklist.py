@@ -10,6 +10,7 @@ from tcready.bench.wanted import BenchWanted
 from tcready.quantities import size_text, time_text
 from tcready.schema import (
     EAGER,
+    PARITY_SEEDS,
     ArmBench,
     BenchCase,
     CheckItem,
@@ -21,6 +22,7 @@ from tcready.schema import (
 
 _PHASES_OF_GENERATION = ("prefill", "decode")
 _SOAK_SECONDS = 600
+_LONG_BUDGET = 1200
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def _items(ran: Ran, wanted: BenchWanted) -> Iterator[CheckItem]:
     yield _inputs(ran, wanted, again)
     yield _apart(ran, again)
     yield _memory(ran, wanted, eager, arm, again)
-    yield _parity(arm, again)
+    yield _parity(ran, arm, again)
     yield _profile(eager, arm, wanted, again)
     yield _stability(ran, again)
     stack = f"{len(ran.stack)} entries" if ran.stack else again
@@ -87,9 +89,10 @@ def _inputs(ran: Ran, wanted: BenchWanted, again: str) -> CheckItem:
 
 def _apart(ran: Ran, again: str) -> CheckItem:
     item = "prefill and decode apart"
-    names = [case.case for case in ran.cases]
-    if all(any(phase in name.lower() for name in names) for phase in _PHASES_OF_GENERATION):
-        return CheckItem(item, "pass", ", ".join(names[:-1]))
+    names = [case.case for case in ran.cases[:-1]]
+    phases = [[phase for phase in _PHASES_OF_GENERATION if phase in name.lower()] for name in names]
+    if all([phase] in phases for phase in _PHASES_OF_GENERATION):
+        return CheckItem(item, "pass", ", ".join(names))
     detail = f"no cases `prefill` and `decode`; for a model that generates, name them: {again} --inputs FILE.py::NAME"
     return CheckItem(item, "not_measured", detail)
 
@@ -109,10 +112,14 @@ def _memory(
     return CheckItem("memory", "pass" if beyond is None else "fail", detail)
 
 
-def _parity(arm: ArmBench | None, again: str) -> CheckItem:
+def _parity(ran: Ran, arm: ArmBench | None, again: str) -> CheckItem:
     if arm is None or arm.parity is None:
         why = f"{arm.parity_detail}; " if arm and arm.parity_detail else ""
         return CheckItem("parity", "not_measured", why + again)
+    seeds = min((parity.seeds for name, parity in ran.parities if name == arm.arm), default=0)
+    if arm.parity and seeds < PARITY_SEEDS:
+        why = f"{arm.arm} agrees with eager from {seeds} of {PARITY_SEEDS} seeds: there was no time for more"
+        return CheckItem("parity", "not_measured", f"{why}; {again} --budget {_LONG_BUDGET}")
     detail = f"{arm.arm} agrees with eager" if arm.parity else arm.parity_detail
     return CheckItem("parity", "pass" if arm.parity else "fail", detail)
 

@@ -196,7 +196,8 @@ def overall(
     if not others:
         return "not_run", "no compiled arm was asked for", EAGER
     verdict, arm = _best(others)
-    reason = f"{arm.arm}: {arm.reason}"
+    failed = [f"{each.arm} failed: {each.reason}" for each in others if each.verdict == "failed"]
+    reason = "; ".join([*([f"{arm.arm}: {arm.reason}"] if arm.verdict != "failed" else []), *failed])
     recommended = summary.recommended
     if loader is not None and loader.bound is not None:
         reason += f"; {_waiting(loader)}"

@@ -12,7 +12,9 @@ BenchKind = Literal["steady", "cold", "profile", "parity", "soak", "loader"]
 profiler; outputs held against eager; one arm for a long time; the data loader beside the model."""
 CheckState = Literal["pass", "fail", "not_measured"]
 EAGER = "eager"
-"""The arm that the others are held against."""
+"""The arm that the others are held against: the code as it stands. What it compiles itself stays compiled."""
+PARITY_SEEDS = 3
+"""From so many seeds outputs are compared."""
 
 
 @dataclass(frozen=True)
@@ -224,6 +226,9 @@ class ArmMeasured:
     memory: MemoryUse | None = None
     profile: Profile | None = None
     parity: ParityMeasured | None = None
+    notes: tuple[str, ...] = ()
+    """What a reader of the figures must know of how they came about. What stands before a colon says what kind of note
+    it is: of each kind one is reported."""
 
 
 @dataclass(frozen=True)
@@ -240,6 +245,8 @@ class BenchAnswer:
     """Versions, device, clocks and settings that the figures hold for, by name."""
     failure: str | None = None
     """Why the process gave nothing (else), in one line."""
+    notes: tuple[str, ...] = ()
+    """As of an arm, of the whole process."""
 
 
 # What follows
@@ -310,6 +317,8 @@ class BenchCase:
     arms: tuple[ArmBench, ...]
     weight: float | None = None
     recommended: str | None = None
+    noise: Noise | None = None
+    """Of eager in this case; in all of them together, in the one that takes the most time by its weight."""
 
 
 @dataclass(frozen=True)
@@ -358,3 +367,5 @@ class Bench:
     """All of it took."""
     cut: tuple[str, ...] = ()
     """What was left out, and why."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of how it was measured."""

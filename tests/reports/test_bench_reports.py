@@ -178,6 +178,35 @@ def test_a_bench_that_could_not_be_made_is_rendered() -> None:
         assert "no arm compiled anything" in text
 
 
+def test_the_answer_of_a_bench_stands_above_that_of_the_check() -> None:
+    page = render(benched(), "html")
+    assert ": real gain</h1>" in page
+    first, then = (page.index(f'<span class="word">{word}</span>') for word in ("real gain", "ready"))
+    assert first < then
+    assert page.index('id="bench"') < page.index('id="first"')
+
+
+def test_a_bench_of_which_every_arm_failed_says_failed() -> None:
+    arms = (
+        ArmBench("eager", "baseline", Figure(1, 1, 1, 3)),
+        ArmBench("default", "failed", None, "it differs"),
+    )
+    bench = Bench("no_gain", "default failed: it differs", (BenchCase("x", arms),))
+    assert "FAILED: default failed: it differs" in render(with_bench(bench), "text")
+    assert '<span class="word">failed</span>' in render(with_bench(bench), "html")
+    assert "**failed**: default failed: it differs" in render(with_bench(bench), "markdown")
+
+
+@pytest.mark.parametrize("form", ["text", "html", "markdown"])
+def test_noise_is_told_by_case_and_notes_are_told(form: str) -> None:
+    bench = full_bench()
+    noise = Noise(Figure(1.25, 1.2, 1.3, 3), "inconclusive", 0.1)
+    cases = (dataclasses.replace(bench.cases[0], noise=noise), *bench.cases[1:])
+    text = render(with_bench(dataclasses.replace(bench, cases=cases, notes=("busy: much",))), form)
+    assert text.lower().replace("\\", "").count("eager against itself 1.25x") == 1
+    assert "busy: much" in text.lower()
+
+
 # Drawings
 
 
@@ -251,7 +280,7 @@ def test_odd_numbers_are_drawn_by_nobody(value: float) -> None:
     [
         (1.0, 0.8, 0.02, 1.01, "faster"),
         (1.0, 1.2, 0.02, 1.01, "slower"),
-        (1.0, 1.03, 0.02, 1.01, "within_noise"),
+        (1.0, 1.025, 0.02, 1.01, "within_noise"),
         (1.0, 1.2, 0.02, 1.25, "within_noise"),
         (0.0, 1.2, 0.02, 1.0, "within_noise"),
     ],
