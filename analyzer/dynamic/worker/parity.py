@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,17 +45,38 @@ def compare(expected: Any, actual: Any, tolerance: tuple[float, float] | None = 
     return Comparison(tensors, None)
 
 
+def attributes_of(value: Any) -> dict[str, Any] | None:
+    """Those of an object, in `__dict__` and in slots; None of what has neither. Slots of the standard library's types are
+    its own: caches stand in some."""
+    found: dict[str, Any] = {}
+    kind = type(value)
+    slots = [] if kind.__module__.split(".")[0] in sys.stdlib_module_names else kind.__mro__
+    names = [name for each in slots for name in _slots(each) if hasattr(value, name)]
+    inner = getattr(value, "__dict__", None)
+    if not names and not isinstance(inner, dict):
+        return None
+    found = {name: getattr(value, name) for name in names}
+    return found | inner if isinstance(inner, dict) else found
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = vars(kind).get("__slots__", ())
+    named = (slots,) if isinstance(slots, str) else tuple(slots)
+    return tuple(name for name in named if not name.startswith("__"))
+
+
 def flatten(value: Any) -> tuple[list[Any], list[str]]:
     """Leaves and the structure; an object that pytree does not know is opened by its attributes."""
     leaves, spec = pytree.tree_flatten(value)
     flat: list[Any] = []
     shape = [str(spec)]
     for leaf in leaves:
-        inner = getattr(leaf, "__dict__", None)
-        if isinstance(leaf, (torch.Tensor, torch.nn.Module)) or not isinstance(inner, dict) or callable(leaf):
+        opaque = isinstance(leaf, (torch.Tensor, torch.nn.Module)) or callable(leaf)
+        inner = None if opaque else attributes_of(leaf)
+        if inner is None:
             flat.append(leaf)
             continue
-        found, names = pytree.tree_flatten(dict(inner))
+        found, names = pytree.tree_flatten(inner)
         flat += found
         shape.append(f"{type(leaf).__name__}{names}")
     return flat, shape

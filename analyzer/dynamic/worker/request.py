@@ -21,6 +21,8 @@ from tcready.schema import (
 
 DROPPED_PREFIXES = ("TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE", "TORCHINDUCTOR_")
 """Environment variables that would change what Dynamo does or says."""
+DROPPED_IN_A_BENCH = ("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG")
+"""Those that a bench does not see either: they have torch write much more, which takes time."""
 LEFT: tuple[str, StageReason] = ("an earlier stage failed", "earlier_stage")
 """Why a stage that was never begun did not run, in words and as a word, where nothing else is known."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from typing import Any, Literal
 import torch
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.loading import fresh
+from tcready.dynamic.worker.parity import attributes_of
 from tcready.dynamic.worker.torch_internals.placement import writes
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
@@ -37,9 +39,9 @@ class Feed:
 def feed_of(case: Case, step: Callable[[Iterator[Inputs]], Any], accumulate: int = 1) -> Feed:
     """What calls do to their inputs, seen in two steps of eager code. Raises what the first of them raises."""
     inputs = _copy(case)
-    before = list(_seen(inputs, DEPTH, set()))
+    before = list(seen(inputs, DEPTH, set()))
     step(itertools.repeat(inputs, accumulate))
-    if list(_seen(inputs, DEPTH, set())) == before:
+    if list(seen(inputs, DEPTH, set())) == before:
         return Feed(case_of(case), "never")
     try:
         step(itertools.repeat(inputs, accumulate))
@@ -59,10 +61,17 @@ def _copy(case: Case) -> Inputs:
     return copied.args, copied.kwargs
 
 
-def _seen(value: Any, depth: int, opened: set[int]) -> Iterator[Any]:
-    """All that a call could change of a value, in an order that is always the same."""
+def written(tensor: torch.Tensor) -> Any:
+    """What is another if it is another tensor, or was written to."""
+    return id(tensor), tuple(tensor.shape), writes(tensor)
+
+
+def seen(
+    value: Any, depth: int, opened: set[int], of: Callable[[torch.Tensor], Any] = written
+) -> Iterator[Any]:
+    """All that a call could change of a value, in an order that is always the same; of a tensor what `of` gives."""
     if isinstance(value, torch.Tensor):
-        yield id(value), tuple(value.shape), writes(value)
+        yield of(value)
     elif value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         yield value
     elif depth and id(value) not in opened:
@@ -70,12 +79,14 @@ def _seen(value: Any, depth: int, opened: set[int]) -> Iterator[Any]:
         yield type(value).__name__
         if isinstance(value, Mapping):
             for key, item in value.items():
-                yield from _seen(key, 1, opened)
-                yield from _seen(item, depth - 1, opened)
-        elif isinstance(value, (list, tuple)):
+                yield from seen(key, 1, opened, of)
+                yield from seen(item, depth - 1, opened, of)
+        elif isinstance(value, (set, frozenset)):
+            yield len(value)
+        elif isinstance(value, (list, tuple, deque)):
             for item in value:
-                yield from _seen(item, depth - 1, opened)
+                yield from seen(item, depth - 1, opened, of)
         elif not isinstance(value, type) and not callable(value):
-            for name, item in sorted(getattr(value, "__dict__", {}).items()):
+            for name, item in sorted((attributes_of(value) or {}).items()):
                 yield name
-                yield from _seen(item, depth - 1, opened)
+                yield from seen(item, depth - 1, opened, of)

@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.bench.arms import built
+from tcready.dynamic.worker.bench import state
+from tcready.dynamic.worker.bench.arms import Running, built
 from tcready.dynamic.worker.bench.lanes import COMPILED_NOTHING, GAVE_UP, any_given_up, compiler, error_of
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
@@ -34,14 +35,19 @@ from tcready.dynamic.worker.precision import (
 )
 from tcready.dynamic.worker.torch_internals import inductor, placement, pytree
 from tcready.dynamic.worker.torch_internals.recording import Record, recording
-from tcready.schema import Arm, ArmMeasured, BenchAnswer, BenchRequest, ParityMeasured
+from tcready.schema import PARITY_SEEDS, Arm, ArmMeasured, BenchAnswer, BenchRequest, ParityMeasured
 
-SEEDS = (SEED_BUILD, SEED_BUILD + 1, SEED_BUILD + 2)
+SEEDS = tuple(SEED_BUILD + number for number in range(PARITY_SEEDS))
 """Of weights and of inputs, where these are drawn."""
 LEARNING_RATE = 1e-3
 """Of the steps whose losses are compared: large enough that a wrong gradient shows in the next loss."""
 REPLAYED = 3
 """On CUDA the last of so many calls is compared: CUDA graphs are recorded on the second one and replayed on the third."""
+
+
+NOTHING_COMPARED = (
+    "nothing was compared: the outputs hold no tensor with a value that is neither NaN nor infinite"
+)
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,8 @@ class _Reference:
     why: str
     """Why there is nothing in float64."""
     tolerance: float
+    stateful: bool = False
+    """Whether a call changes the model: then each case begins with a model of its own."""
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
@@ -167,9 +175,12 @@ def _calls(context: Context) -> int:
 
 def _reference(context: Context, case: Case, index: int, words: str, layout: str | None) -> _Reference:
     calls = _calls(context)
-    eager = called_eagerly(context, context.build, case, calls)
-    again = called_eagerly(context, context.build, case, calls)
-    exact, why = exactly(context, context.build, case, eager, calls)
+    model = context.build()
+    before = state.marks(model)
+    eager = called_eagerly(context, lambda: model, case, calls, after=True)
+    stateful = state.marks(model) != before
+    again = called_eagerly(context, context.build, case, calls, after=True)
+    exact, why = exactly(context, context.build, case, eager, calls, after=True)
     allowed = tolerance(context, context.build(), eager.outcome, exact=exact is not None)
     twice = difference(eager.outcome, again.outcome, allowed)
     return _Reference(
@@ -183,21 +194,31 @@ def _reference(context: Context, case: Case, index: int, words: str, layout: str
         exact,
         why,
         allowed,
+        stateful,
     )
 
 
 def _arm(context: Context, arm: Arm, references: Sequence[_Reference], found: Found) -> None:
-    """One arm over a fresh model, in all cases. Raises what building it raises."""
-    inductor.forget_compiled()
-    running = built(context, arm)
+    """One arm over a fresh model, in all cases; over one for each case if calls change the model. Raises what building it
+    raises."""
+    running: Running | None = None
     compiled = False
     for each in references:
         key = arm.name, each.index
         record = Record()
+        if running is None or each.stateful:
+            inductor.forget_compiled()
+            running, compiled = built(context, arm), False
         try:
             with recording(record), running.in_place():
                 actual = called(
-                    context, running.function, running.model, each.case, each.eager.loss, _calls(context)
+                    context,
+                    running.function,
+                    running.model,
+                    each.case,
+                    each.eager.loss,
+                    _calls(context),
+                    after=True,
                 )
         except Exception as error:
             _raises(found, arm, each.index, f"{error_of(error, context, None)}{each.words}")
@@ -226,8 +247,8 @@ def _joined(parity: ParityMeasured, reference: _Reference, actual: Called) -> Pa
     elif reference.layout not in parity.layouts:
         parity = replace(parity, layouts=(*parity.layouts, reference.layout))
     if judged.text is None:
-        compared = judged.share is not None
-        detail = parity.detail if compared or parity.same is not None else "no tensor in the outputs"
+        compared = _tells(reference.eager)
+        detail = parity.detail if compared or parity.same is not None else NOTHING_COMPARED
         return replace(parity, same=True if compared and parity.same is None else parity.same, detail=detail)
     others = reference.eager.draws and not _same_draws(reference.eager, actual)
     if not reference.comparable or others:
@@ -241,6 +262,20 @@ def _joined(parity: ParityMeasured, reference: _Reference, actual: Called) -> Pa
         return parity
     without = f"; not compared with float64: {reference.why}" if reference.why else ""
     return replace(parity, same=False, detail=f"{judged.text}{without}{reference.words}")
+
+
+def _tells(eager: Called) -> bool:
+    """Whether a difference could have shown: a value in the outputs or gradients that is neither NaN nor infinite, or an
+    argument that was changed."""
+    gave = [leaf for label, leaf in eager.outcome.leaves if not label.startswith(("argument", "buffer"))]
+    return eager.wrote or any(isinstance(leaf, torch.Tensor) and _has_value(leaf) for leaf in gave)
+
+
+def _has_value(tensor: torch.Tensor) -> bool:
+    plain = tensor.to_dense() if tensor.is_sparse else tensor
+    if plain.layout != torch.strided or plain.is_quantized:
+        return False
+    return bool(torch.isfinite(plain).any())
 
 
 def _same_draws(one: Called, other: Called) -> bool:

@@ -59,9 +59,12 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
 
 
 def _profiled(context: Context, lane: Lane, seconds: float) -> Profile:
+    assert lane.arm is not None
+    lane.arm.rewind()
     events, span = _events(context, lane)
     cuda = memory.is_cuda(context)
     joules, reason = _energy(context, lane, seconds)
+    lane.arm.rewind()
     host, processors = _seconds(context, lane)
     called = _called(events)
     if cuda:
