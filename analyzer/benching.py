@@ -282,7 +282,6 @@ class _Bench:
         if self.done and self.left() + more < min(self.longest, LEAST):
             self.cut.append(f"{words}: the budget was spent")
             return None
-        request = dataclasses.replace(request, toolchain=str(self.room / "toolchain"))
         self.tell(f"  {max(self.left(), 0.0):.0f} s left: {words}")
         began = time.monotonic()
         answer = self.run(request, max(self.left(), LEAST) + more, self.progress)
@@ -334,10 +333,11 @@ def measured(
         if _steady(work, 0):
             if wanted.loader is not None:
                 _fed(work, wanted.loader)
+            # Without these two no verdict stands: they come before what makes it narrower.
             _profile(work)
+            _parity(work, budget)
             for number in range(1, wanted.at_least):
                 _steady(work, number)
-            _parity(work, budget)
             _cold(work)
             if not wanted.quick:
                 _warm(work)
@@ -376,6 +376,7 @@ def _steady(work: _Bench, number: int) -> bool:
             seconds=timed,
             accumulate=work.wanted.accumulate,
             cache=work.cache_of(arms),
+            profile=number == 0,
         )
         answer = work.ask("steady", request, f"steady state of {_named(arms)}, process {number + 1}")
         if answer is None:
@@ -393,7 +394,11 @@ def _steady(work: _Bench, number: int) -> bool:
 
 
 def _profile(work: _Bench) -> None:
+    """Of what the first process of each arm did not profile itself."""
+    seen = {each.arm for process in work.done for each in process.answer.measured if each.profile is not None}
     for arms in work.groups():
+        if seen >= {arm.name for arm in arms}:
+            continue
         request = BenchRequest("profile", arms, accumulate=work.wanted.accumulate, cache=work.cache_of(arms))
         work.ask("profile", request, f"{_named(arms)} under the profiler")
 
@@ -451,9 +456,9 @@ def _soak(work: _Bench, found: Bench, seconds: float) -> None:
 
 
 def process_of(
-    target: str, options: RunOptions, root: Path
+    target: str, options: RunOptions, root: Path, toolchain: str
 ) -> Callable[[BenchRequest, float, Tell], BenchAnswer]:
-    """What runs one process of a bench of this target."""
+    """What runs one process of a bench of this target; `toolchain` is a folder that all of them share."""
 
     def run(request: BenchRequest, seconds: float, tell: Tell) -> BenchAnswer:
         from tcready import dynamic
@@ -461,7 +466,7 @@ def process_of(
         # a soak may take longer than any run: its own seconds are its limit
         limit = seconds if request.kind == "soak" else min(options.timeout, seconds)
         limited = dataclasses.replace(options, timeout=round(limit))
-        return dynamic.bench(observations.run_request(target, limited, root), request, tell)
+        return dynamic.bench(observations.run_request(target, limited, root, toolchain), request, tell)
 
     return run
 
@@ -566,7 +571,6 @@ def _with_bench(
         refuse_another_machine(wanted.against, seen)
     seen = with_plan_of(seen, wanted.plan_from)
     arms = arms_of(wanted, seen, chosen.root)
-    run = process_of(seen.target, options.without_studies(), chosen.root)
     about = BenchWanted(
         target=_as_asked(seen.target, options, wanted),
         command=command,
@@ -578,7 +582,9 @@ def _with_bench(
         rollbacks=((PLAN, seen.plan.rollback),) if seen.plan is not None and seen.plan.rollback else (),
     )
     announce(f"measuring {', '.join(arm.name for arm in arms)} of {seen.target}")
-    found = measured(run, arms, wanted, about, announce, progress, part.began, part.ends)
+    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as tools:
+        run = process_of(seen.target, options.without_studies(), chosen.root, tools)
+        found = measured(run, arms, wanted, about, announce, progress, part.began, part.ends)
     asked = asked_of(options, wanted)
     found = dataclasses.replace(found, stack=(*found.stack, *((n, v) for n, v in asked.items() if v)))
     decided = found.verdict in ("real_gain", "no_gain", "regression")

@@ -155,7 +155,10 @@ def test_sizes_that_are_none_are_refused(tmp_path: Path, text: str, words: str) 
 class Processes:
     """Answers as a worker would, and notes what it is asked; each takes `takes` seconds of a clock of its own."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, takes: float, isolates: bool = True) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, takes: float, isolates: bool = True, device: bool = False
+    ) -> None:
+        self.device = device
         self.asked: list[BenchRequest] = []
         self.now = 0.0
         self.takes = takes
@@ -176,9 +179,12 @@ class Processes:
                 graphs=1 if arm.code else 0,
                 blocks=(took, took * 1.001, took * 0.999) if request.kind == "steady" else (),
                 cold=ColdStart(3.0) if request.kind == "cold" else None,
-                profile=Profile(kernels=10 if arm.code else 30) if request.kind == "profile" else None,
+                profile=Profile(kernels=10 if arm.code else 30) if self._profiles(request) else None,
                 parity=ParityMeasured(True) if request.kind == "parity" and arm.code else None,
             )
+
+    def _profiles(self, request: BenchRequest) -> bool:
+        return request.kind == "profile" or (self.device and request.profile)
 
     def kinds(self) -> list[str]:
         return [f"{each.kind} {'+'.join(arm.name for arm in each.arms)}" for each in self.asked]
@@ -200,9 +206,9 @@ def test_arms_are_timed_together_and_started_apart(monkeypatch: pytest.MonkeyPat
     assert processes.kinds() == [
         "steady eager+default",
         "profile eager+default",
-        "steady eager+default",
-        "steady eager+default",
         "parity eager+default",
+        "steady eager+default",
+        "steady eager+default",
         "cold default",
         "cold eager",
         "cold default",
@@ -211,6 +217,14 @@ def test_arms_are_timed_together_and_started_apart(monkeypatch: pytest.MonkeyPat
     assert cold[0].cache == cold[2].cache != cold[1].cache
     assert len({each.seed for each in processes.asked if each.kind == "steady"}) == 3
     assert (found.verdict, found.recommended, found.cut) == ("real_gain", "default", ())
+
+
+def test_on_a_device_the_first_process_profiles_what_it_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(monkeypatch, takes=5, device=True)
+    found = measured(processes, DEFAULT, quick=True)
+    assert [each.profile for each in processes.asked if each.kind == "steady"] == [True, False, False]
+    assert "profile eager+default" not in processes.kinds()
+    assert found.verdict == "real_gain"
 
 
 def test_where_arms_share_a_limit_each_has_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -386,7 +386,7 @@ def _profile(processes: Sequence[Process], arm: str, weights: Mapping[str | None
     for case in weights:
         rows = [
             row.profile
-            for row in _rows(processes, "profile")
+            for row in (*_rows(processes, "steady"), *_rows(processes, "profile"))
             if row.arm == arm and row.case == case and row.profile is not None
         ]
         if not rows:

@@ -96,6 +96,8 @@ class RunRequest:
     """The working folder: display paths and origin are relative to it."""
     own_packages: tuple[str, ...] = ()
     """First segments below site-packages that count as own."""
+    toolchain: str | None = None
+    """Folder of what Inductor makes once for all models, for several runs; None: each makes it anew."""
 
 
 @dataclass(frozen=True)
@@ -258,6 +260,7 @@ def _work(request: RunRequest, root: str) -> Work:
         root,
         request.own_packages,
         tuple(os.path.abspath(entry) for entry in entries),
+        toolchain=request.toolchain,
     )
 
 

@@ -68,15 +68,15 @@ class BenchRequest:
     """Of a training step: forwards and backwards for one step of the optimiser."""
     cache: str | None = None
     """Folder of Inductor's files, which outlasts the process; None: one of its own, which starts empty."""
-    toolchain: str | None = None
-    """Folder of what Inductor makes once for all models (headers compiled in advance, the choice of vector instructions),
-    which outlasts the process; None: it is made anew, which takes 10 s on a CPU and counts nowhere."""
     artifacts: str | None = None
     """File of `torch.compiler.save_cache_artifacts`: loaded before the first call if it is there, else written."""
     loader: str | None = None
     """`path.py::name` or `pkg.mod::name`: a callable that gives a data loader, or one."""
     steps: int = 3
     """Of `parity` in training: steps after which losses are compared."""
+    profile: bool = False
+    """Of `steady`: at its end, a profile of what was timed. Only on a device: a CPU's kernels have to be compiled
+    otherwise to be seen, which is a process of its own."""
 
 
 # What a process measured

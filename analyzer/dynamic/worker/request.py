@@ -44,6 +44,9 @@ class Work:
     """Changes to be tried, in place of the stages of a run."""
     bench: BenchRequest | None = None
     """What to measure, in place of the stages of a run."""
+    toolchain: str | None = None
+    """Folder of what Inductor makes once for all models (headers compiled in advance, the choice of vector instructions),
+    which outlasts the process; None: it is made anew, which takes 10 to 20 s on a CPU and counts nowhere."""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +18,7 @@ from tcready.dynamic.worker.calling import compile_error, settle
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.loss import Loss, NotTrainedError
-from tcready.dynamic.worker.toolchain import PREFIX, missing_toolchain
+from tcready.dynamic.worker.toolchain import missing_toolchain, shared_folder
 from tcready.dynamic.worker.torch_internals import dynamo, inductor, placement
 from tcready.dynamic.worker.torch_internals.recording import Record, recording
 from tcready.schema import EAGER, Arm, ArmMeasured, BenchRequest
@@ -105,25 +103,17 @@ def compiler(context: Context, request: BenchRequest) -> Iterator[str | None]:
     Without the folders that may be asked for they are beside the state file, and the launcher clears them away.
     """
     dynamo.reset()
-    state = context.journal.state_path
-    room = os.path.dirname(os.path.abspath(state)) if state else None
-    with contextlib.ExitStack() as stack:
-
-        def folder(wanted: str | None) -> str:
-            if wanted is None:
-                own = tempfile.TemporaryDirectory(prefix=PREFIX, dir=room, ignore_cleanup_errors=True)
-                return stack.enter_context(own)
-            below = os.path.join(wanted, f"{PREFIX}files")
-            os.makedirs(below, exist_ok=True)
-            return below
-
-        tools, missing = folder(request.toolchain), None
+    with (
+        shared_folder(context, context.work.toolchain) as tools,
+        shared_folder(context, request.cache) as folder,
+    ):
+        missing = None
         if any(_names_inductor(arm.code) for arm in request.arms):
             with inductor.inductor_cache(tools):
                 missing = missing_toolchain(context.work.options.device, context)
             dynamo.reset()
-        stack.enter_context(inductor.inductor_cache(folder(request.cache), headers_in=tools))
-        yield missing
+        with inductor.inductor_cache(folder, headers_in=tools):
+            yield missing
 
 
 def _names_inductor(code: str) -> bool:

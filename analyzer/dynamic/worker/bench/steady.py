@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import statistics
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+from tcready.dynamic.worker.bench import memory
 from tcready.dynamic.worker.bench.lanes import (
     GAVE_UP,
     Lane,
@@ -23,6 +25,7 @@ from tcready.dynamic.worker.bench.lanes import (
     warm_up,
     watched,
 )
+from tcready.dynamic.worker.bench.profile import add_profile
 from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.torch_internals.recording import Record, recording
@@ -85,6 +88,11 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
                 _guarded(context, lane, missing, lambda lane: _singly(context, lane, request.latencies))
             keep(replace(answer, measured=measured(lanes)))
         _drop_eager(lanes)
+        if request.profile and memory.is_cuda(context):
+            for lane in alive(lanes):
+                with contextlib.suppress(Exception):  # times stand without it; a process of its own says why
+                    add_profile(context, lane, share)
+                keep(replace(answer, measured=measured(lanes)))
         return replace(answer, measured=measured(lanes))
 
 
