@@ -39,8 +39,6 @@ from tcready.schema import (
     Report,
     Sizes,
     Stage,
-    StageReason,
-    StageState,
     TcreadyError,
 )
 from tcready.static import locate
@@ -587,12 +585,18 @@ def _with_bench(
         found = measured(run, arms, wanted, about, announce, progress, part.began, part.ends)
     asked = asked_of(options, wanted)
     found = dataclasses.replace(found, stack=(*found.stack, *((n, v) for n, v in asked.items() if v)))
-    decided = found.verdict in ("real_gain", "no_gain", "regression")
-    state: StageState = "pass" if decided else "not_run"
-    why: StageReason | None = None if decided else "budget" if found.cut else "error"
-    speed = Stage("speed", state, found.reason, found.seconds if decided else None, why)
-    stages = tuple(speed if stage.stage == "speed" else stage for stage in seen.stages)
+    stages = tuple(stage_of(found) if stage.stage == "speed" else stage for stage in seen.stages)
     return dataclasses.replace(seen, bench=found, stages=stages)
+
+
+def stage_of(found: Bench) -> Stage:
+    """The rung `speed`: passed if there is a verdict, whatever it is."""
+    if found.failed:
+        differs = any(arm.parity is False for arm in found.cases[-1].arms)
+        return Stage("speed", "fail", found.reason, found.seconds, "mismatch" if differs else "compile_error")
+    if found.verdict in ("real_gain", "no_gain", "regression"):
+        return Stage("speed", "pass", found.reason, found.seconds)
+    return Stage("speed", "not_run", found.reason, None, "budget" if found.cut else "error")
 
 
 def asked_of(options: RunOptions, wanted: BenchOptions) -> dict[str, str]:

@@ -256,10 +256,7 @@ def summary(bench: Bench) -> BenchCase | None:
 
 def answer(bench: Bench) -> str:
     """The verdict in words: `failed` if no compiled arm is left, whatever its times were."""
-    arms = [arm for arm in bench.cases[-1].arms if arm.arm != EAGER] if bench.cases else []
-    if bench.verdict != "not_run" and arms and all(arm.verdict == "failed" for arm in arms):
-        return BENCH_WORD["failed"]
-    return BENCH_WORD[bench.verdict]
+    return BENCH_WORD["failed" if bench.failed else bench.verdict]
 
 
 def noise_of(bench: Bench, case: BenchCase) -> str:

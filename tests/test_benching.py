@@ -15,11 +15,14 @@ from tcready.plan import PlannedRun
 from tcready.resolve import resolve
 from tcready.schema import (
     Arm,
+    ArmBench,
     ArmMeasured,
     Bench,
     BenchAnswer,
+    BenchCase,
     BenchRequest,
     ColdStart,
+    Figure,
     Observation,
     ParityMeasured,
     Plan,
@@ -276,6 +279,17 @@ def test_the_budget_counts_from_the_start_of_the_command(monkeypatch: pytest.Mon
     assert processes.now <= 110
     assert found.seconds == processes.now
     assert found.cut
+
+
+def test_a_bench_of_which_every_arm_failed_fails_its_stage() -> None:
+    arms = (
+        ArmBench("eager", "baseline", Figure(1, 1, 1, 3)),
+        ArmBench("default", "failed", None, parity=False),
+    )
+    found = benching.stage_of(Bench("no_gain", "default failed: it differs", (BenchCase("x", arms),)))
+    assert (found.state, found.reason) == ("fail", "mismatch")
+    either = (*arms, ArmBench("plan", "no_gain", Figure(1, 1, 1, 3)))
+    assert benching.stage_of(Bench("no_gain", "", (BenchCase("x", either),))).state == "pass"
 
 
 # a stored bench to compare with

@@ -369,3 +369,9 @@ class Bench:
     """What was left out, and why."""
     notes: tuple[str, ...] = ()
     """What a reader must know of how it was measured."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether every compiled arm did, whatever their times were."""
+        arms = [arm for arm in self.cases[-1].arms if arm.arm != EAGER] if self.cases else []
+        return self.verdict != "not_run" and bool(arms) and all(arm.verdict == "failed" for arm in arms)
