@@ -264,11 +264,28 @@ class _Bench:
     @property
     def compiled(self) -> tuple[Arm, ...]:
         """Arms beside eager that share its sources."""
-        return tuple(arm for arm in self.arms if arm.code and not arm.sources)
+        return tuple(arm for arm in self.standing if arm.code and not arm.sources)
 
     @property
     def patched(self) -> tuple[Arm, ...]:
-        return tuple(arm for arm in self.arms if arm.sources)
+        return tuple(arm for arm in self.standing if arm.sources)
+
+    @property
+    def standing(self) -> tuple[Arm, ...]:
+        """Arms that did not fail in every case of a process: what did is not measured again. None if eager is alone."""
+        rows: dict[str, list[bool]] = {}
+        for process in self.done:
+            if process.purpose == "steady":
+                for name in {row.arm for row in process.answer.measured}:
+                    errors = [row.error for row in process.answer.measured if row.arm == name]
+                    rows.setdefault(name, []).append(all(errors))
+        left = tuple(arm for arm in self.arms if not any(rows.get(arm.name, ())))
+        return left if left[:1] == self.arms[:1] and len(left) > 1 else ()
+
+    @property
+    def shares(self) -> bool:
+        """Whether compiled arms share one limit of recompilations in this torch, as far as that is known."""
+        return any(dict(each.answer.stack).get("isolate_recompiles") == "no" for each in self.done)
 
     def left(self) -> float:
         return self.ends - time.monotonic()
@@ -290,15 +307,14 @@ class _Bench:
 
     def cache_of(self, arms: Sequence[Arm]) -> str:
         """Folder of Inductor's files: of its own for each set of sources."""
-        number = self.patched.index(arms[0]) + 1 if arms[0].sources else 0
+        number = self.arms.index(arms[0]) if arms[0].sources else 0
         return str(self.room / f"warm-{number}")
 
     def groups(self) -> tuple[tuple[Arm, ...], ...]:
         """Arms that go into one process: all, unless compiled arms share one limit of recompilations in this torch."""
-        eager = self.arms[:1]
-        shares = any(dict(each.answer.stack).get("isolate_recompiles") == "no" for each in self.done)
-        together = [(*eager, arm) for arm in self.compiled] if shares else [(*eager, *self.compiled)]
-        return (*together, *((arm,) for arm in self.patched))
+        eager = self.standing[:1]
+        together = [(*eager, arm) for arm in self.compiled] if self.shares else [(*eager, *self.compiled)]
+        return (*(each for each in together if each), *((arm,) for arm in self.patched))
 
 
 def measured(
@@ -380,7 +396,7 @@ def _steady(work: _Bench, number: int) -> bool:
         if answer is None:
             continue
         any_timed |= any(each.blocks for each in answer.measured)
-        if len(waiting[0]) > 2 and arms not in work.groups():
+        if len(arms) > 2 and work.shares:
             # Only now is it known that arms share a limit here: those behind the first get processes of their own.
             first = arms[:2]
             kept = tuple(each for each in answer.measured if each.arm in {arm.name for arm in first})
@@ -411,7 +427,7 @@ def _parity(work: _Bench, budget: float) -> None:
 
 def _cold(work: _Bench) -> None:
     """Each arm from an empty cache."""
-    for arm in reversed(work.arms):
+    for arm in reversed(work.standing):
         request = BenchRequest(
             "cold",
             (arm,),

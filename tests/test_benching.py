@@ -159,9 +159,14 @@ class Processes:
     """Answers as a worker would, and notes what it is asked; each takes `takes` seconds of a clock of its own."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, takes: float, isolates: bool = True, device: bool = False
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        takes: float,
+        isolates: bool = True,
+        device: bool = False,
+        fails: str = "",
     ) -> None:
-        self.device = device
+        self.device, self.fails = device, fails
         self.asked: list[BenchRequest] = []
         self.now = 0.0
         self.takes = takes
@@ -177,6 +182,9 @@ class Processes:
     def _measured(self, request: BenchRequest) -> Iterator[ArmMeasured]:
         for arm in request.arms:
             took = 1.0 if arm.name == "eager" else 0.5
+            if arm.name == self.fails:
+                yield ArmMeasured(arm.name, error="it gave up")
+                continue
             yield ArmMeasured(
                 arm.name,
                 graphs=1 if arm.code else 0,
@@ -238,6 +246,22 @@ def test_where_arms_share_a_limit_each_has_its_own_process(monkeypatch: pytest.M
     assert steady[2:] == ["steady eager+default", "steady eager+other"] * 2
     rows = {arm.arm: len(arm.blocks) for arm in found.cases[0].arms}
     assert (rows["default"], rows["other"]) == (3, 3)
+
+
+@pytest.mark.parametrize("isolates", [True, False])
+def test_an_arm_that_failed_is_not_measured_again(monkeypatch: pytest.MonkeyPatch, isolates: bool) -> None:
+    processes = Processes(monkeypatch, takes=1, isolates=isolates, fails="default")
+    found = measured(processes, DEFAULT, OTHER)
+    assert sum("default" in kind for kind in processes.kinds()) == 1
+    assert {arm.arm: arm.verdict for arm in found.cases[0].arms} == {
+        "eager": "baseline",
+        "default": "failed",
+        "other": "real_gain",
+    }
+    alone = Processes(monkeypatch, takes=1, isolates=isolates, fails="default")
+    found = measured(alone, DEFAULT)
+    assert alone.kinds() == ["steady eager+default"]
+    assert found.reason == "default failed: it gave up"
 
 
 def test_what_the_budget_cuts_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
