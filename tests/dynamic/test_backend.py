@@ -262,6 +262,18 @@ def test_differences_are_held_against_the_largest_value(expected: Any, actual: A
     assert (found is None) if text is None else (found is not None and text in found)
 
 
+def test_without_float64_a_small_difference_may_be_rounding() -> None:
+    one, near, far = torch.tensor([1.0, 100.0]), torch.tensor([1.0, 100.5]), torch.tensor([1.0, 102.0])
+    small = difference(outcome(one), outcome(near), 1e-3)
+    assert small.text is not None
+    assert small.unsure
+    assert not difference(outcome(one), outcome(far), 1e-3).unsure
+    assert not difference(outcome(one), outcome(near), 1e-3, outcome(one.double())).unsure
+    assert not difference(outcome(one), outcome(one), 1e-3).unsure
+    both = difference(outcome(one, 3), outcome(near, 4), 1e-3)
+    assert (both.text, both.unsure) == ("output 1: 3 became 4", False)
+
+
 def test_what_should_be_zero_is_no_difference() -> None:
     large, noise = torch.tensor([10.0]), torch.tensor([1e-9])
     assert difference(outcome(large, noise), outcome(large, -noise), 1e-3).text is None

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from tcready.dynamic.worker.torch_internals import pytree
+from tcready.dynamic.worker.torch_internals.placement import writes
+
+DEPTH = 6
+"""Objects within objects that `seen` looks into."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,37 @@ def flatten(value: Any) -> tuple[list[Any], list[str]]:
         flat += found
         shape.append(f"{type(leaf).__name__}{names}")
     return flat, shape
+
+
+def written(tensor: torch.Tensor) -> Any:
+    """What is another if it is another tensor, or was written to."""
+    return id(tensor), tuple(tensor.shape), writes(tensor)
+
+
+def seen(
+    value: Any, depth: int, opened: set[int], of: Callable[[torch.Tensor], Any] = written
+) -> Iterator[Any]:
+    """All that a call could change of a value, in an order that is always the same; of a tensor what `of` gives."""
+    if isinstance(value, torch.Tensor):
+        yield of(value)
+    elif value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        yield value
+    elif depth and id(value) not in opened:
+        opened.add(id(value))
+        yield type(value).__name__
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                yield from seen(key, 1, opened, of)
+                yield from seen(item, depth - 1, opened, of)
+        elif isinstance(value, (set, frozenset)):
+            yield len(value)
+        elif isinstance(value, (list, tuple, deque)):
+            for item in value:
+                yield from seen(item, depth - 1, opened, of)
+        elif not isinstance(value, type) and not callable(value):
+            for name, item in sorted((attributes_of(value) or {}).items()):
+                yield name
+                yield from seen(item, depth - 1, opened, of)
 
 
 def _tensors(one: torch.Tensor, other: torch.Tensor, tolerance: tuple[float, float] | None) -> str | None:

@@ -16,7 +16,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import dtype_of
 from tcready.dynamic.worker.loss import Loss, NotTrainedError, loss_of
 from tcready.dynamic.worker.outcome import EXACT, Outcome
-from tcready.dynamic.worker.parity import flatten
+from tcready.dynamic.worker.parity import DEPTH, flatten, seen
 from tcready.dynamic.worker.torch_internals import placement, pytree
 from tcready.dynamic.worker.torch_internals.layers import CONVOLUTION
 from torch import nn
@@ -181,13 +181,19 @@ def in_float64(model: Any) -> Any:
 
 
 def case_in_float64(case: Case) -> Case:
+    """Copies of the inputs, also of tensors that stand in objects, as in a cache of keys and values. Raises what copying
+    them raises."""
+    tensors: list[torch.Tensor] = []
+    list(seen((case.args, case.kwargs), DEPTH, set(), tensors.append))
+
     def wide(tensor: torch.Tensor) -> torch.Tensor:
         if not (tensor.is_floating_point() or tensor.is_complex()):
-            return tensor
+            return tensor.detach().clone()
         kind = torch.complex128 if tensor.is_complex() else torch.float64
-        return tensor.detach().to(kind).requires_grad_(tensor.requires_grad)
+        return tensor.detach().to(kind, copy=True).requires_grad_(tensor.requires_grad)
 
-    args, kwargs = pytree.tree_map_only(torch.Tensor, wide, (case.args, case.kwargs))
+    copies = {id(tensor): wide(tensor) for tensor in tensors}
+    args, kwargs = copy.deepcopy((case.args, case.kwargs), copies)
     return replace(case, args=args, kwargs=kwargs)
 
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.loading import fresh
-from tcready.dynamic.worker.parity import attributes_of
-from tcready.dynamic.worker.torch_internals.placement import writes
+from tcready.dynamic.worker.parity import DEPTH, seen
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
-DEPTH = 6
-"""Objects within objects that are looked into."""
 
 
 @dataclass(frozen=True)
@@ -59,34 +54,3 @@ def case_of(case: Case) -> Case:
 def _copy(case: Case) -> Inputs:
     copied = fresh(case)
     return copied.args, copied.kwargs
-
-
-def written(tensor: torch.Tensor) -> Any:
-    """What is another if it is another tensor, or was written to."""
-    return id(tensor), tuple(tensor.shape), writes(tensor)
-
-
-def seen(
-    value: Any, depth: int, opened: set[int], of: Callable[[torch.Tensor], Any] = written
-) -> Iterator[Any]:
-    """All that a call could change of a value, in an order that is always the same; of a tensor what `of` gives."""
-    if isinstance(value, torch.Tensor):
-        yield of(value)
-    elif value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
-        yield value
-    elif depth and id(value) not in opened:
-        opened.add(id(value))
-        yield type(value).__name__
-        if isinstance(value, Mapping):
-            for key, item in value.items():
-                yield from seen(key, 1, opened, of)
-                yield from seen(item, depth - 1, opened, of)
-        elif isinstance(value, (set, frozenset)):
-            yield len(value)
-        elif isinstance(value, (list, tuple, deque)):
-            for item in value:
-                yield from seen(item, depth - 1, opened, of)
-        elif not isinstance(value, type) and not callable(value):
-            for name, item in sorted((attributes_of(value) or {}).items()):
-                yield name
-                yield from seen(item, depth - 1, opened, of)

@@ -91,6 +91,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     # Inductor's own generator gives other numbers: to compare, it has to draw those of eager code.
     with compiler(context, request) as missing, inductor.eager_random():
         until = math.inf
+        kept: dict[str, Running] = {}
         for number, (seed, layout) in enumerate(_rounds()):
             if time.monotonic() > until:
                 break
@@ -100,7 +101,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             for arm in arms:
                 wanted = [each for each in references if not found[arm.name, each.index].error]
                 try:
-                    _arm(seeded, arm, wanted, found)
+                    _arm(seeded, arm, wanted, found, kept)
                 except Exception as error:
                     why = error_of(error, context, missing)
                     for each in wanted:
@@ -198,28 +199,30 @@ def _reference(context: Context, case: Case, index: int, words: str, layout: str
     )
 
 
-def _arm(context: Context, arm: Arm, references: Sequence[_Reference], found: Found) -> None:
-    """One arm over a fresh model, in all cases; over one for each case if calls change the model. Raises what building it
-    raises."""
+def _arm(
+    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, kept: dict[str, Running]
+) -> None:
+    """One arm in all cases: over what was compiled for an earlier seed, with the weights of this one, as long as it
+    agrees there; else over a fresh model, and over one for each case if calls change the model.
+
+    Raises what building it raises.
+    """
+    earlier = kept.get(arm.name)
+    references = [each for each in references if not _agrees(context, arm, earlier, each, found)]
     running: Running | None = None
     compiled = False
     for each in references:
         key = arm.name, each.index
         record = Record()
         if running is None or each.stateful:
-            inductor.forget_compiled()
+            if earlier is not None or running is not None:
+                inductor.forget_compiled()
             running, compiled = built(context, arm), False
+            if each.layout is None:
+                kept[arm.name] = running
         try:
-            with recording(record), running.in_place():
-                actual = called(
-                    context,
-                    running.function,
-                    running.model,
-                    each.case,
-                    each.eager.loss,
-                    _calls(context),
-                    after=True,
-                )
+            with recording(record):
+                actual = _called(context, running, each)
         except Exception as error:
             _raises(found, arm, each.index, f"{error_of(error, context, None)}{each.words}")
             continue
@@ -229,6 +232,40 @@ def _arm(context: Context, arm: Arm, references: Sequence[_Reference], found: Fo
             continue
         parity = found[key].parity or ParityMeasured(None)
         found[key] = replace(found[key], parity=_joined(parity, each, actual))
+
+
+def _called(context: Context, running: Running, reference: _Reference) -> Called:
+    with running.in_place():
+        return called(
+            context,
+            running.function,
+            running.model,
+            reference.case,
+            reference.eager.loss,
+            _calls(context),
+            after=True,
+        )
+
+
+def _agrees(context: Context, arm: Arm, running: Running | None, reference: _Reference, found: Found) -> bool:
+    """Whether what was compiled before gives the same once it has the weights of this seed, which is noted. If not, that
+    may be since weights are not all that differs between models of two seeds."""
+    key = arm.name, reference.index
+    if running is None or reference.layout is not None or reference.stateful or found[key].parity is None:
+        return False
+    try:
+        if not state.as_built(running.model, context.build()):
+            return False
+        actual = _called(context, running, reference)
+    except Exception:
+        return False
+    judged = difference(reference.eager.outcome, actual.outcome, reference.tolerance, reference.exact)
+    if judged.text is not None:
+        return False
+    found[key] = replace(
+        found[key], parity=_joined(found[key].parity or ParityMeasured(None), reference, actual)
+    )
+    return True
 
 
 def _joined(parity: ParityMeasured, reference: _Reference, actual: Called) -> ParityMeasured:
@@ -247,20 +284,23 @@ def _joined(parity: ParityMeasured, reference: _Reference, actual: Called) -> Pa
     elif reference.layout not in parity.layouts:
         parity = replace(parity, layouts=(*parity.layouts, reference.layout))
     if judged.text is None:
+        if parity.same is not None or parity.detail not in ("", NOTHING_COMPARED):
+            return parity  # what could not be compared before is not made good by this
         compared = _tells(reference.eager)
-        detail = parity.detail if compared or parity.same is not None else NOTHING_COMPARED
-        return replace(parity, same=True if compared and parity.same is None else parity.same, detail=detail)
-    others = reference.eager.draws and not _same_draws(reference.eager, actual)
-    if not reference.comparable or others:
-        why = (
-            "not comparable: it draws random numbers, and draws others when compiled"
-            if others
-            else "not comparable: eager differs from eager under the same seeds"
-        )
-        return replace(parity, detail=parity.detail or why + reference.words)
+        return replace(parity, same=compared or None, detail="" if compared else NOTHING_COMPARED)
+    without = f"; not compared with float64: {reference.why}" if reference.why else ""
+    why = ""
+    if reference.eager.draws and not _same_draws(reference.eager, actual):
+        why = "not comparable: it draws random numbers, and draws others when compiled"
+    elif not reference.comparable:
+        why = "not comparable: eager differs from eager under the same seeds"
+    elif judged.unsure:
+        why = f"not decided: {judged.text}, which may be rounding{without}"
+    if why:
+        same = parity.same if parity.same is False else None
+        return replace(parity, same=same, detail=parity.detail or why + reference.words)
     if parity.same is False:
         return parity
-    without = f"; not compared with float64: {reference.why}" if reference.why else ""
     return replace(parity, same=False, detail=f"{judged.text}{without}{reference.words}")
 
 

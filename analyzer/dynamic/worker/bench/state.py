@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.bench.inputs import DEPTH, seen, written
+from tcready.dynamic.worker.parity import DEPTH, seen, written
 from torch import nn
 
 OF_EVERY_MODULE = frozenset(vars(nn.Module()))
@@ -92,6 +92,19 @@ def kept(model: Any, names: Iterable[str]) -> Mapping[str, torch.Tensor]:
         return {}
     known = dict(model.named_buffers())
     return {name: known[name].detach().clone() for name in names if name in known}
+
+
+def as_built(model: Any, other: Any) -> bool:
+    """Give a model the weights and buffers of another one, in place; whether they have the same, so that this can be."""
+    if not isinstance(model, nn.Module) or not isinstance(other, nn.Module):
+        return False
+    mine, others = (dict((*each.named_parameters(), *each.named_buffers())) for each in (model, other))
+    if mine.keys() != others.keys() or any(mine[name].shape != others[name].shape for name in mine):
+        return False
+    with torch.no_grad():
+        for name, tensor in mine.items():
+            tensor.copy_(others[name])
+    return True
 
 
 def put_back(model: Any, buffers: Mapping[str, torch.Tensor]) -> None:

@@ -205,6 +205,11 @@ def _compared(
         judged = difference(eager.outcome, outcome, tolerance, exact)
     if result.share is not None and math.isfinite(result.share):
         found = replace(found, difference=result.share, tolerance=tolerance)
+    if judged.unsure:
+        parts.append(
+            f"not decided: {judged.text}, and not compared with float64: {why or 'it was computed in less'}"
+        )
+        return found
     if judged.text is not None:
         _put(context, found)
         without = f" (not compared with float64: {why})" if why else ""
