@@ -205,6 +205,7 @@ def fix(
     from tcready import fixing
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
+    fixing.refuse_notebooks(names)
     chosen = _chosen(settings, root, options)
     wanted = fixing.FixOptions(unsafe, third_party, chosen.report.select)
     if not verify:

@@ -62,5 +62,9 @@ def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - 
     """
     if format not in FORMATS:
         raise TcreadyError(f"unknown report format {format!r}: use one of {', '.join(sorted(FORMATS))}")
+    from tcready.reports import places
+
     module = importlib.import_module(f"{__name__}.{FORMATS[format]}")
+    if format not in ("json", "html"):  # the page holds the JSON too
+        report = places.by_cell(report) if format in ("text", "markdown") else places.by_file_line(report)
     return cast("Callable[..., str]", module.render)(report, **options)

@@ -630,9 +630,10 @@ class _Printer:
         findings = self.given.findings
         own = [finding for finding in findings if finding.origin == "own"]
         foreign = [finding for finding in findings if finding.origin == "third_party"]
-        text = (
-            f"{level_counts(own)} in your code ({status_counts(own)})" if own else "no findings in your code"
-        )
+        nothing = "no findings in your code"
+        if self.given.skipped and not self.given.targets:
+            nothing = "nothing was read"
+        text = f"{level_counts(own)} in your code ({status_counts(own)})" if own else nothing
         if self.given.narrowed is not None:
             text = text.replace("findings", "new findings") if not own else f"new: {text}"
         if foreign:

@@ -111,7 +111,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "placing": frozenset(),
     "identity": frozenset(),
     "edits": frozenset(),
-    "static": frozenset({"libcst"}),
+    "static": frozenset({"libcst", "nbformat"}),
     "dynamic": frozenset(),
     "worker": frozenset({"torch"}),
     "merge": frozenset({"networkx"}),

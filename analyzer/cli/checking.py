@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ from tcready import api
 from tcready.cli.asked import ASKED, CommandOptions, asked, complete_files, of_targets, settings_of
 from tcready.cli.output import refuse_one_file_twice, show, telling, write_out
 from tcready.resolve import shown
-from tcready.schema import Report
+from tcready.schema import Report, path_in, place_in
 
 SHOWN = 40
 """Constructs that were not resolved, in a table of them."""
@@ -94,11 +95,15 @@ def _statistics(report: Report) -> str:
     if counts:
         table += f"of these {', '.join(counts)}\n"
     unresolved = seen.get("unresolved", ())
+    cells = {source.path: source.cells for source in report.sources if source.cells}
+
+    def where(row: Mapping[str, Any]) -> str:
+        place = place_in(cells.get(row["path"], ()), row["line"])
+        return f"{path_in(row['path'], place)}:{place.line}" if place else f"{row['path']}:{row['line']}"
+
     if unresolved:
         table += "not resolved, most frequent first, and where it stands first:\n"
-    table += "".join(
-        f"{row['count']:>5}  {row['construct']}  {row['path']}:{row['line']}\n" for row in unresolved[:SHOWN]
-    )
+    table += "".join(f"{row['count']:>5}  {row['construct']}  {where(row)}\n" for row in unresolved[:SHOWN])
     if len(unresolved) > SHOWN:
         table += f"and {len(unresolved) - SHOWN} kinds more: `statistics` in the JSON has all\n"
     return table

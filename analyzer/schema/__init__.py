@@ -30,6 +30,7 @@ from tcready.schema.bench import (
     SoakPoint,
 )
 from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.cells import Cell, CellPlace, path_in, place_in
 from tcready.schema.codec import as_json, from_json
 from tcready.schema.comparison import (
     ArmChange,
@@ -192,6 +193,8 @@ __all__ = [
     "BreakEffect",
     "BreakSite",
     "CaseCoverage",
+    "Cell",
+    "CellPlace",
     "CheckItem",
     "CheckState",
     "Checkout",
@@ -308,4 +311,6 @@ __all__ = [
     "is_installed",
     "logged_sites",
     "origin_of",
+    "path_in",
+    "place_in",
 ]

@@ -90,7 +90,7 @@ def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
     parts = [
         *(FORMAT, sys.version),
         *((field.name, getattr(decisive, field.name)) for field in dataclasses.fields(decisive)),
-        *(row for name in sorted({*packages, "libcst"}) for row in _code_of(name)),
+        *(row for name in sorted({*packages, "libcst", "nbformat"}) for row in _code_of(name)),
     ]
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
 

@@ -174,7 +174,8 @@ def _sources(program: Program, root: Path, shown: set[str]) -> Iterator[SourceTe
     for module in program.modules():
         path = program.library.disk.shown(str(module.path), root)
         if path in shown:
-            found.append(SourceText(path, module.source.sha256, module.source.text))
+            source = module.source
+            found.append(SourceText(path, source.sha256, source.text, source.cells))
     yield from sorted(found, key=lambda s: s.path)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tcready.schema import TcreadyError, display_path
 from tcready.static.patterns import is_excluded, matches
-from tcready.target import Target
+from tcready.target import NOTEBOOK, Target
 
 IGNORED_FOLDERS = frozenset(
     {"__pycache__", "node_modules", "build", "dist", "site-packages", "venv", "env", "__pypackages__"}
@@ -96,7 +96,7 @@ def _python_files(folder: Path, root: Path, exclude: Sequence[str]) -> Iterator[
         if _is_folder(path):
             if not _is_ignored(path.name) and not path.is_symlink():
                 yield from _python_files(path, root, exclude)
-        elif path.suffix == ".py":
+        elif path.suffix in (".py", NOTEBOOK):
             yield path
 
 
