@@ -55,6 +55,13 @@ def render_changes(changes: FixResult | FixChange, format: str) -> str:  # noqa:
     return fixes.as_data(changes) if format == "json" else fixes.text(changes)
 
 
+def render_summary(report: Report) -> str:
+    """A short piece of HTML that a notebook shows: the verdict, what was found, coverage and plan."""
+    from tcready.reports import summary
+
+    return summary.render(report)
+
+
 def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
     """`report` in one of `FORMATS`; `options` are that format's own keyword arguments.
 

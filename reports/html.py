@@ -44,9 +44,14 @@ def render(report: Report) -> str:
     )
 
 
-@functools.cache
 def _template() -> Template:
-    environment = Environment(
+    return environment().get_template("page.html.jinja")
+
+
+@functools.cache
+def environment() -> Environment:
+    """Of all templates: whatever a template shows is escaped, and control characters are spelled out."""
+    made = Environment(
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_finalize,
@@ -55,7 +60,7 @@ def _template() -> Template:
         keep_trailing_newline=True,
         loader=FunctionLoader(_asset),
     )
-    environment.filters |= {
+    made.filters |= {
         "percent": view.percent,
         "number": view.number,
         "first_line": view.first_line,
@@ -64,7 +69,7 @@ def _template() -> Template:
         "sentence": view.sentence,
         "coloured": _coloured,
     }
-    return environment.get_template("page.html.jinja")
+    return made
 
 
 def lean(report: Report) -> Report:

@@ -249,8 +249,8 @@ def how_to_prove(target: TargetReport) -> str:
     )
     if not predicted or target.observation.plan is not None:
         return ""
-    if Target.parse(target.target).is_notebook:
-        return "To prove what is predicted, call `tcready.check(model, inputs, plan=True)` in the notebook."
+    if Target.parse(target.target).is_notebook or target.observation.inputs_from == "object":
+        return "To prove what is predicted, call `tcready.check(model, inputs, plan=True)`."
     command = f"tcready check {shlex.quote(target.target)} --run --plan"
     inputs = " with the same `--inputs`" if target.observation.inputs_from == "option" else ""
     lines = any(region.kind == "lines" for region in target.regions)

@@ -84,6 +84,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "plan",
             "static",
             "dynamic",
+            "live",
             "observations",
             "merge",
             "narrow",
@@ -95,10 +96,14 @@ ALLOWED: dict[str, frozenset[str]] = {
             "reports",
         }
     ),
+    "live": frozenset(
+        {"schema", "options", "installed", "static", "dynamic", "observations", "merge", "reports"}
+    ),
+    "ipython": frozenset({"schema", "api"}),
     "init": frozenset({"schema", "project", "files"}),
     "cli": frozenset({"schema", "options", "resolve", "project", "api", "files", "init"}),
     "pytest_plugin": frozenset({"schema", "api"}),
-    "package": frozenset({"schema", "api"}),
+    "package": frozenset({"schema", "api", "ipython"}),
     "__main__": frozenset({"cli"}),
 }
 """Room -> the rooms it may import besides itself."""
@@ -135,6 +140,8 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "stored": frozenset(),
     "installed": frozenset(),
     "api": frozenset(),
+    "live": frozenset(),
+    "ipython": frozenset(),
     "init": frozenset(),
     "cli": frozenset({"click", "rich"}),
     "pytest_plugin": frozenset({"pytest"}),

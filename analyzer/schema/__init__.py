@@ -30,7 +30,7 @@ from tcready.schema.bench import (
     SoakPoint,
 )
 from tcready.schema.break_effect import BreakEffect, FrameFate
-from tcready.schema.cells import Cell, CellPlace, path_in, place_in
+from tcready.schema.cells import Cell, CellPlace, moved, path_in, place_in
 from tcready.schema.codec import as_json, from_json
 from tcready.schema.comparison import (
     ArmChange,
@@ -310,6 +310,7 @@ __all__ = [
     "from_json",
     "is_installed",
     "logged_sites",
+    "moved",
     "origin_of",
     "path_in",
     "place_in",

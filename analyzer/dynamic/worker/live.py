@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
+import io
 import random
 import sys
 import warnings
@@ -16,8 +18,9 @@ import torch
 from tcready.dynamic.worker import pipeline
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.frames import Names
+from tcready.dynamic.worker.frames import Names, is_cell
 from tcready.dynamic.worker.journal import NOT_ASKED, Journal
+from tcready.dynamic.worker.lines import can_watch
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.options import RunOptions
@@ -37,6 +40,8 @@ class _Names(Names):
     folders: tuple[str, ...] = ()
 
     def origin(self, path: str) -> Origin:
+        if is_cell(path):
+            return "own"
         roots = (self.root, *self.folders)
         found = {origin_of(path, root, self.packages) for root in roots}
         return "own" if "own" in found else "third_party"
@@ -46,16 +51,18 @@ def observe_live(
     value: Callable[..., Any],
     cases: Sequence[Case],
     *,
-    mode: Mode,
+    options: RunOptions,
     root: str,
     own_folders: tuple[str, ...],
     own_packages: tuple[str, ...],
-    dynamic: bool | None,
-    fullgraph: bool,
-    parity: bool,
-    tolerance: tuple[float, float] | None,
+    name: str = "",
+    as_a_target: bool = False,
+    dynamic: bool | None = None,
+    parity: bool = True,
+    tolerance: tuple[float, float] | None = None,
 ) -> Observation:
-    """What compiling `value`, a module or a function, for each of `cases` shows; of several also in turn.
+    """What compiling `value`, a module or a function, for each of `cases` shows; of several also in turn. `as_a_target`
+    it climbs further stages if `options` ask for them.
 
     A module is copied for each phase, so that its parameters, buffers and flags stay as they are, and so is each
     input; a function is called as it is. Random states, grad mode and stance are put back, warnings are not shown,
@@ -68,11 +75,11 @@ def observe_live(
             "this is TorchScript, which torch.compile does not take: give the module or function that it was made of"
         )
     device = _device_of(value, cases)
-    options = RunOptions(mode=mode, device=device, fullgraph=fullgraph)
-    work = Work(_name(value), options, root, own_packages)
-    journal = Journal(work, GIVEN, None, "object")
+    options = dataclasses.replace(options, device=device)
+    work = Work(name or _name(value), options, root, own_packages)
+    journal = Journal(work, "given in the call" if as_a_target else GIVEN, None, "object")
     for stage in STAGES:
-        if stage not in pipeline.OF_AN_OBJECT:
+        if stage not in pipeline.steps_of(as_a_target):
             detail = GIVEN if stage in ("parse", "import") else NOT_ASKED
             journal.skip(stage, detail, "not_asked")
     context = Context(
@@ -80,19 +87,27 @@ def observe_live(
         journal,
         _Names(root, own_packages, folders=own_folders),
         given=True,
+        as_a_target=as_a_target,
         compile_options={} if dynamic is None else {"dynamic": dynamic},
         tolerance=tolerance,
         compares=parity,
-        watches_lines=False,
-        build=functools.partial(_copied, value, mode),
+        watches_lines=as_a_target and can_watch(),
+        build=functools.partial(_copied, value, options.mode),
         cases=tuple(cases),
     )
-    with _undisturbed():
+    with _undisturbed(), _silent() if as_a_target else contextlib.nullcontext():
         failure = pipeline.run(context)
         cause = failure.__cause__ if failure else None
         if not isinstance(cause, (Exception, SystemExit, type(None))):
             raise cause from None  # Ctrl-C, or a test's own way to end: not the model's failure
     return journal.observation
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """What the model prints, in many calls, is not what whoever asks wants to read."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
 
 
 def _copied(value: Callable[..., Any], mode: Mode) -> Callable[..., Any]:
