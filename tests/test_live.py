@@ -323,3 +323,13 @@ def test_the_magic(ran: Any) -> None:
     assert "write a model and its inputs" in shown(ran[9])
     assert "division by zero" in shown(ran[10])
     assert shown(ran[11]) == "1"
+
+
+def test_nothing_is_shown_but_the_result(capfd: pytest.CaptureFixture[str]) -> None:
+    class Noisy(nn.Module):
+        def forward(self, x: Any) -> Any:
+            print(x.max().item())  # Dynamo logs a warning
+            return x + 1
+
+    tcready.check(Noisy(), torch.randn(3))
+    assert capfd.readouterr() == ("", "")

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import functools
 import io
+import logging
 import random
 import sys
 import warnings
@@ -103,11 +104,25 @@ def observe_live(
     return journal.observation
 
 
+def _writes(handler: logging.Handler) -> bool:
+    """Whether a handler writes to the terminal, or what a notebook has for one."""
+    return isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler)
+
+
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """What the model prints, in many calls, is not what whoever asks wants to read."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        yield
+    """What the model prints and torch logs, in many calls, is not what whoever asks wants to read."""
+    known = logging.root.manager.loggerDict
+    loggers = [logging.getLogger(name) for name in list(known) if name.partition(".")[0] == "torch"]
+    handlers = [(each, each.level) for logger in loggers for each in logger.handlers if _writes(each)]
+    for handler, _ in handlers:
+        handler.setLevel(logging.CRITICAL + 1)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        for handler, level in handlers:
+            handler.setLevel(level)
 
 
 def _copied(value: Callable[..., Any], mode: Mode) -> Callable[..., Any]:
