@@ -43,7 +43,7 @@ from tcready.schema.comparison import (
     TargetChange,
 )
 from tcready.schema.edit import Edit
-from tcready.schema.paths import display_path, is_installed, origin_of
+from tcready.schema.paths import display_path, import_name, is_installed, origin_of, source_folders
 from tcready.schema.proof import (
     SLOWER,
     Differs,
@@ -308,10 +308,12 @@ __all__ = [
     "covers",
     "display_path",
     "from_json",
+    "import_name",
     "is_installed",
     "logged_sites",
     "moved",
     "origin_of",
     "path_in",
     "place_in",
+    "source_folders",
 ]

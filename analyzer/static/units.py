@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcready.schema import TcreadyError, display_path
+from tcready.static import hints
 from tcready.static.patterns import is_excluded, matches
 from tcready.target import NOTEBOOK, Target
 
@@ -80,7 +81,9 @@ def _units(text: str, root: Path, exclude: Sequence[str], unsaved: Collection[Pa
         for file in _python_files(path, root, exclude):
             yield Unit(display_path(str(file), str(root)), file, None, path)
     elif not path.exists() and Path(os.path.realpath(path)) not in unsaved:
-        raise TcreadyError(f"{target.place}: no such file or folder")
+        raise TcreadyError(
+            f"{target.place}: no such file or folder{hints.for_place(text, target.place, root)}"
+        )
     else:
         yield Unit(text, path, target.name)
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "analyzer" / "static"
 LAYERS = {
-    "what is named and kept": ("patterns", "units", "parts"),
+    "what is named and kept": ("patterns", "locate", "hints", "units", "parts"),
     "program": (
         "process",
         "stop",
         "notebook",
         "source",
-        "locate",
         "disk",
         "torch_tables",
         "index",
