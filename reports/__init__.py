@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 FORMATS: Mapping[str, str] = MappingProxyType(
     {
         "text": "text",
+        "concise": "concise",
         "json": "json_",
+        "jsonl": "jsonl",
         "html": "html",
         "sarif": "sarif",
         "github": "github",
@@ -72,6 +74,8 @@ def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - 
     from tcready.reports import places
 
     module = importlib.import_module(f"{__name__}.{FORMATS[format]}")
-    if format not in ("json", "html"):  # the page holds the JSON too
-        report = places.by_cell(report) if format in ("text", "markdown") else places.by_file_line(report)
+    if format in ("text", "concise", "markdown"):
+        report = places.by_cell(report)
+    elif format not in ("json", "jsonl", "html"):  # JSON has both places, and the page holds it
+        report = places.by_file_line(report)
     return cast("Callable[..., str]", module.render)(report, **options)
