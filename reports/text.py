@@ -258,7 +258,8 @@ class _Printer:
         self.source(finding)
         rule = self.rules.get(finding.rule or "")
         if rule is not None:
-            self.advice(rule, known=rule.code in explained)
+            if rule.code not in explained:
+                self.advice(rule)
             explained.add(rule.code)
         known = f"{status_phrase(finding, self.ran)} ({finding.confidence} confidence, "
         self.field("status", f"{known}{EFFECT_WORD[finding.effect]})")
@@ -305,9 +306,8 @@ class _Printer:
             ("^" * window.length, _LEVEL_STYLE[finding.level]),
         )
 
-    def advice(self, rule: RuleText, known: bool) -> None:
-        if not known:
-            self.field("why", reflowed(rule.why))
+    def advice(self, rule: RuleText) -> None:
+        self.field("why", reflowed(rule.why))
         self.field("use instead", reflowed(rule.instead), style="green")
 
     def field(self, label: str, body: str, style: str = "") -> None:
