@@ -231,6 +231,7 @@ def _report(
         announce(warning)
     if observations:
         seen = made_or_brought.brought(observations, base, announce)
+        seen = dataclasses.replace(seen, runs=tuple(map(_with_figures, seen.runs)))
     else:
         planned = tuple(plan.due(names, run, chosen, tables, read.result)) if may_run else ()
         measure = benched(planned) if benched is not None else None
@@ -252,6 +253,15 @@ def _report(
     for note in notes:
         announce(note)
     return _at_its_commit(report, base) if work.checkout else report
+
+
+def _with_figures(seen: Observation) -> Observation:
+    """What the travelling worker measured is worked out here, where there are statistics."""
+    if seen.bench_run is None:
+        return seen
+    from tcready import benching
+
+    return benching.worked_out(seen)
 
 
 def _without_files(names: Sequence[str], static: StaticResult) -> tuple[str, ...]:
@@ -484,7 +494,8 @@ def load(path: str | os.PathLike[str], named: str | None = None) -> Report | Obs
     """
     from tcready import observations
 
-    return observations.load(path, named or str(path))
+    found = observations.load(path, named or str(path))
+    return _with_figures(found) if isinstance(found, Observation) else found
 
 
 def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None) -> Report:
@@ -496,7 +507,7 @@ def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None)
     """
     from tcready import observations
 
-    return observations.combined(files, Path(root or Path.cwd()).resolve(), tool())
+    return observations.combined(files, Path(root or Path.cwd()).resolve(), tool(), _with_figures)
 
 
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:

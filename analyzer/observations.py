@@ -203,8 +203,11 @@ def _where(seen: Observation) -> str:
     return " ".join([*words, f"on {device}"] if device else words)
 
 
-def combined(files: Sequence[str], root: Path, tool: Tool) -> Report:
-    """One report of several files, of reports and runs. Raises TcreadyError for a file that cannot be read."""
+def combined(
+    files: Sequence[str], root: Path, tool: Tool, whole: Callable[[Observation], Observation]
+) -> Report:
+    """One report of several files, of reports and runs; `whole` works out what a run measured. Raises TcreadyError for a
+    file that cannot be read."""
     from tcready.merge import combined as merge
 
     loaded = [(file, load(root / file, file)) for file in files]
@@ -214,7 +217,7 @@ def combined(files: Sequence[str], root: Path, tool: Tool) -> Report:
     warnings: list[str] = []
     for file, seen in loaded:
         if isinstance(seen, Observation):
-            placed, differing = _placed(seen, file, root, known)
+            placed, differing = _placed(whole(seen), file, root, known)
             runs.append(placed)
             warnings += differing
     if runs:

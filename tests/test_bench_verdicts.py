@@ -11,7 +11,7 @@ from bench_noise import Trouble, timed
 from tcready.bench.assemble import assembled, more_processes
 from tcready.bench.regression import regressed
 from tcready.bench.verdicts import Limits
-from tcready.bench.wanted import BenchWanted, Process, Purpose
+from tcready.bench.wanted import BenchWanted
 from tcready.comparison import compare_benches
 from tcready.schema import (
     EAGER,
@@ -21,6 +21,8 @@ from tcready.schema import (
     Bench,
     BenchAnswer,
     BenchKind,
+    BenchProcess,
+    BenchPurpose,
     BenchRequest,
     CheckItem,
     ColdStart,
@@ -45,11 +47,13 @@ MS = 1e-3
 
 
 def process(
-    purpose: Purpose, measured: Sequence[ArmMeasured], arms: Sequence[Arm] = ARMS, **answer: object
-) -> Process:
-    kinds: Mapping[Purpose, BenchKind] = {"cold_warm_cache": "cold", "cold_carried": "cold"}
+    purpose: BenchPurpose, measured: Sequence[ArmMeasured], arms: Sequence[Arm] = ARMS, **answer: object
+) -> BenchProcess:
+    kinds: Mapping[BenchPurpose, BenchKind] = {"cold_warm_cache": "cold", "cold_carried": "cold"}
     kind = kinds.get(purpose, purpose)
-    return Process(BenchRequest(kind, tuple(arms)), BenchAnswer(kind, tuple(measured), **answer), purpose)
+    return BenchProcess(
+        BenchRequest(kind, tuple(arms)), BenchAnswer(kind, tuple(measured), **answer), purpose
+    )
 
 
 def steady(
@@ -60,7 +64,7 @@ def steady(
     seed: int = 0,
     trouble: Trouble = QUIET,
     **more: object,
-) -> list[Process]:
+) -> list[BenchProcess]:
     """`seconds` of each arm's call; `more` are fields of what is measured of compiled arms."""
     rows = timed(random.Random(seed), list(seconds.values()), processes, 10, trouble)
     return [
@@ -91,8 +95,8 @@ def steady(
 
 
 def colds(
-    seconds: Mapping[str, float], memory: Mapping[str, int], purpose: Purpose = "cold"
-) -> list[Process]:
+    seconds: Mapping[str, float], memory: Mapping[str, int], purpose: BenchPurpose = "cold"
+) -> list[BenchProcess]:
     return [
         process(
             purpose,
@@ -112,14 +116,14 @@ def colds(
     ]
 
 
-def profiles(kernels: Mapping[str, int], case: str | None = None) -> Process:
+def profiles(kernels: Mapping[str, int], case: str | None = None) -> BenchProcess:
     return process(
         "profile",
         [ArmMeasured(name, case, profile=Profile(None, count, 0.01)) for name, count in kernels.items()],
     )
 
 
-def parities(same: Mapping[str, bool | None], case: str | None = None) -> Process:
+def parities(same: Mapping[str, bool | None], case: str | None = None) -> BenchProcess:
     return process(
         "parity",
         [
@@ -146,7 +150,7 @@ GAIN = (
 )
 
 
-def of(ran: Sequence[Process], wanted: BenchWanted = WANTED, arms: Sequence[Arm] = ARMS[:2]) -> Bench:
+def of(ran: Sequence[BenchProcess], wanted: BenchWanted = WANTED, arms: Sequence[Arm] = ARMS[:2]) -> Bench:
     return assembled(ran, arms, wanted, seconds=60.0)
 
 
@@ -154,7 +158,7 @@ def arm(bench: Bench, name: str = "default", case: int = -1) -> ArmBench:
     return next(each for each in bench.cases[case].arms if each.arm == name)
 
 
-def without(ran: Sequence[Process], *purposes: Purpose) -> list[Process]:
+def without(ran: Sequence[BenchProcess], *purposes: BenchPurpose) -> list[BenchProcess]:
     return [each for each in ran if each.purpose not in purposes]
 
 
@@ -245,7 +249,7 @@ def test_a_real_gain_with_all_that_goes_with_it() -> None:
         (steady({EAGER: 20 * MS}), "inconclusive", "too few blocks"),
     ],
 )
-def test_every_verdict_has_its_reason(ran: Sequence[Process], verdict: str, words: str) -> None:
+def test_every_verdict_has_its_reason(ran: Sequence[BenchProcess], verdict: str, words: str) -> None:
     found = arm(of(ran))
     assert found.verdict == verdict
     assert words in found.reason
@@ -258,7 +262,7 @@ def test_the_memory_of_the_compiler_itself_is_no_growth() -> None:
 
 
 def test_device_memory_comes_before_resident_memory() -> None:
-    def cold(name: str, device: int) -> Process:
+    def cold(name: str, device: int) -> BenchProcess:
         memory = MemoryUse(device, 2 * device, 10**9, 10**9)
         return process("cold", [ArmMeasured(name, cold=ColdStart(2.0), memory=memory)], [Arm(name, "")])
 
@@ -267,7 +271,7 @@ def test_device_memory_comes_before_resident_memory() -> None:
 
 
 def test_kernel_time_and_launches_explain_a_gain_on_a_device() -> None:
-    def profile(eager: Profile, compiled: Profile) -> Process:
+    def profile(eager: Profile, compiled: Profile) -> BenchProcess:
         return process(
             "profile", [ArmMeasured(EAGER, profile=eager), ArmMeasured("default", profile=compiled)]
         )
@@ -342,7 +346,7 @@ def test_the_fastest_real_gain_is_recommended() -> None:
 # Cases and weights
 
 
-def merged(*cases: Sequence[Process], weights: Sequence[tuple[str, float]] = ()) -> list[Process]:
+def merged(*cases: Sequence[BenchProcess], weights: Sequence[tuple[str, float]] = ()) -> list[BenchProcess]:
     """Cases that the same processes measured."""
     return [
         replace(

@@ -249,6 +249,38 @@ class BenchAnswer:
     """As of an arm, of the whole process."""
 
 
+BenchPurpose = Literal[
+    "steady", "cold", "cold_warm_cache", "cold_carried", "profile", "parity", "soak", "loader"
+]
+"""What a process was for: its kind, and of a cold start what it found: nothing, the files of the process before, or the
+artifacts of `torch.compiler.save_cache_artifacts` alone."""
+
+
+@dataclass(frozen=True)
+class BenchProcess:
+    """One process of a bench, in the order in which they ran."""
+
+    request: BenchRequest
+    answer: BenchAnswer
+    purpose: BenchPurpose
+
+
+@dataclass(frozen=True)
+class BenchRun:
+    """What the processes of a bench gave where nothing was worked out of it: the travelling worker has no statistics."""
+
+    arms: tuple[Arm, ...]
+    """Eager first."""
+    processes: tuple[BenchProcess, ...]
+    seconds: float
+    cut: tuple[str, ...] = ()
+    """What was not measured, each with the reason."""
+    asked: tuple[tuple[str, str], ...] = ()
+    """What was asked for that decides what is measured, by its name in the stack."""
+    command: str = ""
+    """What repeats it, there."""
+
+
 # What follows
 
 

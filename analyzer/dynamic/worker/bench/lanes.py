@@ -242,16 +242,24 @@ def _counted(context: Context, own: list[Lane], record: Record) -> None:
         lane.gave_up |= any_given_up(record)  # in which of the cases is not known
 
 
-def warm_up(context: Context, lane: Lane, request: BenchRequest, seconds: float, missing: str | None) -> None:
-    """Calls until the times have settled: as many as asked for at least and at most, unless `seconds` are over."""
+def warm_up(
+    context: Context,
+    lane: Lane,
+    request: BenchRequest,
+    seconds: float,
+    missing: str | None,
+    calls: int | None = None,
+) -> None:
+    """Calls until the times have settled: as many as asked for at least and at most, unless `seconds` are over; or just
+    so many `calls`."""
     context.journal.write(f"bench: {lane.name}, warm-up")
     times: list[float] = []
     began = time.monotonic()
     settled = False
-    most = request.warm_least if lane.drifts else request.warm_most
+    least, most = (request.warm_least, request.warm_most) if calls is None else (calls, calls)
     try:
-        while len(times) < most and not (settled and len(times) >= request.warm_least):
-            if time.monotonic() - began > seconds and len(times) >= FIRST_CALLS:
+        while len(times) < most and not (settled and len(times) >= least):
+            if calls is None and time.monotonic() - began > seconds and len(times) >= FIRST_CALLS:
                 break
             slow = seconds / max(most, 1)
             at_once = 1 if times and times[-1] > slow else min(SETTLING, most - len(times))

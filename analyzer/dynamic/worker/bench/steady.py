@@ -56,8 +56,12 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
         keep(answer)
         began = time.monotonic()
         share = request.seconds * WARM_SHARE / max(len(alive(lanes)), 1)
+        warmed: dict[str | None, int] = {}
         for lane in alive(lanes):
-            warm_up(context, lane, request, share, missing)
+            like = warmed.get(lane.found.case) if lane.drifts else None
+            warm_up(context, lane, request, share, missing, like)
+            if not lane.found.error:
+                warmed.setdefault(lane.found.case, lane.found.warm_calls)
             _drop_eager(lanes)
             keep(replace(answer, measured=measured(lanes)))
         end = began + request.seconds
