@@ -71,5 +71,12 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(home), name)
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext tcready`."""
+    from tcready import ipython
+
+    ipython.load(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

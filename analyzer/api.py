@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from tcready import project
 from tcready.installed import load_rules as load_rules  # as is the command line
@@ -25,6 +25,7 @@ from tcready.schema import (
     FixChange,
     FixResult,
     Level,
+    Mode,
     Observation,
     Reading,
     Report,
@@ -35,6 +36,7 @@ from tcready.schema import (
 if TYPE_CHECKING:
     from tcready.fixing import Fixed
     from tcready.keywords import CheckKeywords, ObserveKeywords
+    from tcready.live import Checked
     from tcready.observations import Observed
     from tcready.options import BenchOptions, RunOptions
     from tcready.plan import PlannedRun
@@ -44,10 +46,117 @@ Tell = Callable[[str], None]
 """Called with one line that says what goes on."""
 
 
+NOT_GIVEN = object()
+"""Stands for inputs that were left out: None may be one."""
+
+
 def _say_nothing(_text: str) -> None: ...
 
 
+@overload
 def check(
+    targets: str | Sequence[str],
+    *,
+    run: bool | None = None,
+    observations: Sequence[str] = (),
+    settings: Settings | None = None,
+    root: str | os.PathLike[str] | None = None,
+    announce: Tell = _say_nothing,
+    progress: Tell = _say_nothing,
+    **options: Unpack[CheckKeywords],
+) -> Report: ...
+@overload
+def check(
+    targets: Callable[..., Any],
+    inputs: Any = ...,
+    *,
+    cases: Mapping[str, Any] | None = None,
+    mode: Mode = "infer",
+    root: str | os.PathLike[str] | None = None,
+    fullgraph: bool = False,
+    shapes: bool = False,
+    plan: bool = False,
+    backend: bool = False,
+    budget: float | None = None,
+    weights: Mapping[str, float] | None = None,
+    low: bool = False,
+    plain_call: bool = False,
+    select: Sequence[str] | None = None,
+    ignore: Sequence[str] | None = None,
+) -> Checked: ...
+def check(targets: Any, inputs: Any = NOT_GIVEN, **options: Any) -> Report | Checked:
+    """Reads and judges targets, runs those that are due, and puts both together.
+
+    The first argument names targets, or it is a module or function of this process itself: `check_targets` and
+    `check_object` have the two in full.
+    """
+    if callable(targets):
+        return check_object(targets, inputs, **options)
+    return check_targets(targets, **options, **({} if inputs is NOT_GIVEN else {"inputs": inputs}))
+
+
+def check_object(
+    value: Callable[..., Any],
+    inputs: Any = NOT_GIVEN,
+    *,
+    cases: Mapping[str, Any] | None = None,
+    mode: Mode = "infer",
+    root: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Checked:
+    """Checks a module or function of this process, and leaves it as it was.
+
+    Its classes are read where they were defined, in files or in cells of a notebook, and copies of it are compiled in
+    this process. What crashes or hangs takes this process along, and what was compiled before is compiled again at its
+    next call.
+
+    Args:
+        value: The module or function.
+        inputs: What it is called with: a tensor, a tuple of arguments, a dict of keyword arguments, `(args, kwargs)`,
+            or `{"cases": {name: any of these}, "weights": {name: number}}`. Left out, it is called without arguments.
+        cases: Named inputs, in place of `inputs`.
+        mode: "infer" is `eval()` without gradients, "train" is `train()` with loss, backward and optimiser, on copies.
+        root: Code below it is your own, and paths are told relative to it (the working folder).
+        options: `fullgraph`, `shapes`, `plan`, `backend`, `budget`, `weights`, `low`, `plain_call`, `select` and
+            `ignore`, as of a named target.
+
+    Raises:
+        TcreadyError: There is no torch, the inputs are none, the object is TorchScript, or an option says what cannot be
+            done in this process: a time limit, another device.
+        TypeError: There is no such option.
+    """
+    from tcready import live
+
+    for name, reason in live.NOT_HERE.items():
+        if options.pop(name, None) is not None:
+            raise TcreadyError(f"{name} does not go with an object of this process: {reason}")
+    unknown = sorted(options.keys() - live.TAKEN)
+    if unknown:
+        raise TypeError(
+            f"check() of an object takes no option {unknown[0]}: it takes {', '.join(live.TAKEN)}"
+        )
+    if mode not in ("infer", "train"):
+        raise TcreadyError(f"mode = {mode!r}: an object is checked in 'infer' or 'train'")
+    if cases is not None and inputs is not NOT_GIVEN:
+        raise TcreadyError("inputs and cases both say what the object is called with: give one of them")
+    weights = options.pop("weights", None)
+    given = {"cases": dict(cases)} if cases is not None else () if inputs is NOT_GIVEN else inputs
+    chosen = _chosen(None, root, {**options, "mode": mode})
+    run = dataclasses.replace(chosen.run, weights=tuple((weights or {}).items()))
+    return live.checked(
+        value, given, run, dataclasses.replace(chosen.read, torch=_torch_of(chosen)), chosen.report
+    )
+
+
+def check_cell(text: str, root: str | os.PathLike[str] | None = None) -> Checked:
+    """What the source says of a cell that IPython has run, read with all others; nothing is run for it."""
+    from tcready import live
+
+    chosen = _chosen(None, root, {})
+    return live.checked_cell(text, dataclasses.replace(chosen.read, torch=_torch_of(chosen)), chosen.report)
+
+
+def check_targets(
     targets: str | Sequence[str],
     *,
     run: bool | None = None,
@@ -213,6 +322,7 @@ def fix(
     from tcready import fixing
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
+    fixing.refuse_notebooks(names)
     chosen = _chosen(settings, root, options)
     wanted = fixing.FixOptions(unsafe, third_party, chosen.report.select)
     if not verify:

@@ -239,8 +239,10 @@ def on_changed_lines(report: Report, changed: Lines, named: str, commit: str) ->
 
 
 def _touched(found: Finding, changed: Lines) -> bool:
-    end = max(found.end_line, found.also_until or 0)
-    return any(first <= end and found.line <= last for first, last in changed.get(found.path, ()))
+    begin, end = found.line, max(found.end_line, found.also_until or 0)
+    if found.cell is not None:  # git knows the lines of the file
+        begin, end = found.cell.file_line, found.cell.file_line + end - begin
+    return any(first <= end and begin <= last for first, last in changed.get(found.path, ()))
 
 
 def _with(report: Report, findings: tuple[Finding, ...], narrowed: Narrowed) -> Report:

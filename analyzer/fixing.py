@@ -43,6 +43,8 @@ from tcready.schema import (
     Variant,
     display_path,
     is_installed,
+    path_in,
+    place_in,
 )
 from tcready.static import driver, locate, source
 from tcready.static.concrete import Concrete
@@ -50,6 +52,7 @@ from tcready.static.driver import RuleSet
 from tcready.static.rule import Declined, Rule
 from tcready.static.session import Session
 from tcready.static.source import Source
+from tcready.target import Target
 
 BREAKS = ("graph_break", "frame_skip", "compile_error")
 """Effects that keep code out of graphs."""
@@ -136,6 +139,15 @@ class Files:
             for path, text in self.now.items()
             if text != self.before(path).text
         )
+
+
+def refuse_notebooks(names: Iterable[str]) -> None:
+    """Raises TcreadyError if a notebook was named: what would change there is text inside of JSON."""
+    for name in names:
+        if Target.parse(name).is_notebook:
+            raise TcreadyError(
+                f"{name}: tcready fix changes .py files, not notebooks: `tcready check` shows what to change, and why"
+            )
 
 
 def proved(
@@ -304,6 +316,11 @@ def read_only(
             continue
         if finding.path not in concrete:
             concrete[finding.path] = Concrete(files.before(str(path)))
+        cell = place_in(concrete[finding.path].source.cells, finding.line)
+        if cell is not None:
+            place = path_in(finding.path, cell)
+            no_fix.append(NoFix(place, cell.line, rule.code, finding.gb_ids, "it stands in a notebook"))
+            continue
         ways = list(for_finding(concrete[finding.path], rule, finding))
         proposals = [way for way in ways if isinstance(way, Proposal)]
         base = FixChange(

@@ -258,7 +258,7 @@ def sources_of(runs: Iterable[Observation], known: Iterable[SourceText]) -> Iter
                 read = source.read(Path(files[shown]))
             except source.UnreadableError:
                 continue
-            yield SourceText(shown, read.sha256, read.text)
+            yield SourceText(shown, read.sha256, read.text, read.cells)
 
 
 def _pointed_at(seen: Observation) -> Iterator[str]:

@@ -22,6 +22,7 @@ MODE_WORDS: Mapping[Mode, str] = {"infer": "inference mode", "train": "training 
 AUTOCAST = ("bfloat16", "float16", "half", "float32", "float64")
 """What torch.autocast takes: of any other dtype it only warns, and runs without."""
 MADE_UP = "made-up inputs"
+NOT_RUN = "{target}: a notebook is read, not run; in a cell of it, tcready.check(model, inputs) runs a model"
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def due(
         static: What the sources say: which models a file holds.
 
     Raises:
-        TcreadyError: `--inputs` was given for a file with several models.
+        TcreadyError: `--inputs` was given for a file with several models, or a notebook is to be run.
     """
     if run is False:
         return
@@ -123,6 +124,10 @@ def due(
     if not requested and (len(targets) != 1 or (root / targets[0]).is_dir()):
         return
     for target in targets:
+        if Target.parse(target).is_notebook:
+            if requested:
+                raise TcreadyError(NOT_RUN.format(target=target))
+            continue
         if (root / target).is_dir():
             yield from _due_in_folder(target, root, static, tables)
             continue

@@ -11,6 +11,7 @@ from typing import Literal
 from tcready.schema import TcreadyError
 
 Kind = Literal["path", "module"]
+NOTEBOOK = ".ipynb"
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,15 @@ class Target:
     def parse(cls, text: str) -> Target:
         """Reads `path`, `path.py::Name` or `pkg.mod::Name`. Nothing is looked up on disk.
 
-        A place without a name, with a slash or backslash, or that ends in `.py`, is a path. Raises TcreadyError for
-        text that names no place, and for one with nothing behind the `::`.
+        A place without a name, with a slash or backslash, or that ends in `.py` or `.ipynb`, is a path. Raises
+        TcreadyError for text that names no place, and for one with nothing behind the `::`.
         """
         place, name = cls.place_in(text), text.partition("::")[2]
         if not place or text == f"{place}::":
             raise TcreadyError(
                 f"{text!r} is no target: name a file, a folder, path.py::Name or pkg.mod::Name"
             )
-        is_path = not name or "/" in place or "\\" in place or place.endswith(".py")
+        is_path = not name or "/" in place or "\\" in place or place.endswith((".py", NOTEBOOK))
         return cls("path" if is_path else "module", place, name or None)
 
     @staticmethod
@@ -50,6 +51,11 @@ class Target:
     def is_file(self) -> bool:
         """Whether the place is spelled like a Python file."""
         return self.kind == "path" and self.place.endswith(".py")
+
+    @property
+    def is_notebook(self) -> bool:
+        """Whether the place is spelled like a notebook."""
+        return self.kind == "path" and self.place.endswith(NOTEBOOK)
 
     @property
     def package(self) -> str | None:

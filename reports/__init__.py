@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 FORMATS: Mapping[str, str] = MappingProxyType(
     {
         "text": "text",
+        "concise": "concise",
         "json": "json_",
+        "jsonl": "jsonl",
         "html": "html",
         "sarif": "sarif",
         "github": "github",
@@ -55,6 +57,13 @@ def render_changes(changes: FixResult | FixChange, format: str) -> str:  # noqa:
     return fixes.as_data(changes) if format == "json" else fixes.text(changes)
 
 
+def render_summary(report: Report) -> str:
+    """A short piece of HTML that a notebook shows: the verdict, what was found, coverage and plan."""
+    from tcready.reports import summary
+
+    return summary.render(report)
+
+
 def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
     """`report` in one of `FORMATS`; `options` are that format's own keyword arguments.
 
@@ -62,5 +71,11 @@ def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - 
     """
     if format not in FORMATS:
         raise TcreadyError(f"unknown report format {format!r}: use one of {', '.join(sorted(FORMATS))}")
+    from tcready.reports import places
+
     module = importlib.import_module(f"{__name__}.{FORMATS[format]}")
+    if format in ("text", "concise", "markdown"):
+        report = places.by_cell(report)
+    elif format not in ("json", "jsonl", "html"):  # JSON has both places, and the page holds it
+        report = places.by_file_line(report)
     return cast("Callable[..., str]", module.render)(report, **options)

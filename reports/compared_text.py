@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 from tcready.reports.bench_view import BENCH_WORD, relative, time_interval
 from tcready.reports.view import VERDICT_WORD, code_of, percent, visible
-from tcready.schema import ArmChange, BenchChange, BenchState, Comparison, FindingChange, TargetChange
+from tcready.schema import (
+    ArmChange,
+    BenchChange,
+    BenchState,
+    Comparison,
+    FindingChange,
+    TargetChange,
+    path_in,
+)
 
 _TITLES = {"new": "NEW", "fixed": "FIXED", "moved": "MOVED", "not_compared": "NOT COMPARED"}
 
@@ -44,7 +52,13 @@ def what(change: FindingChange) -> str:
 def where(change: FindingChange) -> str:
     """`path:line`, and the line before if it moved."""
     moved = f" (was {change.before_line})" if change.kind == "moved" else ""
-    return f"{change.finding.path}:{change.finding.line}{moved}"
+    cell = change.finding.cell
+    place = (
+        f"{path_in(change.finding.path, cell)}:{cell.line}"
+        if cell
+        else f"{change.finding.path}:{change.finding.line}"
+    )
+    return place + moved
 
 
 def verdict(target: TargetChange) -> str:

@@ -44,7 +44,8 @@ def _command(finding: Finding, placed: bool) -> str:
         "endColumn": str(finding.end_column),
         "title": f"{code_of(finding)} {finding.name}",
     }
-    if finding.line != finding.end_line:  # columns say something of one line alone
+    # columns say something of one line alone, and nothing of a line of code in quotes
+    if finding.line != finding.end_line or finding.cell is not None:
         del place["col"], place["endColumn"]
     properties = ",".join(f"{key}={_property(value)}" for key, value in place.items())
     return f"::{COMMAND[finding.level]} {properties}::{text}"

@@ -21,6 +21,7 @@ from markupsafe import Markup, escape
 from tcready.reports import code, json_, view
 from tcready.reports.page import AROUND, own_paths, page
 from tcready.reports.paths import without_absolute_paths
+from tcready.reports.places import by_cell
 from tcready.schema import Report
 
 GB_PAGE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
@@ -32,7 +33,7 @@ def render(report: Report) -> str:
     report = without_absolute_paths(report)
     style, script = _asset("page.css"), _asset("page.js")
     return _template().render(
-        page=page(report),
+        page=page(by_cell(report)),
         style=Markup(style),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         style_hash=_csp_hash(style),
@@ -43,9 +44,14 @@ def render(report: Report) -> str:
     )
 
 
-@functools.cache
 def _template() -> Template:
-    environment = Environment(
+    return environment().get_template("page.html.jinja")
+
+
+@functools.cache
+def environment() -> Environment:
+    """Of all templates: whatever a template shows is escaped, and control characters are spelled out."""
+    made = Environment(
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_finalize,
@@ -54,7 +60,7 @@ def _template() -> Template:
         keep_trailing_newline=True,
         loader=FunctionLoader(_asset),
     )
-    environment.filters |= {
+    made.filters |= {
         "percent": view.percent,
         "number": view.number,
         "first_line": view.first_line,
@@ -63,7 +69,7 @@ def _template() -> Template:
         "sentence": view.sentence,
         "coloured": _coloured,
     }
-    return environment.get_template("page.html.jinja")
+    return made
 
 
 def lean(report: Report) -> Report:

@@ -16,14 +16,15 @@ def render(report: Report | Comparison) -> str:
     Pure ASCII, so that it survives any output encoding and any file name; not-a-number and infinity, for
     which JSON has no spelling, become null. Lists keep the report's order.
     """
-    return json.dumps(_finite(as_json(report)), indent=2, sort_keys=True, allow_nan=False) + "\n"
+    return json.dumps(finite(as_json(report)), indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """A JSON value with null for not-a-number and infinity, which JSON cannot spell."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     return value

@@ -59,7 +59,9 @@ def render(report: Report, *, third_party: bool = False) -> str:
     heavy = [f for f in own if f.level != "note"]
     ran = [target for target in shown.targets if target.was_run]
     parts = ["### tcready", *(_verdict(target) for target in ran)]
-    parts.append(f"**{level_counts(own)}** in your code." if own else "No findings in your code.")
+    unread = shown.skipped and not shown.targets
+    nothing = "Nothing could be read." if unread else "No findings in your code."
+    parts.append(f"**{level_counts(own)}** in your code." if own else nothing)
     if hidden := narrowed_sentence(shown):
         parts.append(plain(f"{hidden[0].upper()}{hidden[1:]}."))
     other = [f for f in shown.findings if f.origin == "third_party"]

@@ -103,12 +103,7 @@ def _result(finding: Finding, index: dict[str, int], elsewhere: Collection[str])
             {
                 "physicalLocation": {
                     "artifactLocation": artifact(finding.path),
-                    "region": {
-                        "startLine": finding.line,
-                        "startColumn": finding.column,
-                        "endLine": finding.end_line,
-                        "endColumn": max(finding.end_column, 1),
-                    },
+                    "region": _region(finding),
                 },
                 "logicalLocations": [{"fullyQualifiedName": finding.symbol or finding.path}],
             }
@@ -132,6 +127,14 @@ def _result(finding: Finding, index: dict[str, int], elsewhere: Collection[str])
         ]
         result["fixes"] = [{"description": {"text": finding.fix.title}, "artifactChanges": changes}]
     return result
+
+
+def _region(finding: Finding) -> dict[str, int]:
+    """The span; in a notebook whole lines, since there a line of the file is a line of code in quotes."""
+    lines = {"startLine": finding.line, "endLine": finding.end_line}
+    if finding.cell is not None:
+        return lines
+    return {**lines, "startColumn": finding.column, "endColumn": max(finding.end_column, 1)}
 
 
 def _replacement(edit: Edit) -> dict[str, Any]:

@@ -258,7 +258,8 @@ class _Printer:
         self.source(finding)
         rule = self.rules.get(finding.rule or "")
         if rule is not None:
-            self.advice(rule, known=rule.code in explained)
+            if rule.code not in explained:
+                self.advice(rule)
             explained.add(rule.code)
         known = f"{status_phrase(finding, self.ran)} ({finding.confidence} confidence, "
         self.field("status", f"{known}{EFFECT_WORD[finding.effect]})")
@@ -305,9 +306,8 @@ class _Printer:
             ("^" * window.length, _LEVEL_STYLE[finding.level]),
         )
 
-    def advice(self, rule: RuleText, known: bool) -> None:
-        if not known:
-            self.field("why", reflowed(rule.why))
+    def advice(self, rule: RuleText) -> None:
+        self.field("why", reflowed(rule.why))
         self.field("use instead", reflowed(rule.instead), style="green")
 
     def field(self, label: str, body: str, style: str = "") -> None:
@@ -630,9 +630,10 @@ class _Printer:
         findings = self.given.findings
         own = [finding for finding in findings if finding.origin == "own"]
         foreign = [finding for finding in findings if finding.origin == "third_party"]
-        text = (
-            f"{level_counts(own)} in your code ({status_counts(own)})" if own else "no findings in your code"
-        )
+        nothing = "no findings in your code"
+        if self.given.skipped and not self.given.targets:
+            nothing = "nothing was read"
+        text = f"{level_counts(own)} in your code ({status_counts(own)})" if own else nothing
         if self.given.narrowed is not None:
             text = text.replace("findings", "new findings") if not own else f"new: {text}"
         if foreign:

@@ -50,6 +50,7 @@ from tcready.schema import (
     Troubles,
     Verdict,
 )
+from tcready.target import Target
 
 STAGE_SIGN = {"pass": "✅", "fail": "❌", "not_run": "⚪"}
 STAGE_WORD = {"pass": "passed", "fail": "failed", "not_run": "not run"}
@@ -248,6 +249,8 @@ def how_to_prove(target: TargetReport) -> str:
     )
     if not predicted or target.observation.plan is not None:
         return ""
+    if Target.parse(target.target).is_notebook or target.observation.inputs_from == "object":
+        return "To prove what is predicted, call `tcready.check(model, inputs, plan=True)`."
     command = f"tcready check {shlex.quote(target.target)} --run --plan"
     inputs = " with the same `--inputs`" if target.observation.inputs_from == "option" else ""
     lines = any(region.kind == "lines" for region in target.regions)
@@ -373,7 +376,14 @@ def code_of(finding: Finding) -> str:
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """By place: path, line, column, rule."""
-    return sorted(findings, key=lambda f: (f.path, f.line, f.column, f.rule or "", f.fingerprint))
+
+    def key(finding: Finding) -> tuple[object, ...]:
+        path, number = finding.path, 0
+        if finding.cell is not None:  # cell 10 after cell 9
+            path, number = path.partition(":cell ")[0], finding.cell.number
+        return path, number, finding.line, finding.column, finding.rule or "", finding.fingerprint
+
+    return sorted(findings, key=key)
 
 
 def listed(report: Report, third_party: bool) -> list[Finding]:

@@ -326,9 +326,10 @@ def since(old: str, model: str) -> Comparison | None:
 seen: Observation = tcready.observe("model.py::Net", mode="train", timeout=60.0)
 text: str = tcready.render(check(["model.py"]), "markdown", third_party=True)
 code: int = tcready.exit_code(check("model.py"), fail_on="note")
-check("model.py", run="yes")  # type: ignore[arg-type]
-check("model.py", devise="cuda")  # type: ignore[call-arg]
-check("model.py", timeout="long")  # type: ignore[arg-type]
+check("model.py", run="yes")  # type: ignore[call-overload]
+check("model.py", devise="cuda")  # type: ignore[call-overload]
+check("model.py", timeout="long")  # type: ignore[call-overload]
+verdict: str = check(print, (1,), mode="train", plan=True).verdict
 check("model.py", device="cuda", torch_version="2.11", ignore=["TCR5"], per_file_ignores={"tests/*": ["TCR"]})
 tcready.observe("model.py::Net", mode="both")  # type: ignore[arg-type]
 """
@@ -347,6 +348,7 @@ def test_a_program_that_uses_the_package_is_checked_strictly(tmp_path: Path) -> 
         "options.py",
         "resolve.py",
         "keywords.py",
+        "live.py",
         "py.typed",
     ):
         (package / name).symlink_to(ROOT / "analyzer" / name)

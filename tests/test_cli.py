@@ -378,7 +378,58 @@ def test_autocast_with_a_dtype_that_it_does_not_take_is_refused(capsys: pytest.C
     assert "--autocast int32: expected one of bfloat16" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("form", ["html", "sarif", "github", "gitlab", "junit", "markdown", "json"])
+@pytest.mark.parametrize(
+    "form", ["html", "sarif", "github", "gitlab", "junit", "markdown", "json", "jsonl", "concise"]
+)
 def test_every_format_goes_to_stdout(form: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "fixtures/models/moe_router.py", "--no-run", "--output-format", form) == 1
     assert "TCR" in capsys.readouterr().out
+
+
+def test_concise_and_jsonl_are_findings_alone_one_line_each(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("check", "breaks.py", "--output-format", "concise") == 1
+    assert capsys.readouterr().out == (
+        "breaks.py:6:12: TCR101 error `if` on the value of a tensor: Dynamo cannot know which way it goes (predicted)\n"
+    )
+    assert run("check", "breaks.py", "--output-format", "jsonl") == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert run("check", "breaks.py", "--output-format", "json") == 1
+    assert json.loads(line) == json.loads(capsys.readouterr().out)["findings"][0]
+    assert run("check", "clean.py", "--output-format", "concise") == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("form", ["concise", "jsonl"])
+def test_formats_of_findings_alone_do_not_hide_why_the_exit_is_2(
+    project: Path, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "cut.py").write_text("import torch\ndef f(:\n")
+    assert run("check", ".", "--run", "--output-format", form) == 2
+    error = capsys.readouterr().err
+    assert "cut.py cannot be judged: syntax error in line 2" in error
+    assert "build failed: no file here gives its inputs" in error
+
+
+def test_help_is_grouped_by_purpose(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check", "--help") == 0
+    text = capsys.readouterr().out
+    order = [
+        "Reading the source:",
+        "Running the model:",
+        "Reporting:",
+        "Guarding a project:",
+        "Other options:",
+    ]
+    places = [text.index(heading) for heading in order]
+    assert places == sorted(places)
+    for option, heading in {
+        "--torch-version": 0,
+        "--mode": 1,
+        "--plan": 1,
+        "--html": 2,
+        "--baseline": 3,
+    }.items():
+        at = text.index(f"  {option} ")
+        assert places[heading] < at < places[heading + 1], option

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -119,6 +120,14 @@ def test_the_hook_in_a_repository(scratch: Scratch) -> None:
     empty = scratch.run("--files", "notes.txt")
     assert empty.returncode == 0
     assert "Skipped" in empty.stdout
+
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": HIT}]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    scratch.commit_ready("net.ipynb", json.dumps(notebook, indent=1))
+    in_notebook = scratch.run()
+    assert in_notebook.returncode == 1
+    assert "net.ipynb:cell 1:6:12: TCR101" in in_notebook.stdout
+    git(scratch.folder, "rm", "--quiet", "--force", "net.ipynb")
 
     (python,) = scratch.home.glob("repo*/py_env-*/bin/python")
     probe = "import importlib.util as u; print(u.find_spec('tcready') is not None, u.find_spec('torch'))"

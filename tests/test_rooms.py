@@ -85,6 +85,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "plan",
             "static",
             "dynamic",
+            "live",
             "observations",
             "merge",
             "narrow",
@@ -96,10 +97,14 @@ ALLOWED: dict[str, frozenset[str]] = {
             "reports",
         }
     ),
+    "live": frozenset(
+        {"schema", "options", "installed", "static", "dynamic", "observations", "merge", "reports"}
+    ),
+    "ipython": frozenset({"schema", "api"}),
     "init": frozenset({"schema", "project", "files"}),
     "cli": frozenset({"schema", "options", "resolve", "project", "api", "files", "init"}),
     "pytest_plugin": frozenset({"schema", "api"}),
-    "package": frozenset({"schema", "api"}),
+    "package": frozenset({"schema", "api", "ipython"}),
     "__main__": frozenset({"cli"}),
 }
 """Room -> the rooms it may import besides itself."""
@@ -112,7 +117,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "placing": frozenset(),
     "identity": frozenset(),
     "edits": frozenset(),
-    "static": frozenset({"libcst"}),
+    "static": frozenset({"libcst", "nbformat"}),
     "dynamic": frozenset(),
     "worker": frozenset({"torch"}),
     "merge": frozenset({"networkx"}),
@@ -137,6 +142,8 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "stored": frozenset(),
     "installed": frozenset(),
     "api": frozenset(),
+    "live": frozenset(),
+    "ipython": frozenset(),
     "init": frozenset(),
     "cli": frozenset({"click", "rich"}),
     "pytest_plugin": frozenset({"pytest"}),

@@ -178,6 +178,42 @@ ASKED = (RunOptions, ReadOptions, ReportOptions, WorkOptions, CommandOptions)
 """The values whose fields are the options of `tcready check`, in the order of its help."""
 
 
+_PURPOSES = {
+    "Reading the source": (ReadOptions, WorkOptions),
+    "Running the model": (RunOptions,),
+    "Reporting": (CommandOptions,),
+    "Guarding a project": (ReportOptions,),
+}
+_ELSEWHERE = {
+    "Running the model": "mode run observations verify_fixes",
+    "Reporting": "select ignore per_file_ignores",
+    "Guarding a project": "exit_zero",
+}
+"""Fields that serve another purpose than the value which they are of."""
+
+
+def _purposes() -> dict[str, str]:
+    """The heading of the help that each field stands under."""
+    found = {each.field: heading for heading, values in _PURPOSES.items() for each in declared(*values)}
+    return found | {name: heading for heading, names in _ELSEWHERE.items() for name in names.split()}
+
+
+class ByPurpose(click.Command):
+    """A command whose help groups its options by what they are for."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        known = _purposes()
+        records: dict[str, list[tuple[str, str]]] = {heading: [] for heading in (*_PURPOSES, "Other options")}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                records[known.get(parameter.name or "", "Other options")].append(record)
+        for heading, rows in records.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+
 HOW_TO_RUN = frozenset(
     {"inputs", "device", "dtype", "autocast", "python", "timeout", "memory_gb", "allow_downloads"}
 )

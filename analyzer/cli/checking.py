@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.asked import ASKED, CommandOptions, asked, complete_files, of_targets, settings_of
+from tcready.cli.asked import ASKED, ByPurpose, CommandOptions, asked, complete_files, of_targets, settings_of
 from tcready.cli.output import refuse_one_file_twice, show, telling, write_out
 from tcready.resolve import shown
-from tcready.schema import Report
+from tcready.schema import Report, path_in, place_in
 
+BARE = ("concise", "jsonl")
 SHOWN = 40
 """Constructs that were not resolved, in a table of them."""
 
 
-@click.command()
+@click.command(cls=ByPurpose)
 @click.argument("targets", nargs=-1, shell_complete=complete_files)
 @click.option("--isolated", is_flag=True, help="Take nothing from pyproject.toml.")
 @click.option(
@@ -59,6 +61,9 @@ def check(
         () if on_screen else report.skipped
     ):  # what exit 2 is about, if the terminal does not show it already
         click.echo(f"tcready: error: {item.path} cannot be judged: {item.reason}", err=True)
+    if command.output_format in BARE:  # which show findings alone
+        for text in _failed_runs(report):
+            click.echo(f"tcready: error: {text}", err=True)
     counts = _statistics(report) if command.statistics and command.output_format == "text" else None
     show(
         report,
@@ -71,6 +76,14 @@ def check(
     )
     code = api.exit_code(report, fail_on=options.fail_on, third_party=options.third_party)
     return 0 if code == 1 and (command.exit_zero or options.write_baseline) else code
+
+
+def _failed_runs(report: Report) -> Iterator[str]:
+    """What makes the exit 2 of each run that established nothing."""
+    for target in report.targets:
+        failed = [stage for stage in target.stages if stage.state == "fail"]
+        if target.verdict == "unknown" and failed:
+            yield f"{target.target}: {failed[0].stage} failed: {failed[0].detail}"
 
 
 def _statistics(report: Report) -> str:
@@ -94,11 +107,15 @@ def _statistics(report: Report) -> str:
     if counts:
         table += f"of these {', '.join(counts)}\n"
     unresolved = seen.get("unresolved", ())
+    cells = {source.path: source.cells for source in report.sources if source.cells}
+
+    def where(row: Mapping[str, Any]) -> str:
+        place = place_in(cells.get(row["path"], ()), row["line"])
+        return f"{path_in(row['path'], place)}:{place.line}" if place else f"{row['path']}:{row['line']}"
+
     if unresolved:
         table += "not resolved, most frequent first, and where it stands first:\n"
-    table += "".join(
-        f"{row['count']:>5}  {row['construct']}  {row['path']}:{row['line']}\n" for row in unresolved[:SHOWN]
-    )
+    table += "".join(f"{row['count']:>5}  {row['construct']}  {where(row)}\n" for row in unresolved[:SHOWN])
     if len(unresolved) > SHOWN:
         table += f"and {len(unresolved) - SHOWN} kinds more: `statistics` in the JSON has all\n"
     return table

@@ -2,17 +2,22 @@
 
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.launch import RunRequest, bench, observe, prove
-from tcready.dynamic.live import observe_live
+from tcready.dynamic.live import Standing, observe_given, observe_live, standing
 from tcready.dynamic.worker.convention import Convention, find_convention, find_target
+from tcready.dynamic.worker.frames import is_cell
 
 __all__ = [
     "Convention",
     "RunRequest",
+    "Standing",
     "bench",
     "build_bundle",
     "find_convention",
     "find_target",
+    "is_cell",
     "observe",
+    "observe_given",
     "observe_live",
     "prove",
+    "standing",
 ]

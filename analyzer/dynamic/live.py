@@ -9,9 +9,12 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tcready.dynamic.worker.frames import is_cell, is_user_file
+from tcready.options import RunOptions
 from tcready.schema import Mode, Observation, TcreadyError, display_path, is_installed
 
 
@@ -54,14 +57,70 @@ def observe_live(
     return live.observe_live(
         value,
         cases or [Case(None, (), {})],
-        mode=mode,
+        options=RunOptions(mode=mode, fullgraph=fullgraph),
         root=base,
         own_folders=folders,
         own_packages=(*own_packages, *_packages_of(value)),
         dynamic=dynamic,
-        fullgraph=fullgraph,
         parity=parity,
         tolerance=tolerance,
+    )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the code of an object of this process stands."""
+
+    base: str
+    """What paths are shown relative to."""
+    folders: tuple[str, ...]
+    """Further folders whose code is own."""
+    packages: tuple[str, ...]
+    """Installed packages whose code is own, since the object is of a class of theirs."""
+    code: tuple[tuple[str, str, str], ...]
+    """Of the object, or of those of its modules that are no torch's: file, module and qualified name; an empty file
+    where no source is known."""
+
+
+def standing(value: Callable[..., Any], root: str | os.PathLike[str]) -> Standing:
+    """Where the code of a module or function stands."""
+    base, folders = _roots(os.path.realpath(root), list(_files_of(value)))
+    owners = dict.fromkeys(_definers(part)[0] for part in _outermost(_plain(value)))
+    code = (
+        (_code_file(owner) or "", str(getattr(owner, "__module__", "") or ""), owner.__qualname__)
+        for owner in owners
+        if hasattr(owner, "__qualname__") and not (isinstance(owner, type) and _is_torchs(owner))
+    )
+    return Standing(base, folders, _packages_of(value), tuple(code))
+
+
+def observe_given(
+    value: Callable[..., Any], inputs: Any, options: RunOptions, name: str, where: Standing
+) -> Observation:
+    """What a check of `value` as a target named `name` shows, for what `--inputs` could give. It runs in this process.
+
+    Raises TcreadyError where there is no torch, the inputs are none, or `value` is TorchScript.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise TcreadyError(f"torch is not installed in {sys.executable}: nothing was compiled")
+    from tcready.dynamic.worker import live
+    from tcready.dynamic.worker.case import RunError
+    from tcready.dynamic.worker.loading import cases
+    from tcready.dynamic.worker.request import Work
+
+    try:
+        given = cases(inputs, "inputs", Work(name, options, where.base))
+    except RunError as error:
+        raise TcreadyError(str(error)) from None
+    return live.observe_live(
+        value,
+        given,
+        options=options,
+        root=where.base,
+        own_folders=where.folders,
+        own_packages=where.packages,
+        name=name,
+        as_a_target=True,
     )
 
 
@@ -118,6 +177,23 @@ def _file_of(owner: Any) -> str | None:
     return getattr(module, "__file__", None)
 
 
+def _code_file(owner: Any) -> str | None:
+    """The file of a function, or of the first function of a class: of a class in a cell no module knows it."""
+    code = getattr(owner, "__code__", None)
+    if code is None:
+        defined = (getattr(inspect.unwrap(member), "__code__", None) for member in _functions_of(owner))
+        code = next((each for each in defined if each is not None), None)
+    path = _file_of(owner) if code is None else str(code.co_filename)
+    return path if path is not None and is_user_file(path) else None
+
+
+def _functions_of(owner: Any) -> list[Any]:
+    """Functions that a class defines itself."""
+    module = getattr(owner, "__module__", None)
+    members = vars(owner).values() if isinstance(owner, type) else ()
+    return [each for each in members if inspect.isfunction(each) and each.__module__ == module]
+
+
 def _files_of(value: Any) -> Iterator[str]:
     """The files of the classes of a module and all below it, bases included; of a function its own."""
     value = _plain(value)
@@ -146,13 +222,11 @@ def _roots(root: str, files: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     The first is what `root` and the user's files have in common; where that says nothing (the file system's root, or
     what holds people's home folders) it stays `root`, and the folders of the files come second.
     """
-    from tcready.dynamic.worker.frames import is_user_file
-
     folders = sorted(
         {
             os.path.dirname(os.path.realpath(path))
             for path in files
-            if is_user_file(path) and not is_installed(path)
+            if is_user_file(path) and not is_cell(path) and not is_installed(path)
         }
     )
     try:

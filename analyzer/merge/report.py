@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tcready.merge.code import Code
 from tcready.merge.findings import (
@@ -19,7 +19,19 @@ from tcready.merge.findings import (
 from tcready.merge.match import Event, Key, Proof, key_of, proofs_of, unclaimed
 from tcready.merge.run import Run
 from tcready.merge.targets import reports_of
-from tcready.schema import Finding, Mode, Noqa, Observation, Report, RuleText, StaticResult, Tool
+from tcready.schema import (
+    Cell,
+    Finding,
+    Mode,
+    Noqa,
+    Observation,
+    Report,
+    RuleText,
+    StaticResult,
+    Tool,
+    path_in,
+    place_in,
+)
 
 
 def merge(
@@ -52,7 +64,13 @@ def merge(
         for finding in predictions
     ]
     unpredicted = [found_by_run(same, code, only_mode(same, runs)) for same in events.values()]
-    known = tuple(sorted(numbered([*predicted, *unpredicted]), key=place_order))
+    cells = {source.path: source.cells for source in static.sources if source.cells}
+    known = tuple(
+        dataclasses.replace(finding, cell=place_in(cells[finding.path], finding.line))
+        if finding.path in cells
+        else finding
+        for finding in sorted(numbered([*predicted, *unpredicted]), key=place_order)
+    )
     findings = tuple(finding for finding in known if key_of(finding) not in hidden)
     silenced = tuple(finding for finding in known if key_of(finding) in hidden)
     named = {finding.rule for finding in findings}
@@ -65,7 +83,7 @@ def merge(
         skipped=static.skipped,
         warnings=(
             *static.warnings,
-            *_unused(static.unused, unpredicted, rules),
+            *_unused(static.unused, unpredicted, rules, cells),
             *(f"{_named(run)}: {warning}" for run in runs for warning in run.observation.warnings),
         ),
         statistics=static.statistics,
@@ -77,14 +95,21 @@ def merge(
     )
 
 
-def _unused(unused: Iterable[Noqa], seen: Iterable[Finding], rules: Sequence[RuleText]) -> Iterator[str]:
+def _unused(
+    unused: Iterable[Noqa],
+    seen: Iterable[Finding],
+    rules: Sequence[RuleText],
+    cells: Mapping[str, tuple[Cell, ...]],
+) -> Iterator[str]:
     """What to say of each `# noqa` that hides nothing; not if a run saw what no rule predicts."""
     surprising = {(f.path, line) for f in seen for line in range(f.line, f.end_line + 1)}
     for noqa in unused:
         if (noqa.path, noqa.line) not in surprising:
             known = any(rule.code.startswith(noqa.code) for rule in rules)
             why = "" if known else ": there is no such rule"
-            yield f"{noqa.path}:{noqa.line}: unused noqa {noqa.code}{why}"
+            within = place_in(cells.get(noqa.path, ()), noqa.line)
+            place = f"{path_in(noqa.path, within)}:{within.line}" if within else f"{noqa.path}:{noqa.line}"
+            yield f"{place}: unused noqa {noqa.code}{why}"
 
 
 def _named(run: Run) -> str:

@@ -34,6 +34,7 @@ from tcready.schema.bench import (
     SoakPoint,
 )
 from tcready.schema.break_effect import BreakEffect, FrameFate
+from tcready.schema.cells import Cell, CellPlace, moved, path_in, place_in
 from tcready.schema.codec import as_json, from_json
 from tcready.schema.comparison import (
     ArmChange,
@@ -46,7 +47,7 @@ from tcready.schema.comparison import (
     TargetChange,
 )
 from tcready.schema.edit import Edit
-from tcready.schema.paths import display_path, is_installed, origin_of
+from tcready.schema.paths import display_path, import_name, is_installed, origin_of, source_folders
 from tcready.schema.proof import (
     SLOWER,
     Differs,
@@ -200,6 +201,8 @@ __all__ = [
     "BreakEffect",
     "BreakSite",
     "CaseCoverage",
+    "Cell",
+    "CellPlace",
     "CheckItem",
     "CheckState",
     "Checkout",
@@ -313,7 +316,12 @@ __all__ = [
     "covers",
     "display_path",
     "from_json",
+    "import_name",
     "is_installed",
     "logged_sites",
+    "moved",
     "origin_of",
+    "path_in",
+    "place_in",
+    "source_folders",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from tcready.schema.words import Origin
 
@@ -27,6 +28,40 @@ def is_installed(path: str) -> bool:
     """Whether the file `path` lies below a site-packages (or dist-packages)."""
     real = os.path.realpath(path).replace(os.sep, "/")
     return "/site-packages/" in real or "/dist-packages/" in real
+
+
+SOURCE_FOLDER = "src"
+"""The folder that packages stand in which are not installed from where they stand."""
+
+
+PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
+
+
+def import_name(path: str | os.PathLike[str]) -> tuple[str, Path]:
+    """The dotted name that a file is imported by, and the folder that must be on the path for it.
+
+    Packages are told by the `__init__.py`s above the file; below the `src` of a project the folders down to these are
+    namespace packages.
+    """
+    real = Path(os.path.realpath(path))
+    parts = [] if real.stem == "__init__" else [real.stem]
+    folder = real.parent
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    for above in (folder, *folder.parents):
+        if above.name == SOURCE_FOLDER and any((above.parent / name).is_file() for name in PROJECT_FILES):
+            return ".".join([*folder.relative_to(above).parts, *parts]) or real.parent.name, above
+        if not above.name.isidentifier():
+            break
+    return ".".join(parts) or real.parent.name, folder
+
+
+def source_folders(root: str | os.PathLike[str]) -> tuple[str, ...]:
+    """The folder `src` of a project, if it holds packages and is none."""
+    folder = os.path.join(root, SOURCE_FOLDER)
+    is_package = os.path.isfile(os.path.join(folder, "__init__.py"))
+    return (folder,) if os.path.isdir(folder) and not is_package else ()
 
 
 def origin_of(path: str, root: str, packages: tuple[str, ...] = ()) -> Origin:

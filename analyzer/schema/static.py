@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tcready.schema.break_effect import BreakEffect
+from tcready.schema.cells import Cell, CellPlace
 from tcready.schema.edit import Edit
 from tcready.schema.proof import Proof
 from tcready.schema.words import Confidence, Effect, Level, Mode, Origin, Speaker, Status
@@ -131,6 +132,8 @@ class Finding:
     """The last line of their spans; None if it is told for itself alone."""
     prediction: Prediction | None = None
     """What it was before runs were held against it; None if they left level, confidence and ids as they were."""
+    cell: CellPlace | None = None
+    """In a notebook, where `line` stands: lines are those of its code cells one after the other."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +188,10 @@ class SourceText:
     sha256: str
     """Of the file's bytes."""
     text: str
-    """In an HTML page, lines of installed files that no finding stands near are empty."""
+    """In an HTML page, lines of installed files that no finding stands near are empty; of a notebook, its code cells one
+    after the other."""
+    cells: tuple[Cell, ...] = ()
+    """Of a notebook: where each line of `text` stands."""
 
 
 @dataclass(frozen=True)

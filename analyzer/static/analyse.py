@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tcready.schema import TcreadyError
-from tcready.static import locate
+from tcready.static import hints, locate
 from tcready.static.break_effect import BreakEffects
 from tcready.static.concrete import Concrete
 from tcready.static.engine.interpreter import Interpreter
@@ -57,9 +57,8 @@ def entries(unit: Unit, program: Program, skipped: dict[Path, str]) -> Iterator[
     found = program.module(unit.module)
     if found is None:
         if program.find(unit.module) is None:
-            raise TcreadyError(
-                f"{unit.target}: no module {unit.module!r} on the search path; is its package installed here?"
-            )
+            hint = hints.for_module(unit.module, unit.name or "", program.root)
+            raise TcreadyError(f"{unit.target}: no module {unit.module!r} on the search path; {hint}")
         reason = next(iter(program.skipped.values()), "its source is not read")
         raise TcreadyError(f"{unit.target}: {reason}")
     yield _named(unit, found)
@@ -75,10 +74,19 @@ def _named(unit: Unit, module: ModuleInfo) -> Entry:
             n for n, b in module.bindings.items() if any(isinstance(x, (ClassInfo, FunctionInfo)) for x in b)
         ]
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+        more = [hints.near_name(name.split(".")[0], known), f"it has {shown}" if shown else ""]
         raise TcreadyError(
-            f"{unit.target}: no {name!r} in {module.path.name}" + (f"; it has {shown}" if shown else "")
+            "; ".join([f"{unit.target}: no {name!r} in {module.path.name}", *filter(None, more)])
         )
     return Entry(unit.target, module, name)
+
+
+def near_method(name: str, module: ModuleInfo) -> str:
+    """`; did you mean GPT.generate?`, if a class of the module has a method that is called almost as `name` says."""
+    owner, _, method = name.rpartition(".")
+    found = (binding for binding in module.bindings.get(owner, ()) if isinstance(binding, ClassInfo))
+    hint = hints.near_name(method, [each for cls in found for each in cls.functions])
+    return f"; {hint.replace('did you mean ', f'did you mean {owner}.')}" if hint else ""
 
 
 def makers_of(module: ModuleInfo) -> Iterator[tuple[FunctionInfo, ast.ClassDef]]:
@@ -167,6 +175,9 @@ class Interpretation:
                 yield from self._class(value.info, entry.target)
             elif isinstance(value, Instance) and self.interpreter.is_module(value):
                 yield from self._object(value, entry.target)
+            elif isinstance(value, Function) and isinstance(value.bound, Instance):
+                called = self.interpreter.run_function(value, value.info, 1, value.bound)
+                yield Analysis(entry.target, called or 0, None)
             elif isinstance(value, Function):
                 yield from self._function(value, entry.target)
 
@@ -176,6 +187,9 @@ class Interpretation:
         interpreter = self.interpreter
         value = interpreter.global_value(entry.module, first)
         for name in rest:
+            if isinstance(value, Class) and interpreter.mro(value.info).functions(name):
+                if interpreter.mro(value.info).is_module:  # a method of the model: somebody has built one
+                    value = interpreter.build(value.info)
             if value is not None:
                 value = interpreter.attribute(value, name, interpreter.module_frame(entry.module))
         if value is None:

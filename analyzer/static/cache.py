@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tcready.options import ReadOptions
-from tcready.schema import RuleText, TcreadyError, Tool, as_json, from_json
+from tcready.schema import RuleText, TcreadyError, Tool, as_json, from_json, import_name
 from tcready.static import locate
 from tcready.static.disk import Disk, Stamp
 from tcready.static.parts import Part
@@ -90,7 +90,7 @@ def cache_key(options: ReadOptions, packages: Iterable[str]) -> str:
     parts = [
         *(FORMAT, sys.version),
         *((field.name, getattr(decisive, field.name)) for field in dataclasses.fields(decisive)),
-        *(row for name in sorted({*packages, "libcst"}) for row in _code_of(name)),
+        *(row for name in sorted({*packages, "libcst", "nbformat"}) for row in _code_of(name)),
     ]
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
 
@@ -229,5 +229,5 @@ def _home(unit: Unit) -> list[str]:
     if unit.path is None:
         return []
     path = Path(os.path.realpath(unit.path))
-    name, folder = locate.module_name(path)
+    name, folder = import_name(path)
     return [str(path), name, str(folder)]

@@ -12,7 +12,7 @@ from typing import Any
 from tcready.options import ReadOptions
 from tcready.schema import Finding, Mode, Noqa, Origin, Skipped, SourceText, TcreadyError, display_path
 from tcready.static import judge, locate, noqa
-from tcready.static.analyse import Entry, Interpretation, entries, uses_third_party
+from tcready.static.analyse import Entry, Interpretation, entries, near_method, uses_third_party
 from tcready.static.cache import Reading
 from tcready.static.engine.interpreter import Interpreter
 from tcready.static.index import Library, Program
@@ -104,7 +104,7 @@ class _Examination:
         if unit.name is not None and entries and not last.analyses and not last.warnings:
             raise TcreadyError(
                 f"{unit.target}: {unit.name} is no nn.Module class with a forward, no such instance and no "
-                "function whose source is read"
+                f"function whose source is read{near_method(unit.name, entries[0].module)}"
             )
         findings: dict[Place, Finding] = {}
         silenced: set[Place] = set()
@@ -174,7 +174,8 @@ def _sources(program: Program, root: Path, shown: set[str]) -> Iterator[SourceTe
     for module in program.modules():
         path = program.library.disk.shown(str(module.path), root)
         if path in shown:
-            found.append(SourceText(path, module.source.sha256, module.source.text))
+            source = module.source
+            found.append(SourceText(path, source.sha256, source.text, source.cells))
     yield from sorted(found, key=lambda s: s.path)
 
 

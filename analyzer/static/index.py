@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
+from tcready.schema import import_name
 from tcready.static import locate, torch_tables
 from tcready.static.disk import Disk
 from tcready.static.source import Source, UnreadableError, parse, read
@@ -420,7 +421,7 @@ class Program:
         path = Path(os.path.realpath(path))  # unlike `resolve`, it takes a link to itself
         self.named.add(path)
         if path not in self._by_path:
-            name, folder = locate.module_name(path)
+            name, folder = import_name(path)
             if folder not in self.search_path:
                 self.search_path = (folder, *self.search_path)
             if path.parent not in self.search_path:

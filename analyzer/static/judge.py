@@ -231,7 +231,7 @@ def _finding(
     column, end_column = source.column(first, begins.col_offset), source.column(last, end)
     written = concrete.written(first, column, last, end_column) if begins is node else ast.unparse(node)
     edits: tuple[Edit, ...] = ()
-    if suggest is not None and rule.often_safe and origin == "own":
+    if suggest is not None and rule.often_safe and origin == "own" and not source.cells:
         located = concrete.locate(first, column, last, end_column)
         edits = suggest(shown, rule, located) if located is not None else ()
     return Finding(

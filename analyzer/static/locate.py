@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tcready.schema import source_folders
+
 OPAQUE = frozenset(
     "torch functorch torchgen numpy scipy sympy pandas mpmath sklearn triton einops einx".split()
 )
@@ -24,9 +26,9 @@ def is_opaque(name: str) -> bool:
 
 
 def default_search_path(root: Path) -> tuple[Path, ...]:
-    """`root` first, then this interpreter's path with what its `.pth` files add, in order."""
+    """`root` and its `src` first, then this interpreter's path with what its `.pth` files add, in order."""
     found = (path for entry in sys.path if entry and (path := Path(entry)).is_dir())
-    return tuple(dict.fromkeys((root, *found)))
+    return tuple(dict.fromkeys((root, *map(Path, source_folders(root)), *found)))
 
 
 Additions = tuple[tuple[Path, ...], tuple[tuple[str, Path], ...]]
@@ -57,9 +59,15 @@ def additions(folder: Path) -> Additions:
                 if isinstance(t, ast.Name)
             ]
             value = getattr(node, "value", None)
-            if "MAPPING" in names and isinstance(value, ast.Dict):
+            if {"MAPPING", "NAMESPACES"}.intersection(names) and isinstance(value, ast.Dict):
                 for key, path in zip(value.keys, value.values, strict=True):
                     match key, path:
+                        case ast.Constant(value=str(package)), ast.List(elts=elements):
+                            mapping += [
+                                (package, Path(each.value))
+                                for each in elements
+                                if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                            ]
                         case ast.Constant(value=str(package)), ast.Constant(value=str(folder_name)):
                             mapping.append((package, Path(folder_name)))
     return tuple(folders), tuple(mapping)
@@ -125,16 +133,3 @@ def is_native(folder: Path, parts: list[str]) -> bool:
         if not folder.is_dir():
             return False
     return False
-
-
-def module_name(path: Path) -> tuple[str, Path]:
-    """The dotted name of a file, and the folder that must be on the path for that name.
-
-    The package is told by the `__init__.py`s above it.
-    """
-    parts = [] if path.name == "__init__.py" else [path.stem]
-    folder = path.parent
-    while (folder / "__init__.py").is_file() and folder != folder.parent:
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    return ".".join(parts) or path.parent.name, folder

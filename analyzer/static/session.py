@@ -50,7 +50,7 @@ class Session:
 
     def check(
         self,
-        targets: Sequence[str],
+        targets: Sequence[str | Unit],
         texts: Mapping[Path, str] | None = None,
         stop: Stop = never,
         report: ReportOptions | None = None,
@@ -58,7 +58,8 @@ class Session:
         """What `driver.read` would give if `texts` were saved: the files that they are of need not exist yet.
 
         Raises TcreadyError as `driver.read` does, and StoppedError soon after `stop` says so: the session can be
-        asked again, and what had been read whole by then is kept.
+        asked again, and what had been read whole by then is kept. A Unit names what no text of a target does: a file
+        of any name.
         """
         options = self._options
         asked = Question(self._texts, self._tool, report or ReportOptions(), options.root)
@@ -66,7 +67,13 @@ class Session:
         with self._asking:
             library = self._library.over(self._library.disk.renewed(unsaved), stop)
             self._library = library
-            wanted = units(targets, options.root, options.exclude, unsaved)
+            wanted = units(
+                [target for target in targets if isinstance(target, str)],
+                options.root,
+                options.exclude,
+                unsaved,
+            )
+            wanted += [target for target in targets if isinstance(target, Unit)]
             return asked.result([self._part(unit, library) for unit in wanted])
 
     def _part(self, unit: Unit, library: Library) -> Part:

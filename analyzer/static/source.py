@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from tcready.schema import Cell
+from tcready.static import notebook
 from tcready.static.process import SHARED
+from tcready.target import NOTEBOOK
 
 
 class UnreadableError(Exception):
@@ -29,6 +32,8 @@ class Source:
     text: str
     tree: ast.Module = field(repr=False)
     sha256: str
+    cells: tuple[Cell, ...] = ()
+    """Of a notebook, whose `text` is what its code cells hold."""
 
     @cached_property
     def lines(self) -> list[str]:
@@ -112,23 +117,22 @@ def read(path: Path) -> Source:
 
 
 def of_text(path: Path, text: str) -> Source:
-    """The source of a file if it held `text`. Raises UnreadableError if that does not parse."""
+    """The source of a file if it held `text`; of a notebook the file's. Raises UnreadableError if that does not parse."""
     return parse(path, encoded(text), "")
 
 
 def parse(path: Path, data: bytes, sha256: str) -> Source:
     """The source of a file that holds `data`. Raises UnreadableError as `read` does."""
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        text = data.decode(encoding)
-    except (SyntaxError, LookupError) as error:
-        raise UnreadableError(f"cannot be decoded: {error}") from None
-    except UnicodeDecodeError as error:
-        raise UnreadableError(
-            f"cannot be decoded: {error.encoding} does not fit at byte {error.start}"
-        ) from None
-    except UnicodeError as error:  # what codecs such as punycode raise
-        raise UnreadableError(f"cannot be decoded: {error}") from None
+    cells: tuple[Cell, ...] = ()
+    if path.suffix == NOTEBOOK:
+        try:
+            with SHARED.without_warnings():
+                program = notebook.read(data)
+        except notebook.NotebookError as error:
+            raise UnreadableError(str(error)) from None
+        text, cells = program.text, program.cells
+    else:
+        text = _decoded(data)
     try:
         with SHARED.without_warnings():
             tree = ast.parse(text)
@@ -138,4 +142,18 @@ def parse(path: Path, data: bytes, sha256: str) -> Source:
         raise UnreadableError(f"cannot be parsed: {error}") from None
     except (RecursionError, MemoryError):
         raise UnreadableError("cannot be parsed: nested too deeply") from None
-    return Source(path, text, tree, sha256)
+    return Source(path, text, tree, sha256, cells)
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data.decode(encoding)
+    except (SyntaxError, LookupError) as error:
+        raise UnreadableError(f"cannot be decoded: {error}") from None
+    except UnicodeDecodeError as error:
+        raise UnreadableError(
+            f"cannot be decoded: {error.encoding} does not fit at byte {error.start}"
+        ) from None
+    except UnicodeError as error:  # what codecs such as punycode raise
+        raise UnreadableError(f"cannot be decoded: {error}") from None

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcready.schema import TcreadyError, display_path
+from tcready.static import hints
 from tcready.static.patterns import is_excluded, matches
-from tcready.target import Target
+from tcready.target import NOTEBOOK, Target
 
 IGNORED_FOLDERS = frozenset(
     {"__pycache__", "node_modules", "build", "dist", "site-packages", "venv", "env", "__pypackages__"}
@@ -80,7 +81,9 @@ def _units(text: str, root: Path, exclude: Sequence[str], unsaved: Collection[Pa
         for file in _python_files(path, root, exclude):
             yield Unit(display_path(str(file), str(root)), file, None, path)
     elif not path.exists() and Path(os.path.realpath(path)) not in unsaved:
-        raise TcreadyError(f"{target.place}: no such file or folder")
+        raise TcreadyError(
+            f"{target.place}: no such file or folder{hints.for_place(text, target.place, root)}"
+        )
     else:
         yield Unit(text, path, target.name)
 
@@ -96,7 +99,7 @@ def _python_files(folder: Path, root: Path, exclude: Sequence[str]) -> Iterator[
         if _is_folder(path):
             if not _is_ignored(path.name) and not path.is_symlink():
                 yield from _python_files(path, root, exclude)
-        elif path.suffix == ".py":
+        elif path.suffix in (".py", NOTEBOOK):
             yield path
 
 

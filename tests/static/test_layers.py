@@ -7,8 +7,17 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "analyzer" / "static"
 LAYERS = {
-    "what is named and kept": ("patterns", "units", "parts"),
-    "program": ("process", "stop", "source", "locate", "disk", "torch_tables", "index", "versions"),
+    "what is named and kept": ("patterns", "locate", "hints", "units", "parts"),
+    "program": (
+        "process",
+        "stop",
+        "notebook",
+        "source",
+        "disk",
+        "torch_tables",
+        "index",
+        "versions",
+    ),
     "engine": (
         "engine.values",
         "engine.reach",

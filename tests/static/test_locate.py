@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from reading import read
 from tcready.options import ReadOptions
-from tcready.schema import Finding
+from tcready.schema import Finding, import_name
 from tcready.static import locate
 from tcready.static.index import Import, Program
 
@@ -139,9 +139,9 @@ def test_a_finder_that_makes_no_sense(text: str, tmp_path: Path) -> None:
 
 def test_the_name_of_a_file(tmp_path: Path) -> None:
     _write(tmp_path, "src/pkg/__init__.py", "src/pkg/sub/__init__.py", "src/pkg/sub/mod.py", "lone/file.py")
-    assert locate.module_name(tmp_path / "src/pkg/sub/mod.py") == ("pkg.sub.mod", tmp_path / "src")
-    assert locate.module_name(tmp_path / "src/pkg/__init__.py") == ("pkg", tmp_path / "src")
-    assert locate.module_name(tmp_path / "lone/file.py") == ("file", tmp_path / "lone")
+    assert import_name(tmp_path / "src/pkg/sub/mod.py") == ("pkg.sub.mod", tmp_path / "src")
+    assert import_name(tmp_path / "src/pkg/__init__.py") == ("pkg", tmp_path / "src")
+    assert import_name(tmp_path / "lone/file.py") == ("file", tmp_path / "lone")
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ class Context:
     """What the target's file itself says of target and inputs; None where `--inputs` does, or nothing."""
     given: bool = False
     """Whether the caller of this process gave the object itself: nothing is imported or looked up."""
+    as_a_target: bool = False
+    """Whether an object that was given is checked as a target is: trained, planned and so on, if that is asked for."""
     compile_options: Mapping[str, Any] = field(default_factory=dict)
     """What `torch.compile` is called with besides the backend."""
     tolerance: tuple[float, float] | None = None

@@ -45,7 +45,7 @@ def find_convention(path: Path, name: str | None) -> Convention | None:
     }
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     target = name or _target(tree, functions, classes)
-    if target is None:
+    if target is None or _is_method(target, classes):  # what a file gives is for `forward`
         return None
     init = target in classes and _callable_bare(functions.get("get_init_inputs"))
     init_label = "/get_init_inputs()" if init else ""
@@ -76,6 +76,16 @@ def find_target(path: Path) -> str | None:
         node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     }
     return _target(tree, functions, {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)})
+
+
+def _is_method(name: str, classes: dict[str, ast.ClassDef]) -> bool:
+    """Whether it names a method of a class that stands in the file."""
+    owner, _, method = name.rpartition(".")
+    return any(
+        isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == method
+        for each in _lineage(owner, classes)
+        for node in each.body
+    )
 
 
 def _callable_bare(node: ast.FunctionDef | ast.AsyncFunctionDef | None) -> bool:

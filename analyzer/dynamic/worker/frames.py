@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import linecache
 import os
+import re
 import sysconfig
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,6 +18,8 @@ NOT_USER = frozenset(
 )
 """Packages whose frames are never a site."""
 RESUME = "torch_dynamo_resume_in_"
+CELL = re.compile(r"<ipython-input-\d+-|.*[/\\]ipykernel_\d+[/\\][^/\\]+\.py$", re.DOTALL)
+"""What IPython calls the code of a cell that it runs; its text is in `linecache` alone."""
 SITE_FOLDERS = ("site-packages", "dist-packages")
 
 
@@ -33,8 +37,11 @@ class Definition:
 def definitions(path: str) -> tuple[Definition, ...]:
     """All functions and classes of the file, outer before inner; empty where it cannot be parsed."""
     try:
-        with open(path, "rb") as file:
-            tree = ast.parse(file.read())
+        if is_cell(path):
+            tree = ast.parse("".join(linecache.getlines(path)))
+        else:
+            with open(path, "rb") as file:
+                tree = ast.parse(file.read())
     except (OSError, SyntaxError, ValueError):
         return ()
     found: list[Definition] = []
@@ -70,9 +77,16 @@ def _code_roots() -> tuple[str, ...]:
     return tuple({os.path.realpath(path).rstrip(os.sep) + os.sep for path in paths if path})
 
 
+def is_cell(path: str) -> bool:
+    """Whether it is the code of a cell that this process has run."""
+    return CELL.match(path) is not None and path in linecache.cache
+
+
 @functools.cache
 def is_user_file(path: str) -> bool:
     """Whether frames of this file count as the user's: see `NOT_USER`, and not generated, nor the worker."""
+    if is_cell(path):
+        return True
     if path.startswith("<") or "torchinductor_" in path or not path.endswith((".py", ".pyw")):
         return False
     real = os.path.realpath(path)

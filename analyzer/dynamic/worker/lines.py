@@ -12,6 +12,14 @@ from typing import Any
 from tcready.dynamic.worker.frames import is_user_file
 
 
+def can_watch() -> bool:
+    """Whether nobody else watches lines: a coverage tool, a debugger."""
+    if sys.version_info >= (3, 12):
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+        return monitoring.get_tool(monitoring.COVERAGE_ID) is None
+    return sys.gettrace() is None
+
+
 @contextlib.contextmanager
 def executed_lines(lines: set[tuple[str, int]]) -> Iterator[None]:
     """Add (file, line) of every user line that runs meanwhile in this thread's calls."""

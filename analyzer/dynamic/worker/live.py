@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
+import io
+import logging
 import random
 import sys
 import warnings
@@ -16,8 +19,9 @@ import torch
 from tcready.dynamic.worker import pipeline
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.frames import Names
+from tcready.dynamic.worker.frames import Names, is_cell
 from tcready.dynamic.worker.journal import NOT_ASKED, Journal
+from tcready.dynamic.worker.lines import can_watch
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.options import RunOptions
@@ -37,6 +41,8 @@ class _Names(Names):
     folders: tuple[str, ...] = ()
 
     def origin(self, path: str) -> Origin:
+        if is_cell(path):
+            return "own"
         roots = (self.root, *self.folders)
         found = {origin_of(path, root, self.packages) for root in roots}
         return "own" if "own" in found else "third_party"
@@ -46,16 +52,18 @@ def observe_live(
     value: Callable[..., Any],
     cases: Sequence[Case],
     *,
-    mode: Mode,
+    options: RunOptions,
     root: str,
     own_folders: tuple[str, ...],
     own_packages: tuple[str, ...],
-    dynamic: bool | None,
-    fullgraph: bool,
-    parity: bool,
-    tolerance: tuple[float, float] | None,
+    name: str = "",
+    as_a_target: bool = False,
+    dynamic: bool | None = None,
+    parity: bool = True,
+    tolerance: tuple[float, float] | None = None,
 ) -> Observation:
-    """What compiling `value`, a module or a function, for each of `cases` shows; of several also in turn.
+    """What compiling `value`, a module or a function, for each of `cases` shows; of several also in turn. `as_a_target`
+    it climbs further stages if `options` ask for them.
 
     A module is copied for each phase, so that its parameters, buffers and flags stay as they are, and so is each
     input; a function is called as it is. Random states, grad mode and stance are put back, warnings are not shown,
@@ -68,11 +76,11 @@ def observe_live(
             "this is TorchScript, which torch.compile does not take: give the module or function that it was made of"
         )
     device = _device_of(value, cases)
-    options = RunOptions(mode=mode, device=device, fullgraph=fullgraph)
-    work = Work(_name(value), options, root, own_packages)
-    journal = Journal(work, GIVEN, None, "object")
+    options = dataclasses.replace(options, device=device)
+    work = Work(name or _name(value), options, root, own_packages)
+    journal = Journal(work, "given in the call" if as_a_target else GIVEN, None, "object")
     for stage in STAGES:
-        if stage not in pipeline.OF_AN_OBJECT:
+        if stage not in pipeline.steps_of(as_a_target):
             detail = GIVEN if stage in ("parse", "import") else NOT_ASKED
             journal.skip(stage, detail, "not_asked")
     context = Context(
@@ -80,19 +88,41 @@ def observe_live(
         journal,
         _Names(root, own_packages, folders=own_folders),
         given=True,
+        as_a_target=as_a_target,
         compile_options={} if dynamic is None else {"dynamic": dynamic},
         tolerance=tolerance,
         compares=parity,
-        watches_lines=False,
-        build=functools.partial(_copied, value, mode),
+        watches_lines=as_a_target and can_watch(),
+        build=functools.partial(_copied, value, options.mode),
         cases=tuple(cases),
     )
-    with _undisturbed():
+    with _undisturbed(), _silent() if as_a_target else contextlib.nullcontext():
         failure = pipeline.run(context)
         cause = failure.__cause__ if failure else None
         if not isinstance(cause, (Exception, SystemExit, type(None))):
             raise cause from None  # Ctrl-C, or a test's own way to end: not the model's failure
     return journal.observation
+
+
+def _writes(handler: logging.Handler) -> bool:
+    """Whether a handler writes to the terminal, or what a notebook has for one."""
+    return isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """What the model prints and torch logs, in many calls, is not what whoever asks wants to read."""
+    known = logging.root.manager.loggerDict
+    loggers = [logging.getLogger(name) for name in list(known) if name.partition(".")[0] == "torch"]
+    handlers = [(each, each.level) for logger in loggers for each in logger.handlers if _writes(each)]
+    for handler, _ in handlers:
+        handler.setLevel(logging.CRITICAL + 1)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        for handler, level in handlers:
+            handler.setLevel(level)
 
 
 def _copied(value: Callable[..., Any], mode: Mode) -> Callable[..., Any]:

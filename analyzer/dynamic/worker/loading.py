@@ -10,6 +10,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,7 @@ from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.convention import Convention
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.torch_internals import pytree
-from tcready.schema import Sizes
+from tcready.schema import Sizes, import_name, source_folders
 from tcready.target import Target
 
 SEED_BUILD = 0
@@ -32,24 +33,13 @@ def source_path(target: Target, root: str) -> Path:
 
 def open_path(work: Work, target: Target) -> None:
     """Make importable what `python file.py`, run from the root, could import (and the root itself)."""
-    entries = [work.root]
+    entries = [work.root, *source_folders(work.root)]
     if target.is_file:
         path = source_path(target, work.root)
-        top = package_of(path)[0]
+        top = import_name(path)[1]
         entries = [str(top), work.root, str(path.parent)] if top != path.parent else [str(top), work.root]
     fresh = dict.fromkeys(entries + list(work.python_path))
     sys.path[:0] = [entry for entry in fresh if entry not in sys.path]
-
-
-def package_of(path: Path) -> tuple[Path, str]:
-    """The folder to import from, and the dotted name, of a file: `src/pkg/a.py` is `pkg.a` below `src`."""
-    path = Path(os.path.realpath(path))
-    parts = [] if path.stem == "__init__" else [path.stem]
-    folder = path.parent
-    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    return folder, ".".join(parts)
 
 
 def import_target(target: Target, root: str) -> ModuleType:
@@ -62,11 +52,12 @@ def import_target(target: Target, root: str) -> ModuleType:
         return importlib.import_module(target.place)
     path = source_path(target, root)
     real = os.path.realpath(path)
-    name = package_of(path)[1]
+    name, top = import_name(path)
     for module in list(sys.modules.values()):
         if os.path.realpath(getattr(module, "__file__", None) or "") == real:
             return module
-    if "." in name and name.split(".")[0] not in sys.modules:
+    package = sys.modules.get(name.split(".")[0])
+    if "." in name and (package is None or _is_in(package, top)):
         module = importlib.import_module(name)
         if os.path.realpath(module.__file__ or "") == real:
             return module
@@ -82,14 +73,22 @@ def import_target(target: Target, root: str) -> ModuleType:
     return module
 
 
+def _is_in(package: ModuleType, folder: Path) -> bool:
+    """Whether a package was imported from a folder, or in part if it is a namespace."""
+    return any(
+        os.path.realpath(os.path.dirname(path)) == str(folder) for path in getattr(package, "__path__", ())
+    )
+
+
 def lookup(module: ModuleType, name: str, where: str) -> Any:
     """The member `name`, dotted where nested. Raises RunError saying which names there are."""
     value: Any = module
     for part in name.split("."):
         if not hasattr(value, part):
-            raise RunError(
-                f"{where} has no {name!r}; it defines {', '.join(public_names(value)) or 'nothing'}"
-            )
+            names = public_names(value)
+            near = difflib.get_close_matches(part, names, n=1)
+            hint = f"did you mean {near[0]}? It" if near else "it"
+            raise RunError(f"{where} has no {name!r}; {hint} defines {', '.join(names) or 'nothing'}")
         value = getattr(value, part)
     return value
 
@@ -99,7 +98,36 @@ def named(text: str, option: str, work: Work) -> Any:
     target = Target.parse(text)
     if target.name is None:
         raise RunError(f"{option} {text}: name what it is in there, as in {text}::name")
+    open_path(work, target)
     return lookup(import_target(target, work.root), target.name, target.place)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of a model as the target: `model.py::GPT.generate`."""
+
+    owner: Any
+    """The nn.Module class, or an instance of one."""
+    name: str
+
+
+def target_in(module: ModuleType, name: str, where: str) -> Any:
+    """The target of that name, a Method where it is one of a model. Raises RunError saying which names there are."""
+    value = lookup(module, name, where)
+    prefix, _, last = name.rpartition(".")
+    owner = lookup(module, prefix, where) if prefix else None
+    is_class = inspect.isclass(owner) and issubclass(owner, torch.nn.Module)
+    if isinstance(owner, torch.nn.Module) and inspect.ismethod(value):
+        return Method(owner, last)
+    return (
+        Method(owner, last)
+        if is_class and inspect.isfunction(value) and not _is_static(owner, last)
+        else value
+    )
+
+
+def _is_static(owner: Any, name: str) -> bool:
+    return isinstance(inspect.getattr_static(owner, name), staticmethod)
 
 
 def public_names(owner: Any) -> list[str]:
@@ -126,11 +154,14 @@ def takes_inputs(value: Any) -> bool:
 
 
 def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SEED_BUILD) -> Any:
-    """A fresh module (or the function to compile itself), on the device, in its mode.
+    """A fresh module (or the function or method to compile itself), on the device, in its mode.
 
-    `value`: an nn.Module class, an instance (copied), or a callable that gives one; `init` gives arguments.
+    `value`: an nn.Module class, an instance (copied), a callable that gives one, or a method of it; `init` gives
+    arguments.
     Raises what building raises.
     """
+    if isinstance(value, Method):
+        return getattr(build(value.owner, init, work, seed), value.name)
     torch.manual_seed(seed)
     if isinstance(value, torch.nn.Module):
         model: Any = copy.deepcopy(value)

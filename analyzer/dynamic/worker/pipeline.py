@@ -45,15 +45,24 @@ TO_GRAPHS = (eager.STEP, capture.STEP, fullgraph.STEP)
 """The steps of a proof: up to a model, and from there to what Dynamo captures of it."""
 OF_AN_OBJECT = frozenset({"build", "eager", "capture", "in_turn", "fullgraph", "parity"})
 """The steps for an object that the caller of this process gave. The other stages are `not_run`."""
+FURTHER = frozenset({"training", "plan", "backend", "shapes"})
+"""Those that it climbs as well if it is checked as a target is. Foreign operators are not tried: they may end the process
+of whoever asks."""
+
+
+def steps_of(as_a_target: bool) -> frozenset[str]:
+    """The names of the steps for an object that was given."""
+    return OF_AN_OBJECT | FURTHER if as_a_target else OF_AN_OBJECT
 
 
 def run(context: Context) -> StageFailedError | None:
     """Climb from import to the end; the journal has every stage. The first failure that later stages could not bear.
 
-    For an object that was given the steps are those of `OF_AN_OBJECT`.
+    For an object that was given the steps are those of `steps_of`.
     """
     if context.given:
-        failure = climb(context, [step for step in ORDER if step.name in OF_AN_OBJECT])
+        names = steps_of(context.as_a_target)
+        failure = climb(context, [step for step in ORDER if step.name in names])
         context.journal.close()
         return failure
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.environment import environment, missing_device
 from tcready.dynamic.worker.journal import StageFailedError, one_line
-from tcready.dynamic.worker.loading import SEED_BUILD, build, cases, inputs_of
+from tcready.dynamic.worker.loading import SEED_BUILD, Method, build, cases, inputs_of
 from tcready.dynamic.worker.originals import replaced
 from tcready.dynamic.worker.step import Step, failing
 from tcready.schema import SYNTHESISED, Mode
@@ -51,7 +52,8 @@ def _built(context: Context) -> None:
     made_up = work.options.synthesise and context.inputs is None and context.convention is None
     init = getattr(context.module, "get_init_inputs", None)
     if not callable(init):
-        init = synthesis.init_of(context.value) if made_up else None
+        owner = context.value.owner if isinstance(context.value, Method) else context.value
+        init = synthesis.init_of(owner) if made_up else None
     with failing(context, "build"):
         distributed.begin(work)
 
@@ -102,6 +104,8 @@ def _copied_if_possible(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def _size(model: Any) -> str:
+    if inspect.ismethod(model):
+        return f"method {model.__qualname__}"
     if not isinstance(model, torch.nn.Module):
         return f"function {getattr(model, '__name__', '')}"
     count = sum(parameter.numel() for parameter in model.parameters())

@@ -35,7 +35,7 @@ def run(context: Context) -> None:
 
 
 def _asked(context: Context) -> bool:
-    return not context.given or context.work.options.fullgraph
+    return not context.given or context.as_a_target or context.work.options.fullgraph
 
 
 STEP = Step("fullgraph", run, requires=("capture", "in_turn"), asked=_asked)

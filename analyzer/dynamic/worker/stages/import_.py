@@ -7,7 +7,7 @@ from tcready.dynamic.worker.case import RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.environment import device_of, environment, missing_device
 from tcready.dynamic.worker.journal import RunEndedError
-from tcready.dynamic.worker.loading import import_target, lookup, named, open_path
+from tcready.dynamic.worker.loading import import_target, named, open_path, target_in
 from tcready.dynamic.worker.originals import snapshot
 from tcready.dynamic.worker.request import with_device
 from tcready.dynamic.worker.step import Step, failing
@@ -34,7 +34,7 @@ def run(context: Context) -> None:
         name = target.name or (context.convention.target if context.convention else None)
         if name is None:
             raise RunError(f"{target.place}: no target: name one as {target.place}::Name, with --inputs")
-        context.module, context.value = module, lookup(module, name, target.place)
+        context.module, context.value = module, target_in(module, name, target.place)
         if work.options.inputs:
             context.inputs = named(work.options.inputs, "--inputs", work)
         journal.end("pass")

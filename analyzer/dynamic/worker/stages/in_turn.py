@@ -55,7 +55,7 @@ def _all_outputs(context: Context, function: Callable[..., Any]) -> list[Any]:
 
 
 def _asked(context: Context) -> bool:
-    return context.given and len(context.cases) > 1
+    return context.given and not context.as_a_target and len(context.cases) > 1
 
 
 STEP = Step("in_turn", run, requires=("capture",), asked=_asked)

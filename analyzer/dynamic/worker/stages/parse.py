@@ -9,6 +9,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import StageFailedError, one_line
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.step import Step
+from tcready.schema import source_folders
 from tcready.target import Target
 
 
@@ -18,7 +19,7 @@ def target_path(work: Work) -> str | None:
     if target.is_file:
         return os.path.join(work.root, target.place)
     relative = os.path.join(*target.place.split("."))
-    for entry in [work.root, *work.python_path, *sys.path]:
+    for entry in [work.root, *source_folders(work.root), *work.python_path, *sys.path]:
         for tail in (f"{relative}.py", os.path.join(relative, "__init__.py")):
             if os.path.isfile(os.path.join(entry, tail)):
                 return os.path.join(entry, tail)

@@ -1,0 +1,300 @@
+"""What `tcready.check(model, inputs)` does: an object of this process, read back to its sources and run here.
+
+Cells that IPython has run are read as one program, which is called `notebook`: their text is in `linecache`, where they
+are found without IPython.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import linecache
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from tcready import reports
+from tcready.installed import rule_set
+from tcready.options import ReadOptions, ReportOptions, RunOptions
+from tcready.schema import (
+    Cell,
+    Observation,
+    Reading,
+    Report,
+    RuleText,
+    SourceText,
+    StaticResult,
+    TargetReport,
+    TcreadyError,
+    Tool,
+    Verdict,
+    display_path,
+    is_installed,
+    moved,
+)
+
+if TYPE_CHECKING:
+    from tcready.dynamic import Standing
+    from tcready.static.units import Unit
+
+NOTEBOOK = "notebook"
+"""What the program of all cells is called."""
+NOT_HERE: Mapping[str, str] = MappingProxyType(
+    {
+        "timeout": "nothing can end a run in this process: name the model for `tcready check`, which runs it in its own",
+        "memory": "nothing can end a run in this process: name the model for `tcready check`, which runs it in its own",
+        "device": "the model is on a device already: move it and its inputs with `.to()`",
+        "dtype": "cast the model and its inputs with `.to()`",
+        "python": "the object is in this process",
+        "bench": "a bench builds the model anew in several processes: name it for `tcready bench`",
+    }
+)
+"""What a target can be asked for and an object of this process cannot, with the reason."""
+TAKEN = tuple("fullgraph shapes plan backend budget weights low plain_call select ignore".split())
+"""The options that an object is checked with, beside inputs, cases, mode and root."""
+
+
+@dataclass(frozen=True, repr=False)
+class Checked:
+    """What a check of an object of this process gives. In a notebook it shows itself, in a terminal it is text."""
+
+    report: Report
+
+    @property
+    def verdict(self) -> Verdict:
+        """`ready`, `ready_by_region`, `not_ready` or `unknown`."""
+        return self.target.verdict
+
+    @property
+    def target(self) -> TargetReport:
+        """The object, with all that the run showed."""
+        return self.report.targets[0]
+
+    def to_text(self, *, width: int = 100) -> str:
+        """The report as `tcready check` prints it."""
+        return reports.render(self.report, "text", width=width)
+
+    def to_html(self) -> str:
+        """The whole page, as `tcready check --html` writes it."""
+        return reports.render(self.report, "html")
+
+    def to_json(self) -> str:
+        """The report as JSON, which `tcready.load` reads back from a file."""
+        return reports.render(self.report, "json")
+
+    def _repr_html_(self) -> str:
+        return reports.render_summary(self.report)
+
+    def __repr__(self) -> str:
+        return self.to_text().rstrip("\n")
+
+
+def checked(
+    value: Callable[..., Any], inputs: Any, run: RunOptions, read: ReadOptions, report: ReportOptions
+) -> Checked:
+    """The report on an object of this process: what its sources say, and what a run in this process shows.
+
+    Raises TcreadyError where there is no torch, the inputs are none, or `value` is TorchScript.
+    """
+    from tcready import dynamic
+    from tcready.merge import merge
+    from tcready.observations import sources_of
+
+    where = dynamic.standing(value, read.root)
+    cells = _cells([path for path, _, _ in where.code])
+    read = dataclasses.replace(read, root=Path(where.base))
+    units, unread = _units(where, cells)
+    name = units[0].target if len(units) == 1 else _called(value)
+    seen = cells.in_program(dynamic.observe_given(value, inputs, run, name, where), where.base)
+    sources = _read(units, cells, read, report)
+    static = sources.result
+    texts = tuple(cells.placed(text) for text in static.sources)
+    static = dataclasses.replace(
+        static,
+        # the classes inside of a container of torch's own are parts of the object, no targets
+        targets=tuple(target for target in static.targets if target.target == name),
+        sources=(*texts, *sources_of([seen], texts)),
+        warnings=(*unread, *sources.warnings, *static.warnings),
+    )
+    made = merge(static, [seen], sources.rules, sources.tool)
+    version = ".".join(map(str, read.torch)) if read.torch else ""
+    how = Reading(run.mode, read.low, read.plain_call, version)
+    return Checked(dataclasses.replace(made, readings=(how,)))
+
+
+def checked_cell(text: str, read: ReadOptions, report: ReportOptions) -> Checked:
+    """What the source says of a cell that was run, whose code is `text`; the other cells are read as well."""
+    from tcready.dynamic import is_cell
+    from tcready.merge import merge
+    from tcready.static.units import Unit
+
+    of_text = [
+        p for p in linecache.cache if is_cell(p) and "".join(linecache.getlines(p)).strip() == text.strip()
+    ]
+    if not of_text:
+        raise TcreadyError("this cell was not run by IPython: nothing is known of it")
+    cells = _cells(of_text[-1:])
+    begin = cells.first[of_text[-1]]
+    within = range(begin, begin + len(lines_of(text.strip())) + 1)
+    sources = _read([Unit(NOTEBOOK, read.root / NOTEBOOK, None)], cells, read, report)
+    found = sources.result
+    static = dataclasses.replace(
+        found,
+        findings=tuple(each for each in found.findings if each.path != NOTEBOOK or each.line in within),
+        hidden=tuple(each for each in found.hidden if each.path != NOTEBOOK or each.line in within),
+        sources=tuple(cells.placed(text) for text in found.sources),
+        warnings=(*sources.warnings, *found.warnings),
+    )
+    return Checked(merge(static, [], sources.rules, sources.tool))
+
+
+def lines_of(text: str) -> list[str]:
+    return re.split(r"\r\n|\r|\n", text)
+
+
+def _called(value: Callable[..., Any]) -> str:
+    return getattr(value, "__qualname__", None) or type(value).__name__
+
+
+# What is read
+
+
+@dataclass(frozen=True)
+class _Read:
+    result: StaticResult
+    rules: tuple[RuleText, ...]
+    tool: Tool
+    warnings: tuple[str, ...]
+
+
+def _units(where: Standing, cells: _Program) -> tuple[list[Unit], list[str]]:
+    """What is to be read of the object's code, and what to say of code that no source is known of."""
+    from tcready.static.units import Unit
+
+    found: list[Unit] = []
+    unread: list[str] = []
+    for path, module, symbol in where.code:
+        if "<locals>" in symbol:
+            unread.append(f"{symbol} is defined in a function: only the run speaks of it")
+        elif path in cells.first:
+            found.append(Unit(f"{NOTEBOOK}::{symbol}", Path(where.base, NOTEBOOK), symbol))
+        elif not path:
+            unread.append(f"the source of {symbol} is not known: only the run speaks of it")
+        elif is_installed(path):
+            found.append(Unit(f"{module}::{symbol}", None, symbol, module=module))
+        else:
+            found.append(Unit(f"{display_path(path, where.base)}::{symbol}", Path(path), symbol))
+    return list(dict.fromkeys(found)), unread
+
+
+def _read(units: Sequence[Unit], cells: _Program, read: ReadOptions, report: ReportOptions) -> _Read:
+    """What the sources say; of a name that is not found there, a warning."""
+    from tcready.static.session import Session
+
+    session = Session(read, rule_set())
+    texts = {read.root / NOTEBOOK: cells.text} if cells.cells else {}
+    good: list[Unit] = []
+    warnings = []
+    for unit in units:
+        try:
+            session.check([unit], texts, report=report)
+            good.append(unit)
+        except TcreadyError as error:  # made by code, a lambda, read by nobody
+            warnings.append(f"not read: {error}")
+    found = session.check(good, texts, report=report)
+    return _Read(found.result, found.rules, found.tool, tuple(warnings))
+
+
+# Cells
+
+
+@dataclass(frozen=True)
+class _Program:
+    """All cells that this process has run, one after the other."""
+
+    text: str = ""
+    cells: tuple[Cell, ...] = ()
+    first: Mapping[str, int] = field(default_factory=dict)
+    """The line of the program that each cell begins on, by the name that its code has for a file."""
+
+    def placed(self, source: SourceText) -> SourceText:
+        """The program's source with its cells; another one as it is."""
+        return (
+            dataclasses.replace(source, cells=self.cells)
+            if source.path == NOTEBOOK and self.cells
+            else source
+        )
+
+    def in_program(self, seen: Observation, base: str) -> Observation:
+        """A run with the lines of cells as lines of the program."""
+        shown = {display_path(path, base): line for path, line in self.first.items()}
+
+        def move(path: str, line: int) -> tuple[str, int] | None:
+            return (NOTEBOOK, shown[path] + line - 1) if path in shown else None
+
+        return moved(seen, move) if shown else seen
+
+
+def _cells(used: Sequence[str]) -> _Program:
+    """The program of the cells that were run. Of a class or function that several cells define only one definition stays:
+    that of a cell whose code is `used`, else the last."""
+    from tcready.dynamic import is_cell
+
+    texts = {path: "".join(linecache.getlines(path)) for path in linecache.cache if is_cell(path)}
+    if not texts.keys() & set(used):
+        return _Program()
+    numbers = _numbers(texts)
+    lines: list[str] = []
+    cells: list[Cell] = []
+    first: dict[str, int] = {}
+    outdated = _outdated(texts, used)
+    for at, (path, text) in enumerate(texts.items(), 1):
+        own = lines_of(text.removesuffix("\n"))
+        for begin, end in outdated[path]:
+            own[begin - 1 : end] = [""] * (end - begin + 1)
+        first[path] = len(lines) + 1
+        begin = len(lines) + 1
+        lines += own
+        cells.append(Cell(numbers.get(path, at), begin, tuple(range(begin, len(lines) + 1))))
+    return _Program("\n".join(lines) + "\n", tuple(cells), first)
+
+
+def _outdated(texts: Mapping[str, str], used: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+    """The lines of definitions that others took the place of; of a cell that cannot be parsed, all."""
+    found: dict[str, list[tuple[int, int]]] = {path: [] for path in texts}
+    valid: dict[str, tuple[str, tuple[int, int]]] = {}
+    for path, text in texts.items():
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            found[path].append((1, len(lines_of(text))))
+            continue
+        for node in tree.body:
+            if not isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                continue
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            here = path, (first, node.end_lineno or node.lineno)
+            before = valid.get(node.name)
+            if before is not None and before[0] in used and path not in used:
+                found[path].append(here[1])
+                continue
+            if before is not None:
+                found[before[0]].append(before[1])
+            valid[node.name] = here
+    return found
+
+
+def _numbers(paths: Iterable[str]) -> dict[str, int]:
+    """The number that IPython gave a cell when it ran, where that is known: `In [3]`."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    known = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    found = {path: known[path] for path in paths if path in known}
+    for path in paths:
+        named = re.match(r"<ipython-input-(\d+)-", path)
+        if named is not None:
+            found[path] = int(named[1])
+    return found

@@ -1,0 +1,98 @@
+"""What somebody may have meant who named a target that is not there."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+
+from tcready.static import locate
+
+FOLDERS = 2000
+"""Folders below the root that are searched for a package."""
+_FILE = re.compile(r"(?P<place>.+\.(?:py|ipynb)):(?P<name>[A-Za-z_][\w.]*)")
+_MODULE = re.compile(r"(?P<place>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_][\w.]*)")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_PASSED_BY = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "env"})
+
+
+def for_place(text: str, place: str, root: Path) -> str:
+    """What to say behind `no such file or folder`; empty if nothing is near."""
+    path = locate.default_search_path(root)
+    if (found := _FILE.fullmatch(text)) and (root / found["place"]).is_file():
+        return f": did you mean {found['place']}::{found['name']}?"
+    if (found := _MODULE.fullmatch(text)) and locate.find_module(found["place"], path):
+        return f": did you mean {found['place']}::{found['name']}?"
+    if _DOTTED.fullmatch(text) and not text.endswith((".py", ".ipynb")):
+        if locate.find_module(text, path):
+            return f": {text} is a module; name a class or function of it, as in {text}::Name"
+        module, _, name = text.rpartition(".")
+        if module and locate.find_module(module, path):
+            return f": did you mean {module}::{name}?"
+    folder = root / os.path.dirname(place)
+    near = get_close_matches(os.path.basename(place), _names(folder), n=1, cutoff=0.7)
+    if near:
+        return f": did you mean {os.path.join(os.path.dirname(place), near[0])}{text[len(place) :]}?"
+    return ""
+
+
+def for_module(module: str, name: str, root: Path) -> str:
+    """What to say of a module that is not on the search path."""
+    there = _below(root, module)
+    if there is not None:
+        return (
+            f"{there} is there, but its package is neither installed nor on the search path: name {there}::{name}, or "
+            f"install the package that it is of"
+        )
+    path = locate.default_search_path(root)
+    parts = module.split(".")
+    for count in range(1, len(parts)):
+        package = ".".join(parts[:count])
+        found = locate.find_module(package, path)
+        whole = f"{package}.{parts[count]}"
+        if found is not None and found.name == "__init__.py" and not locate.find_module(whole, path):
+            names = (Path(each).stem for each in _names(found.parent))
+            near = get_close_matches(parts[count], names, n=1, cutoff=0.7)
+            if near:
+                return f"did you mean {'.'.join([package, near[0], *parts[count + 1 :]])}::{name}?"
+    return "is its package installed here?"
+
+
+def near_name(name: str, known: Iterable[str]) -> str:
+    """`did you mean NAME?`; empty if none is near."""
+    names = list(known)
+    alike = {each.lower(): each for each in names}
+    near = get_close_matches(name, names, n=1) or get_close_matches(name.lower(), alike, n=1)
+    return f"did you mean {alike.get(near[0], near[0])}?" if near else ""
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [each for each in os.listdir(folder) if not each.startswith(".")]
+    except OSError:
+        return []
+
+
+def _below(root: Path, module: str) -> str | None:
+    """The file of a module somewhere below the root, relative to it: the nearest one."""
+    tails = (Path(*module.split(".")).with_suffix(".py"), Path(*module.split("."), "__init__.py"))
+    for folder in _folders(root):
+        for tail in tails:
+            if (folder / tail).is_file():
+                return (folder / tail).relative_to(root).as_posix()
+    return None
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """Folders below the root, the nearest first."""
+    waiting = [root]
+    for folder in waiting:
+        yield folder
+        if len(waiting) < FOLDERS:
+            waiting += [
+                folder / name
+                for name in sorted(_names(folder))
+                if name not in _PASSED_BY and (folder / name).is_dir() and not (folder / name).is_symlink()
+            ]

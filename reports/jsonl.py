@@ -1,0 +1,17 @@
+"""Findings alone, each a JSON object on a line of its own, as `findings` of the JSON report has it."""
+
+from __future__ import annotations
+
+import json
+
+from tcready.reports.json_ import finite
+from tcready.reports.view import listed
+from tcready.schema import Report, as_json
+
+
+def render(report: Report, *, third_party: bool = False) -> str:
+    """A line for each finding, by place; those in installed packages only with `third_party`. Pure ASCII."""
+    return "".join(
+        json.dumps(finite(as_json(finding)), sort_keys=True, allow_nan=False, separators=(",", ":")) + "\n"
+        for finding in listed(report, third_party)
+    )

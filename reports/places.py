@@ -1,0 +1,54 @@
+"""Places in notebooks, as people and programs know them: in a cell, or on a line of the file.
+
+A report counts the lines of a notebook's code cells one after the other, as they were read. What is shown is rendered
+from the report that one of these gives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tcready.reports.view import lines_of
+from tcready.schema import Cell, CellPlace, Report, SourceText, moved, path_in, place_in
+
+
+def by_cell(report: Report) -> Report:
+    """The report with each cell of a notebook as a file of its own: `nb.ipynb:cell 3`, line 5."""
+    cells = _cells(report)
+    if not cells:
+        return report
+
+    def within(path: str, line: int) -> tuple[str, int] | None:
+        place = place_in(cells.get(path, ()), line)
+        return (path_in(path, place), place.line) if place else None
+
+    sources = tuple(part for source in report.sources for part in _parted(source))
+    return dataclasses.replace(moved(report, within), sources=sources)
+
+
+def by_file_line(report: Report) -> Report:
+    """The report with the lines of notebooks as they stand in the .ipynb file. Columns stay those of the code."""
+    cells = _cells(report)
+
+    def in_file(path: str, line: int) -> tuple[str, int] | None:
+        place = place_in(cells.get(path, ()), line)
+        return (path, place.file_line) if place else None
+
+    return moved(report, in_file) if cells else report
+
+
+def _cells(report: Report) -> dict[str, tuple[Cell, ...]]:
+    return {source.path: source.cells for source in report.sources if source.cells}
+
+
+def _parted(source: SourceText) -> list[SourceText]:
+    """A source for each cell; a file that is no notebook itself."""
+    if not source.cells:
+        return [source]
+    lines = lines_of(source.text)
+    parts = []
+    for cell in source.cells:
+        place = CellPlace(cell.number, 1, 1)
+        own = lines[cell.line - 1 : cell.line - 1 + len(cell.file_lines)]
+        parts.append(SourceText(path_in(source.path, place), source.sha256, "\n".join(own)))
+    return parts

@@ -1,0 +1,31 @@
+"""What a notebook shows of a check: a piece of HTML that needs nothing from outside, and changes nothing around it."""
+
+from __future__ import annotations
+
+from tcready.reports import view
+from tcready.reports.html import environment
+from tcready.reports.paths import without_absolute_paths
+from tcready.reports.places import by_cell
+from tcready.schema import Report
+
+SHOWN = 20
+"""Findings that are listed; the page has all."""
+
+
+def render(report: Report) -> str:
+    """Verdict, coverage and plan of each target, then the findings in own code, the heaviest first."""
+    shown = by_cell(without_absolute_paths(report))
+    own = view.heaviest_first(view.listed(shown, third_party=False))
+    return (
+        environment()
+        .get_template("summary.html.jinja")
+        .render(
+            report=shown,
+            findings=own[:SHOWN],
+            left=len(own) - SHOWN,
+            counts=view.level_counts(own),
+            installed=[finding for finding in shown.findings if finding.origin == "third_party"],
+            ran=any(target.was_run for target in shown.targets),
+            view=view,
+        )
+    )

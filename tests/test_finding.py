@@ -1,0 +1,188 @@
+"""Targets as people name them: a src layout, namespace packages, methods, and what was meant by a name that is not there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tcready import TcreadyError, check
+from tcready.schema import import_name
+
+MODEL = """\
+from torch import nn
+from ..common import widen
+
+
+class GPT(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return widen(self.lin(x))
+
+    def generate(self, x, n):
+        for _ in range(n):
+            x = self(x)
+        return x.argmax().item()
+"""
+COMMON = "def widen(x):\n    if x.sum() > 0:\n        return x * 2\n    return x\n"
+DATA = """\
+import torch
+from .sizes import N
+
+
+def example():
+    return torch.randn(N, 4)
+
+
+def generating():
+    return torch.randn(N, 4), 2
+"""
+
+
+@pytest.fixture(params=["package", "namespace"])
+def project(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project in a src layout; `acme` is a package, or a namespace package."""
+    package = tmp_path / "src" / "acme"
+    (package / "gpt").mkdir(parents=True)
+    (tmp_path / "pyproject.toml").touch()
+    (package / "gpt" / "__init__.py").touch()
+    if request.param == "package":
+        (package / "__init__.py").touch()
+    (package / "common.py").write_text(COMMON)
+    (package / "gpt" / "model.py").write_text(MODEL)
+    (package / "gpt" / "data.py").write_text(DATA)
+    (package / "gpt" / "sizes.py").write_text("N = 3\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("target", ["acme.gpt.model::GPT", "src/acme/gpt/model.py::GPT", "src"])
+def test_src_layout_is_read(project: Path, target: str) -> None:
+    (found,) = {(f.rule, f.path, f.line) for f in check(target, run=False).findings} - {
+        ("TCR201", "src/acme/gpt/model.py", 16)  # of `generate`, which a folder's check does not enter
+    }
+    assert found == ("TCR101", "src/acme/common.py", 2)
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize("target", ["acme.gpt.model::GPT", "src/acme/gpt/model.py::GPT"])
+@pytest.mark.parametrize("inputs", ["acme.gpt.data::example", "src/acme/gpt/data.py::example"])
+def test_src_layout_is_run_with_inputs_that_import_relatively(
+    project: Path, target: str, inputs: str
+) -> None:
+    report = check(target, inputs=inputs)
+    assert [(f.path, f.line, f.status) for f in report.findings] == [("src/acme/common.py", 2, "confirmed")]
+
+
+@pytest.mark.dynamo
+def test_inputs_of_another_package_import_relatively(project: Path) -> None:
+    """Its folder is on nobody's path, and its target's package is another one."""
+    other = project / "tests" / "helpers"
+    other.mkdir(parents=True)
+    (other / "__init__.py").touch()
+    (other / "data.py").write_text(DATA)
+    (other / "sizes.py").write_text("N = 5\n")
+    report = check("acme.gpt.model::GPT", inputs="tests/helpers/data.py::example")
+    assert [f.status for f in report.findings] == ["confirmed"]
+
+
+@pytest.mark.dynamo
+def test_method_is_a_target(project: Path) -> None:
+    static = check("acme.gpt.model::GPT.generate", run=False)
+    assert {("TCR101", "src/acme/common.py"), ("TCR201", "src/acme/gpt/model.py")} <= {
+        (f.rule, f.path) for f in static.findings
+    }
+    report = check("acme.gpt.model::GPT.generate", inputs="src/acme/gpt/data.py::generating")
+    assert "TCR101" in {f.rule for f in report.findings if f.status == "confirmed"}
+    stages = {stage.stage: stage for stage in report.targets[0].stages}
+    assert stages["eager"].state == "pass"
+    assert stages["build"].detail == "method GPT.generate"
+
+
+def test_inputs_of_a_file_are_for_forward(project: Path) -> None:
+    """They would not fit a method."""
+    path = project / "one.py"
+    path.write_text(
+        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x\n\n"
+        "    def step(self, x, y):\n        return x\n\n\ndef get_inputs():\n    return [torch.ones(2)]\n"
+    )
+    said: list[str] = []
+    report = check("one.py::Model.step", announce=said.append)
+    assert not report.targets[0].was_run
+    assert said == []
+
+
+HINTS = {
+    "src/acme/gpt/model.py:GPT": "did you mean src/acme/gpt/model.py::GPT?",
+    "src/acme/gpt/modle.py": "did you mean src/acme/gpt/model.py?",
+    "src/acme/gpt/modle.py::GPT": "did you mean src/acme/gpt/model.py::GPT?",
+    "src/acme/gpt/model.py::gtp": "did you mean GPT?",
+    "src/acme/gpt/model.py::GPT.genrate": "did you mean GPT.generate?",
+    "acme.gpt.model:GPT": "did you mean acme.gpt.model::GPT?",
+    "acme.gpt.model.GPT": "did you mean acme.gpt.model::GPT?",
+    "acme.gpt.model": "acme.gpt.model is a module; name a class or function of it",
+    "acme.gpt.modle::GPT": "did you mean acme.gpt.model::GPT?",
+    "other.mod::widen": "vendor/lib/other/mod.py is there, but its package is neither installed nor on the search path",
+    "nowhere.mod::Net": "is its package installed here?",
+    "transformers.BertModel": "did you mean transformers::BertModel?",
+}
+
+
+@pytest.mark.parametrize("named", HINTS)
+def test_what_was_meant(project: Path, named: str) -> None:
+    if named.startswith("transformers"):
+        pytest.importorskip("transformers")
+    if "namespace" in str(project) and named == "acme.gpt.modle::GPT":
+        pytest.skip("a namespace package has no file that says what it holds")
+    (project / "vendor" / "lib" / "other").mkdir(parents=True)
+    (project / "vendor" / "lib" / "other" / "mod.py").write_text(COMMON)
+    with pytest.raises(TcreadyError) as error:
+        check(named, run=False)
+    assert HINTS[named] in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_src_that_is_in_no_project_says_nothing(tmp_path: Path) -> None:
+    """Many keep their projects in `~/src`, and images their code in `/usr/src/app`."""
+    path = tmp_path / "src" / "app" / "model.py"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert import_name(path) == ("model", path.parent)
+    (tmp_path / "setup.py").touch()
+    assert import_name(path) == ("app.model", tmp_path / "src")
+
+
+@pytest.mark.slow
+def test_editable_installs_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A namespace package in a src layout, which pip makes a `.pth` for, and one that it makes a finder for."""
+    from tcready.static import locate
+
+    for name, where, more in (
+        ("acme-one", "src/acme/one", '[tool.setuptools.packages.find]\nwhere = ["src"]\nnamespaces = true\n'),
+        ("acme-two", "acme/two", '[tool.setuptools]\npackages = ["acme.two"]\n'),
+    ):
+        (tmp_path / name / where).mkdir(parents=True)
+        (tmp_path / name / where / "__init__.py").touch()
+        (tmp_path / name / where / "net.py").write_text(COMMON)
+        (tmp_path / name / "pyproject.toml").write_text(
+            '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+            f'[project]\nname = "{name}"\nversion = "1"\n{more}'
+        )
+    site = tmp_path / "lib" / "site-packages"
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--target", str(site)]
+        + [part for name in ("acme-one", "acme-two") for part in ("-e", str(tmp_path / name))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip(f"pip cannot: {done.stderr.strip().splitlines()[-1]}")
+    for name in ("acme.one.net", "acme.two.net"):
+        found = locate.find_module(name, (site,))
+        assert found is not None, name
+        assert found.read_text() == COMMON

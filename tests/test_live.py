@@ -1,0 +1,335 @@
+"""`tcready.check(model, inputs)`: objects of this process, and of a real kernel, with what Dynamo makes of them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+import textwrap
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tcready
+from tcready import TcreadyError, api
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+pytestmark = pytest.mark.dynamo
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+        self.norm = nn.BatchNorm1d(4)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x: Any, scale: float = 1.0) -> Any:
+        x = self.drop(self.norm(self.lin(x))) * scale
+        if x.sum() > 100:
+            x = x + 1
+        return x
+
+
+class Clean(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x * 2
+
+
+def doubled(x):  # type: ignore[no-untyped-def]
+    return x.tolist()
+
+
+LINE = next(
+    at for at, line in enumerate(Path(__file__).read_text().splitlines(), 1) if "x.sum() > 100" in line
+)
+
+
+def places(found: Any) -> list[tuple[str | None, int, str]]:
+    return [(f.rule, f.line, f.status) for f in found.report.findings]
+
+
+def test_source_and_run_meet_in_one_report(capsys: pytest.CaptureFixture[str]) -> None:
+    found = tcready.check(Net(), torch.randn(8, 4))
+    assert places(found) == [("TCR101", LINE, "confirmed")]
+    assert found.verdict == "not_ready"
+    assert found.target.target == "tests/test_live.py::Net"
+    assert f"tests/test_live.py:{LINE}:12: TCR101" in repr(found)
+    assert "confirmed by Dynamo: GB0170" in str(found)
+    assert "--run" not in found.to_text()
+    assert json.loads(found.to_json())["targets"][0]["verdict"] == "not_ready"
+    assert found.to_html().startswith("<!DOCTYPE html>")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_clean_model_is_ready() -> None:
+    found = tcready.check(Clean(), torch.randn(8, 4))
+    assert found.verdict == "ready"
+    stages = {stage.stage: stage.state for stage in found.target.stages}
+    assert stages["fullgraph"] == "pass", "as of a target"
+
+
+@pytest.mark.parametrize("mode", ["infer", "train"])
+def test_everything_is_left_as_it_was(mode: Any) -> None:
+    import random
+
+    import numpy as np
+
+    net = Net()
+    calls: list[int] = []
+    net.lin.register_forward_hook(lambda *_: calls.append(1))
+    x = torch.randn(8, 4, requires_grad=True)
+    net(x).sum().backward()
+    net.eval()
+    net.drop.train()
+    state = copy.deepcopy(net.state_dict())
+    grads = {name: p.grad.clone() for name, p in net.named_parameters()}
+    given = x.detach().clone(), x.grad.clone()
+    flags = [module.training for module in net.modules()]
+    hooks = dict(net.lin._forward_hooks)
+    identity = [id(p) for p in net.parameters()]
+    torch.manual_seed(3), random.seed(3), np.random.seed(3)
+    expected = torch.rand(1), random.random(), np.random.rand()
+    torch.manual_seed(3), random.seed(3), np.random.seed(3)
+
+    tcready.check(net, x, mode=mode, plan=mode == "infer")
+
+    assert (torch.rand(1), random.random(), np.random.rand()) == expected
+    assert all(torch.equal(value, state[name]) for name, value in net.state_dict().items())
+    assert all(torch.equal(p.grad, grads[name]) for name, p in net.named_parameters())
+    assert torch.equal(x, given[0])
+    assert torch.equal(x.grad, given[1])
+    assert [module.training for module in net.modules()] == flags
+    assert dict(net.lin._forward_hooks) == hooks
+    assert [id(p) for p in net.parameters()] == identity
+    assert torch.is_grad_enabled()
+    assert not torch._dynamo.utils.counters["graph_break"]
+
+
+def test_training_runs_as_on_the_command_line() -> None:
+    found = tcready.check(Net(), torch.randn(8, 4), mode="train")
+    assert found.target.observation.training is not None
+
+
+def test_plan_is_executed() -> None:
+    plan = tcready.check(Net(), torch.randn(8, 4), plan=True).target.observation.plan
+    assert plan is not None
+    assert plan.code
+
+
+@pytest.mark.parametrize(
+    ("inputs", "options"),
+    [
+        ({"x": torch.randn(8, 4)}, {}),
+        (((torch.randn(8, 4),), {"scale": 2.0}), {}),
+        ((torch.randn(8, 4), 2.0), {}),
+        ({"cases": {"a": torch.randn(8, 4), "b": (torch.randn(2, 4), 2.0)}}, {"weights": {"a": 3}}),
+    ],
+)
+def test_inputs_are_those_of_the_command(inputs: Any, options: Any) -> None:
+    found = tcready.check(Net(), inputs, **options)
+    assert places(found) == [("TCR101", LINE, "confirmed")]
+
+
+def test_named_cases() -> None:
+    x = torch.randn(8, 4)
+    found = tcready.check(Net(), cases={"small": x, "large": x.repeat(2, 1)})
+    assert {entry.case for entry in found.report.findings[0].targets} == {"small", "large"}
+    with pytest.raises(TcreadyError, match="give one of them"):
+        tcready.check(Net(), x, cases={"a": x})
+
+
+@pytest.mark.parametrize("value", [doubled, Net().forward, nn.Sequential(Clean(), Net())])
+def test_other_callables(value: Any) -> None:
+    found = tcready.check(value, torch.randn(8, 4))
+    assert [finding.status for finding in found.report.findings] == ["confirmed"]
+
+
+def test_a_class_that_code_made_is_told_by_the_run_alone() -> None:
+    scope: dict[str, Any] = {"nn": nn}
+    exec("class Made(nn.Module):\n    def forward(self, x):\n        return x.tolist()", scope)
+    found = tcready.check(scope["Made"](), torch.randn(2))
+    assert any("Made" in text and "not known" in text for text in found.report.warnings)
+    assert found.target.was_run
+
+
+def test_a_class_of_a_function() -> None:
+    class Inner(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.tolist()
+
+    found = tcready.check(Inner(), torch.randn(2))
+    assert [finding.status for finding in found.report.findings] == ["runtime_only"]
+    assert any("is defined in a function" in text for text in found.report.warnings)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"timeout": 3}, "nothing can end a run in this process"),
+        ({"device": "cuda"}, r"move it and its inputs with `\.to\(\)`"),
+        ({"bench": True}, "tcready bench"),
+        ({"mode": "both"}, "'infer' or 'train'"),
+    ],
+)
+def test_what_cannot_be_done_here_is_said(options: Any, why: str) -> None:
+    with pytest.raises(TcreadyError, match=why):
+        tcready.check(Clean(), torch.randn(2), **options)
+
+
+def test_mistakes() -> None:
+    with pytest.raises(TypeError, match="takes no option planned"):
+        api.check_object(Clean(), torch.randn(2), planned=True)
+    with pytest.raises(TcreadyError, match="NoneType"):
+        tcready.check(Clean(), None)
+    failed = tcready.check(Clean(), (1, 2, 3))
+    assert failed.verdict == "unknown"
+    assert "takes 2 positional arguments" in str(failed)
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [
+            value or "" for name, value in attrs if name in ("src", "href", "style") or name[:2] == "on"
+        ]
+
+
+def test_what_a_notebook_shows_is_escaped_and_needs_no_network() -> None:
+    class Named(nn.Module):
+        def forward(self, x: Any) -> Any:
+            raise ValueError("<script>alert(1)</script><img src=x>")
+
+    shown = tcready.check(Named(), torch.randn(2))._repr_html_()
+    tags = _Tags()
+    tags.feed(shown)
+    assert not {"script", "img", "link", "iframe"} & set(tags.tags)
+    assert tags.links == []
+    assert "&lt;script&gt;" in shown
+    style = shown.partition("<style>")[2].partition("</style>")[0]
+    assert all(
+        part.strip().startswith(".tcready-result")
+        for rule in style.split("}")
+        if rule.strip()
+        for part in rule.partition("{")[0].split(",")
+    )
+
+
+def test_a_script_is_read_from_its_own_file(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+            import sys
+            import torch, tcready
+            from torch import nn
+
+            class Net(nn.Module):
+                def forward(self, x):
+                    return x.tolist()
+
+            if __name__ == "__main__":
+                found = tcready.check(Net(), torch.randn(3))
+                print([(f.path, f.rule, f.line, f.status) for f in found.report.findings])
+        """)
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[('script.py', 'TCR202', 8, 'confirmed')]\n"
+    assert done.stderr == ""
+
+
+CELLS = (
+    "import torch\nfrom torch import nn\nimport tcready\n%load_ext tcready",
+    "class Net(nn.Module):\n    def forward(self, x):\n        return x.item()  # outdated",
+    "class Net(nn.Module):\n    def forward(self, x):\n        if x.sum() > 100:\n            x = x + 1\n"
+    "        return helper(x)",
+    "def helper(y):\n    print('hello')\n    return y",
+    "net = Net(); x = torch.randn(2, 4)\nfound = tcready.check(net, x)\nfound",
+    "print([(f.path, f.cell.number, f.cell.line, f.rule, f.status) for f in found.report.findings])",
+    "print(found)",
+    "%%tcready\nclass Two(nn.Module):\n    def forward(self, x):\n        return helper(x).tolist()",
+    "%%tcready net, x, mode='train'\nnet = nn.Sequential(net)",
+    "%%tcready net,, x\nz = 1",
+    "%%tcready\n1 / 0",
+    "z",
+)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The cells, run by a real kernel."""
+    import os
+
+    from ipykernel.kernelspec import install
+    from nbclient import NotebookClient
+    from nbformat import v4
+
+    folder = tmp_path_factory.mktemp("kernel")
+    install(prefix=str(folder), kernel_name="here")
+    before = os.environ.get("JUPYTER_PATH")
+    os.environ["JUPYTER_PATH"] = str(folder / "share" / "jupyter")
+    notebook = v4.new_notebook(cells=[v4.new_code_cell(text) for text in CELLS])
+    try:
+        client = NotebookClient(
+            notebook,
+            timeout=300,
+            allow_errors=True,
+            kernel_name="here",
+            resources={"metadata": {"path": str(folder)}},
+        )
+        client.execute()
+    finally:
+        os.environ.pop("JUPYTER_PATH") if before is None else os.environ.update(JUPYTER_PATH=before)
+    return notebook.cells
+
+
+def shown(cell: Any, kind: str = "text/plain") -> str:
+    return "".join(
+        o.get("text", "") or o.get("data", {}).get(kind, "") or o.get("evalue", "") for o in cell.outputs
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_in_a_notebook(ran: Any) -> None:
+    page = shown(ran[4], "text/html")
+    assert "hello" not in page, "what the model prints is not shown"
+    assert "notebook:cell 3:3" in page
+    assert "confirmed by Dynamo: GB0170" in page
+    assert "outdated" not in page
+    assert shown(ran[5]).strip() == (
+        "[('notebook', 3, 3, 'TCR101', 'confirmed'), ('notebook', 4, 2, 'TCR301', 'confirmed')]"
+    )
+    assert "notebook:cell 3:3:12: TCR101" in shown(ran[6])
+    assert "    3 |         if x.sum() > 100:" in shown(ran[6])
+    assert "Net.forward > helper" in shown(ran[6])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_magic(ran: Any) -> None:
+    read = shown(ran[7], "text/html")
+    assert "notebook:cell 8:4" in read
+    assert "cell 3" not in read, "only this cell's findings"
+    assert "confirmed" in shown(ran[8], "text/html")
+    assert "write a model and its inputs" in shown(ran[9])
+    assert "division by zero" in shown(ran[10])
+    assert shown(ran[11]) == "1"
+
+
+def test_nothing_is_shown_but_the_result(capfd: pytest.CaptureFixture[str]) -> None:
+    class Noisy(nn.Module):
+        def forward(self, x: Any) -> Any:
+            print(x.max().item())  # Dynamo logs a warning
+            return x + 1
+
+    tcready.check(Noisy(), torch.randn(3))
+    assert capfd.readouterr() == ("", "")
