@@ -25,6 +25,8 @@ OF_NUMBERS = frozenset(
 )
 OF_PYTHON = frozenset({"allclose", "equal", "is_nonzero"})
 """Those that give a Python bool, for which they read the tensor."""
+PLAIN = frozenset({"callable", "hasattr", "isinstance", "issubclass", "len"})
+"""Built-in functions whose answer is Python's, whatever they are asked of."""
 NOT_TORCH = frozenset({"math", "np", "numpy", "operator", "builtins"})
 
 
@@ -253,15 +255,30 @@ def is_mask(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
 
 
 def _is_of_tensor(place: Located, node: cst.BaseExpression) -> bool:
+    if _is_plain(node):
+        return False  # whatever of it was found
     return any(each is place.node for each in walk(node)) or _looks_like_tensor(place, node)
 
 
-def _looks_like_tensor(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
+def _is_plain(node: cst.BaseExpression) -> bool:
+    """Whether what it gives is Python's by its form: `x is None`, `k in d`, `isinstance(x, T)`, a literal."""
     if isinstance(node, cst.Comparison):
-        if any(
+        return any(
             isinstance(each.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for each in node.comparisons
-        ):
-            return False
+        )
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+        return _is_plain(node.expression)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
+        return node.func.value in PLAIN
+    return isinstance(node, (cst.BaseNumber, cst.BaseString)) or (
+        isinstance(node, cst.Name) and node.value in ("True", "False", "None")
+    )
+
+
+def _looks_like_tensor(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
+    if _is_plain(node):
+        return False
+    if isinstance(node, cst.Comparison):
         values = [node.left, *(each.comparator for each in node.comparisons)]
         return any(_looks_like_tensor(place, value, deep) for value in values)
     if isinstance(node, cst.Call):
