@@ -73,6 +73,7 @@ def as_data(result: FixResult) -> str:
         f"TORCHDYNAMO_{name.upper()}": "1" for name in settings if name in FLAGS_BY_ENVIRONMENT
     }
     data["settings_code"] = [f"torch._dynamo.config.{name} = True" for name in settings]
+    data["called_before"] = any(change.called_before for change in result.changes)
     return json.dumps(data, indent=2) + "\n"
 
 

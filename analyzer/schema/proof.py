@@ -49,6 +49,9 @@ class Variant:
     """What it changes: these are called alone as well."""
     written: tuple[Span, ...] = ()
     """Statements that are new in functions that were there: some call is to run each."""
+    called_before: bool = False
+    """Whether every model is called once, in eager mode, before what is compared: what it makes at its first call is
+    there then."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,8 @@ class FixChange:
     """In which it was found: behind the breaks that earlier ones cure."""
     keeps_out: bool = False
     """Whether it cures no break, but keeps the function around it out of what is compiled."""
+    called_before: bool = False
+    """Whether the cure is one eager call of the model before it is compiled: no edit, and no setting."""
 
 
 @dataclass(frozen=True)
@@ -218,5 +223,7 @@ class FixResult:
     breaks_after: int | None = None
     share_before: float | None = None
     share_after: float | None = None
+    left: tuple[tuple[str, int], ...] = ()
+    """Path and line, as the files stand, of each break that is left."""
     failure: str | None = None
     """Why nothing could be proved, in one line."""

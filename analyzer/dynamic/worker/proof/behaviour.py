@@ -79,7 +79,7 @@ def behaviour(
     error: BaseException | None = None
     output: Any = None
     gradients: dict[str, Any] = {}
-    with _heard() as printed:
+    with heard() as printed:
         try:
             with torch.set_grad_enabled(mode == "train"):
                 output = function(*args, **kwargs)
@@ -122,7 +122,7 @@ def _drawn() -> str:
 
 
 @contextlib.contextmanager
-def _heard() -> Iterator[io.StringIO]:
+def heard() -> Iterator[io.StringIO]:
     """What is printed, logged and warned of; nothing of it goes anywhere else."""
     text = io.StringIO()
     handler = logging.StreamHandler(text)
