@@ -54,11 +54,14 @@ from tcready.static.source import Source
 BREAKS = ("graph_break", "frame_skip", "compile_error")
 """Effects that keep code out of graphs."""
 Tell = Callable[[str], None]
+Prove = Callable[[ProofRequest], ProofResult]
 ROUNDS = 10
 ALTERNATIVES = 3
 """Changes that are tried for one break in one round."""
 CALLED_BEFORE = "(called before)"
 """Stands among the settings that hold, where the model is called once before it is compiled."""
+OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124", "GB0170", "GB7000"})
+"""Breaks on what tensors hold, and what follows from them: at the second call they are there as at the first."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,13 @@ def _in_rounds(
     target, root = first.target, reading.root
     by_code = {rule.code: rule for rule in rules.load()}
     files = Files(root, first.sources)
-    work = _Work(target, options.without_studies(), root, files, wanted, tell, by_code)
+    with _proving(target, options.without_studies(), root, tell) as prove:
+        work = _Work(target, root, files, wanted, tell, prove, by_code)
+        return _worked(work, first, reading, rules)
+
+
+def _worked(work: _Work, first: Observation, reading: ReadOptions, rules: RuleSet) -> Fixed:
+    target, root, wanted, tell = work.target, work.root, work.wanted, work.tell
     session = Session(reading, rules)
     seen = first
     changes: list[FixChange] = []
@@ -355,14 +364,24 @@ def proved_patch(
     first = _first_run(target, run, root, progress)
     if isinstance(first, str):
         return first
-    work = _Work(target, run, root, files, FixOptions(), tell)
     edits = tuple(edit for each in changed_files for edit in between(each.shown, each.before, each.after))
     whole = FixChange(named, 0, "", None, (), named, edits, (), None, "not_run")
     sources = {str(each.path): each.after for each in changed_files}
-    result, request, gone = work.tried([(named, sources, ())], ())
+    with _proving(target, run, root, tell) as prove:
+        work = _Work(target, root, files, FixOptions(), tell, prove)
+        result, request, gone = work.tried([(named, sources, ())], ())
     if result.failure is not None:
         return f"{target}: {result.failure}"
     return work.judged(first, _Candidate(whole, sources), result.trials[0], result, request, gone[0])
+
+
+@contextlib.contextmanager
+def _proving(target: str, options: RunOptions, root: Path, tell: Tell) -> Iterator[Prove]:
+    """What tries changes of a target, in one process for all of them."""
+    from tcready import dynamic
+
+    with dynamic.Prover(observations.run_request(target, options, root), tell) as prover:
+        yield prover.prove
 
 
 def _one_run(names: Sequence[str], settings: Settings, rules: RuleSet, tell: Tell) -> tuple[str, RunOptions]:
@@ -439,11 +458,11 @@ class _Gone:
 @dataclass(frozen=True)
 class _Work:
     target: str
-    options: RunOptions
     root: Path
     files: Files
     wanted: FixOptions
     tell: Tell
+    prove: Prove
     rules: Mapping[str, Rule] = field(default_factory=dict)
     """By their codes."""
     held_up: set[tuple[object, ...]] = field(default_factory=set)
@@ -511,8 +530,9 @@ class _Work:
         self, sites: Sequence[BreakSite], settings: tuple[str, ...], number: int
     ) -> Iterator[_Candidate]:
         """One eager call before the model is compiled, for breaks in what it does at its first call alone."""
-        if CALLED_BEFORE not in settings:
-            site = sites[0]
+        others = [site for site in sites if not OF_VALUES.issuperset(site.gb_ids)]
+        if CALLED_BEFORE not in settings and others:
+            site = others[0]
             path = self.files.path(site.path)
             line = self.files.original_line(str(path), site.line) if path is not None else site.line
             how = "One eager call before the model is compiled: what the first call makes is there then"
@@ -592,7 +612,9 @@ class _Work:
         Both are one change: what is asked of it is asked of the two together.
         """
         refused: list[FixChange] = []
-        uncovered = [site for site in self.wanted_sites(trial.observation) if self._is_new(site, before, candidate)]
+        uncovered = [
+            site for site in self.wanted_sites(trial.observation) if self._is_new(site, before, candidate)
+        ]
         if not uncovered or candidate.change.keeps_out:
             return None, refused, None
         files = Files(self.root, before.sources)
@@ -622,7 +644,8 @@ class _Work:
             return None, refused, None
         self.tell(f"{_named(change)}: tried with {_counted(found, 'change')} for what breaks behind it")
         result, request, gone = self.tried(
-            [(f"{_named(each.change)}, with more", each.sources, _names(each.change)) for each in found], settings
+            [(f"{_named(each.change)}, with more", each.sources, _names(each.change)) for each in found],
+            settings,
         )
         for each, made, own in zip(found, result.trials, gone, strict=False):
             judged = self.judged(before, each, made, result, request, own)
@@ -676,8 +699,6 @@ class _Work:
         self, variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]
     ) -> tuple[ProofResult, ProofRequest, list[_Gone]]:
         """Puts variants to the proof; what each takes away."""
-        from tcready import dynamic
-
         asked: list[Variant] = []
         gone: list[_Gone] = []
         functions: dict[FunctionPlace, None] = {}
@@ -691,13 +712,14 @@ class _Work:
             every = dict.fromkeys([*settings, *names])
             flags = tuple(each for each in every if each != CALLED_BEFORE)
             asked.append(
-                Variant(name, tuple(sources.items()), flags, own, written, called_before=CALLED_BEFORE in every)
+                Variant(
+                    name, tuple(sources.items()), flags, own, written, called_before=CALLED_BEFORE in every
+                )
             )
         every_test = tuple(dict.fromkeys(test for each in gone for test in each.tests))
         every_statement = tuple(dict.fromkeys(span for each in gone for span in each.statements))
         request = ProofRequest(tuple(asked), tuple(functions), every_test, every_statement)
-        run = observations.run_request(self.target, self.options, self.root)
-        return dynamic.prove(run, request, self.tell), request, gone
+        return self.prove(request), request, gone
 
     def _changed(self, path: str, text: str) -> Changed:
         return changed(path, self.files.before(path), source.of_text(Path(path), text))

@@ -49,7 +49,13 @@ def kind(result: FixResult) -> dict[tuple[str, int], str]:
     """What became of each site that was met and is left, or that has a change of its own."""
     found: dict[tuple[str, int], str] = {}
     for change in result.changes:
-        what = "edit and setting" if change.edits and change.settings else "setting" if change.settings else "edit"
+        what = (
+            "edit and setting"
+            if change.edits and change.settings
+            else "setting"
+            if change.settings
+            else "edit"
+        )
         what = "call before" if change.called_before else "kept out" if change.keeps_out else what
         found[change.path, change.line] = what
     left = dict.fromkeys(result.left, "no change")
@@ -65,7 +71,9 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--part", default="0/1", help="K/N: every N-th record from the K-th on")
     parser.add_argument("--timeout", type=float, default=400.0)
-    parser.add_argument("--unsafe", action="store_true", help="as fix --unsafe: other exceptions, one side alone")
+    parser.add_argument(
+        "--unsafe", action="store_true", help="as fix --unsafe: other exceptions, one side alone"
+    )
     parser.add_argument("--out", help="append one JSON line a model there")
     options = parser.parse_args()
     first, step = map(int, options.part.split("/"))

@@ -214,7 +214,9 @@ def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-ASKED_OF_NOTHING = frozenset({"is_compiling", "is_dynamo_compiling", "is_scripting", "is_tracing", "is_available"})
+ASKED_OF_NOTHING = frozenset(
+    {"is_compiling", "is_dynamo_compiling", "is_scripting", "is_tracing", "is_available"}
+)
 """Functions that say how the code is being run."""
 
 
@@ -256,7 +258,11 @@ def _is_decided(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
         return _is_decided(node.expression)
     if isinstance(node, cst.Comparison):
-        return _is_plain(node) and _is_known(node.left) and all(_is_known(c.comparator) for c in node.comparisons)
+        return (
+            _is_plain(node)
+            and _is_known(node.left)
+            and all(_is_known(c.comparator) for c in node.comparisons)
+        )
     if isinstance(node, cst.Call):
         name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
         if isinstance(name, cst.Name) and name.value in ASKED_OF_NOTHING:

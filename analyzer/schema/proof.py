@@ -67,6 +67,8 @@ class ProofRequest:
     """Statements of the code as it stands that any variant takes away: some call is to run each."""
     seeds: tuple[int, ...] = (0, 1, 2)
     modes: tuple[Mode, ...] = ("infer", "train")
+    stays: bool = False
+    """Whether the worker stays for further requests, in files beside the first, once it has answered."""
     seconds: float = 15.0
     """For how long the code as it stands is called with varied inputs; what is left then is left out."""
 

@@ -74,7 +74,7 @@ def behaviour(
     `watched` are modules whose names may be given other values by the call; `leaves` the tensors that the arguments
     are, or are computed from, whose gradients are looked at.
     """
-    _seed()
+    seeded()
     before = _names(watched)
     error: BaseException | None = None
     output: Any = None
@@ -104,7 +104,7 @@ def behaviour(
     )
 
 
-def _seed() -> None:
+def seeded() -> None:
     """The random numbers of torch, of Python, and of numpy, where that is loaded, begin anew."""
     torch.manual_seed(SEED_CALL)
     random.seed(SEED_CALL)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from tcready.dynamic.worker.calling import autocast
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import fresh
-from tcready.dynamic.worker.proof.behaviour import Behaviour, heard
+from tcready.dynamic.worker.proof.behaviour import Behaviour, difference, heard, seeded
 from tcready.dynamic.worker.proof.calls import Key, called
 from tcready.dynamic.worker.proof.variations import GIVEN
-from tcready.schema import Mode
+from tcready.schema import Differs, Mode
 from torch import nn
 
 
@@ -31,17 +32,26 @@ class CalledBefore:
 
         context.build, context.build_as = begun, begun_as
 
-    def second(self, key: Key) -> Behaviour | None:
-        """What the second of two calls does to a model as it stands, if `key` is the first call of one.
+    def difference(
+        self, key: Key, first: Behaviour, actual: Behaviour, ignored: frozenset[str]
+    ) -> tuple[Differs, str] | None:
+        """What differs between `actual` and the call `key` of a model that was not called before.
 
-        What such a model draws, prints or notes at its first call alone a model that was called before does not.
+        What is printed, and which random numbers are drawn, at the first call of all alone may be missing. Such numbers
+        move those that come after them: in training the call is compared then with the second of two calls.
         """
-        if key.variation != GIVEN or key.function is not None or key.case:
-            return None
+        found = difference(first, actual, ignored)
+        if found is None or key.variation != GIVEN or key.function is not None or key.case:
+            return found
         model = self._build_as(key.mode, key.seed)
         case = self._context.draw(key.seed)[0]
         called(self._context, model, model, case, key)
-        return called(self._context, model, model, case, key)
+        second = called(self._context, model, model, case, key)
+        if other := difference(second, actual, ignored):
+            return other
+        if key.mode == "train" and first.random != second.random:
+            return None
+        return difference(replace(first, printed=second.printed, random=second.random), actual, ignored)
 
     def _begun(self, model: Any) -> Any:
         is_module = isinstance(model, nn.Module)
@@ -49,6 +59,7 @@ class CalledBefore:
         case = fresh(self._context.cases[0])
         if is_module:
             model.eval()
+        seeded()
         with heard(), torch.no_grad(), autocast(self._context):
             model(*case.args, **case.kwargs)
         for module in model.modules() if is_module else ():

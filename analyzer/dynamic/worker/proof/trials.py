@@ -33,7 +33,7 @@ from tcready.schema import SLOWER, ProofRequest, ProofResult, Trial, Variant
 from torch import nn
 
 REPEATS = 4
-PAUSE = 0.2
+PAUSE = 0.1
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
 
@@ -136,10 +136,11 @@ def _eager(
             compared += 1
             actual = call()
             ran.look()
-            found = difference(expected, actual, trace.restless)
-            if found and begun is not None and (second := begun.second(key)) is not None:
-                found = difference(second, actual, trace.restless)
-            if found:
+            if begun is None:
+                found = difference(expected, actual, trace.restless)
+            else:
+                found = begun.difference(key, expected, actual, trace.restless)
+            if found is not None:
                 kind, text = found
                 text = f"{text} ({key.words})"
                 if kind == "exception" and expected.error and actual.error:
