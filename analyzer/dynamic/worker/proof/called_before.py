@@ -47,11 +47,10 @@ class CalledBefore:
         case = self._context.draw(key.seed)[0]
         called(self._context, model, model, case, key)
         second = called(self._context, model, model, case, key)
-        if other := difference(second, actual, ignored):
-            return other
-        if key.mode == "train" and first.random != second.random:
-            return None
-        return difference(replace(first, printed=second.printed, random=second.random), actual, ignored)
+        found = difference(replace(first, printed=second.printed, random=second.random), actual, ignored)
+        if found is not None and key.mode == "train" and first.random != second.random:
+            return difference(second, actual, ignored)
+        return found
 
     def _begun(self, model: Any) -> Any:
         is_module = isinstance(model, nn.Module)
