@@ -453,6 +453,8 @@ class _Gone:
 
     tests: tuple[Span, ...]
     statements: tuple[Span, ...]
+    turned: tuple[Span, ...] = ()
+    """Tests whose operands it puts in another order."""
 
 
 @dataclass(frozen=True)
@@ -707,7 +709,8 @@ class _Work:
             own = tuple(dict.fromkeys(place for each in differs for place in each.functions))
             functions |= dict.fromkeys(own)
             tests = tuple(span for each in differs for span in each.tests)
-            gone.append(_Gone(tests, tuple(span for each in differs for span in each.gone)))
+            turned = tuple(span for each in differs for span in each.turned)
+            gone.append(_Gone(tests, tuple(span for each in differs for span in each.gone), turned))
             written = tuple(span for each in differs for span in each.written)
             every = dict.fromkeys([*settings, *names])
             flags = tuple(each for each in every if each != CALLED_BEFORE)
@@ -716,7 +719,7 @@ class _Work:
                     name, tuple(sources.items()), flags, own, written, called_before=CALLED_BEFORE in every
                 )
             )
-        every_test = tuple(dict.fromkeys(test for each in gone for test in each.tests))
+        every_test = tuple(dict.fromkeys(test for each in gone for test in (*each.tests, *each.turned)))
         every_statement = tuple(dict.fromkeys(span for each in gone for span in each.statements))
         request = ProofRequest(tuple(asked), tuple(functions), every_test, every_statement)
         return self.prove(request), request, gone
@@ -756,6 +759,14 @@ class _Work:
 
     def _not_run(self, trial: Trial, result: ProofResult, gone: _Gone) -> str | None:
         """Which statement no call ran that the change takes away or writes, in one line."""
+        taken = {
+            side.test
+            for side in result.sides
+            if side.true or side.false or side.alone_true or side.alone_false
+        }
+        for span in gone.turned:
+            if span not in taken:
+                return f"no call asks {self._shown(span.path)}:{span.line}, which is changed"
         for span in result.not_run:
             if span in gone.statements:
                 return f"no call runs {self._shown(span.path)}:{span.line}, which is changed"

@@ -27,6 +27,8 @@ class Changed:
     """Statements of the first text that its functions have no longer, or elsewhere."""
     written: tuple[Span, ...] = ()
     """Those of the second text that are new in them."""
+    turned: tuple[Span, ...] = ()
+    """Tests of the first text whose operands the function has in another order: they are true in the same cases."""
 
 
 def changed(path: str, before: Source, after: Source) -> Changed:
@@ -36,15 +38,19 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     tests: list[Span] = []
     gone: list[Span] = []
     written: list[Span] = []
+    turned: list[Span] = []
     for name, function in _functions(before.tree):
         other = later.get(name)
         if other is not None and ast.dump(other) == ast.dump(function):
             continue
         functions.append(FunctionPlace(path, name))
         kept = Counter(map(_asked, _tests(other))) if other is not None else Counter()
+        as_they_were = {_written(each) for each in _tests(other)} if other is not None else set()
         for each in _tests(function):
             if kept[_asked(each)]:
                 kept[_asked(each)] -= 1
+                if _written(each) not in as_they_were:
+                    turned.append(_span(path, before, each[0]))
             else:
                 tests.append(_span(path, before, each[0]))
         one = [*_statements(function)]
@@ -54,7 +60,7 @@ def changed(path: str, before: Source, after: Source) -> Changed:
             if tag != "equal":
                 gone += [_span(path, before, each) for each, _ in one[i1:i2]]
                 written += [_span(path, after, each) for each, _ in two[j1:j2]]
-    return Changed(tuple(functions), tuple(tests), tuple(gone), tuple(written))
+    return Changed(tuple(functions), tuple(tests), tuple(gone), tuple(written), tuple(turned))
 
 
 def _written(found: tuple[ast.AST, bool]) -> str:
