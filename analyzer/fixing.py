@@ -43,6 +43,7 @@ from tcready.schema import (
     Variant,
     display_path,
     is_installed,
+    setting_of,
 )
 from tcready.static import driver, locate, source
 from tcready.static.concrete import Concrete
@@ -60,6 +61,8 @@ ALTERNATIVES = 3
 """Changes that are tried for one break in one round."""
 CALLED_BEFORE = "(called before)"
 """Stands among the settings that hold, where the model is called once before it is compiled."""
+SETTINGS_OF_BREAKS = {"GB0039": ("recompile_limit=64",)}
+"""Settings for breaks that no rule predicts: a function that is compiled once for each of many layers."""
 OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124", "GB0170", "GB7000"})
 """Breaks on what tensors hold, and what follows from them: at the second call they are there as at the first."""
 
@@ -289,7 +292,7 @@ def _fix(fix: Fix | None, change: FixChange | NoFix, text: str | None) -> Fix:
         diff=patch({change.path: text}, edits) or None if text is not None and edits else None,
         verified={"proved": True, "refuted": False}.get(change.state),
         edits=edits,
-        settings=dict.fromkeys(change.settings, True),
+        settings=dict(map(setting_of, change.settings)),
         unsafe_because=change.unsafe,
         evidence=change.proof,
         declined=change.reason,
@@ -429,6 +432,11 @@ def _next_ones(candidates: Iterable[_Candidate], tried: Set[tuple[object, ...]])
     ]
 
 
+def line_of(setting: str) -> str:
+    """The line of code that makes a setting."""
+    return "torch._dynamo.config.{} = {}".format(*setting_of(setting))
+
+
 def _names(change: FixChange) -> tuple[str, ...]:
     """The settings of a change, and the mark of one that calls the model before."""
     return (*change.settings, CALLED_BEFORE) if change.called_before else change.settings
@@ -506,6 +514,7 @@ class _Work:
                 continue
             named = [name for f in covering if f.fix is not None for name in f.fix.settings]
             named += [name for rule in of_the_break for name in rule.settings]
+            named += [name for gb_id in ids for name in SETTINGS_OF_BREAKS.get(gb_id, ())]
             stands = self.files.original_line(str(path), line)
             base = FixChange(
                 shown, stands, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
@@ -517,9 +526,7 @@ class _Work:
                 yield _Candidate(change, self.files.with_edits(change.edits))
             for name in [each for each in dict.fromkeys(named) if each not in offered]:
                 offered.add(name)
-                flags.append(
-                    dataclasses.replace(base, how=f"`torch._dynamo.config.{name} = True`", settings=(name,))
-                )
+                flags.append(dataclasses.replace(base, how=f"`{line_of(name)}`", settings=(name,)))
                 yield _Candidate(flags[-1], dict(self.files.now))
             if not proposals and not named:
                 no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, _why_none(ways))

@@ -59,6 +59,7 @@ from tcready.schema.proof import (
     Span,
     Trial,
     Variant,
+    setting_of,
 )
 from tcready.schema.report import (
     Checkout,
@@ -308,4 +309,5 @@ __all__ = [
     "is_installed",
     "logged_sites",
     "origin_of",
+    "setting_of",
 ]

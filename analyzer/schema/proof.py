@@ -16,6 +16,12 @@ Differs = Literal["value", "gradient", "exception", "state", "compiled"]
 eager code."""
 
 
+def setting_of(text: str) -> tuple[str, bool | int]:
+    """The name of a setting, and its value: `capture_scalar_outputs` stands for True, `recompile_limit=64` for 64."""
+    name, _, value = text.partition("=")
+    return name, int(value) if value else True
+
+
 @dataclass(frozen=True)
 class Span:
     """An expression of a file; lines and columns count from 1, the end is one past the last."""
@@ -44,7 +50,7 @@ class Variant:
     sources: tuple[tuple[str, str], ...] = ()
     """Absolute path and whole text of each file that differs."""
     settings: tuple[str, ...] = ()
-    """Names of `torch._dynamo.config` that are set to True."""
+    """Names of `torch._dynamo.config` that are set to True; `name=64` is one that is set to that number."""
     functions: tuple[FunctionPlace, ...] = ()
     """What it changes: these are called alone as well."""
     written: tuple[Span, ...] = ()
@@ -178,7 +184,7 @@ class FixChange:
     edits: tuple[Edit, ...]
     """Of the text as the changes of earlier rounds leave it."""
     settings: tuple[str, ...]
-    """Names of `torch._dynamo.config` that are to be True."""
+    """Names of `torch._dynamo.config` that are to be True; `name=64` is one that is to be that number."""
     unsafe: str | None
     """Why it is not safe, as the end of "not safe: ..."; None if it does the same by construction."""
     state: ProofState
