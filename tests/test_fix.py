@@ -371,3 +371,51 @@ def test_what_a_change_takes_away() -> None:
     assert [(span.line, span.end_line) for span in found.written] == [(3, 3)]
     lines = LineMap(before, after)
     assert [lines.came_from(line) for line in (1, 2, 3, 4, 5, 10)] == [1, 2, None, 5, 6, 11]
+
+
+LIMIT = """\
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.lin(x) * self.number
+        print("block")
+        return y
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Block(number + 2) for number in range(10)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+            torch._dynamo.graph_break()
+        return x
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_what_is_compiled_once_a_layer_is_given_a_higher_limit(project: Path) -> None:
+    (project / "model.py").write_text(LIMIT)
+    done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert found["settings"] == {}
+    assert found["settings_code"] == ["torch._dynamo.config.recompile_limit = 64"]
+    assert found["breaks_after"] == 1  # the one that is asked for
+    left = [LIMIT.splitlines()[line - 1].strip() for _, line in found["left"]]
+    assert left == ["torch._dynamo.graph_break()"]
