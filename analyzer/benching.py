@@ -5,18 +5,16 @@ Nothing is measured here: every figure comes from a worker process, and `tcready
 
 from __future__ import annotations
 
-import ast
 import csv
 import dataclasses
 import io
 import json
 import math
-import re
 import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tcready import observations
@@ -24,13 +22,16 @@ from tcready.applying import patched
 from tcready.bench.assemble import assembled, more_processes
 from tcready.bench.regression import regressed
 from tcready.bench.verdicts import Limits
-from tcready.bench.wanted import BenchWanted, Process, Purpose
+from tcready.bench.wanted import BenchWanted
+from tcready.dynamic import schedule
+from tcready.dynamic.arms import PLAN, name_and_code
+from tcready.dynamic.arms import arms_of as known_arms
+from tcready.dynamic.schedule import Schedule
 from tcready.observations import Observed
 from tcready.options import BenchOptions, RunOptions
 from tcready.plan import PlannedRun
 from tcready.resolve import Settings
 from tcready.schema import (
-    EAGER,
     Arm,
     Bench,
     BenchAnswer,
@@ -39,36 +40,12 @@ from tcready.schema import (
     Report,
     Sizes,
     Stage,
-    StageReason,
-    StageState,
     TcreadyError,
 )
 from tcready.static import locate
 from tcready.target import Target
 
 Tell = Callable[[str], None]
-MODES: Mapping[str, str] = {
-    "default": "model = torch.compile(model)",
-    "reduce-overhead": 'model = torch.compile(model, mode="reduce-overhead")',
-    "max-autotune": 'model = torch.compile(model, mode="max-autotune")',
-    "dynamic": "model = torch.compile(model, dynamic=True)",
-    "static": "model = torch.compile(model, dynamic=False)",
-}
-"""Arms that are known by name."""
-PLAN, PATCHED = "plan", "patched"
-OF_A_RUN = (PLAN, PATCHED)
-"""Arms whose code a run, or a patch, gives."""
-BUDGET, QUICK_BUDGET = 300.0, 120.0
-TIMED, QUICK_TIMED = 20.0, 8.0
-"""Seconds of timed calls in one process, at most."""
-EXTRA = 2
-"""Processes more if the verdict is near a threshold."""
-LEAST = 20.0
-"""Seconds without which no process is begun."""
-CARRIED = "artifacts.bin"
-PARITY_SHARE = 0.15
-"""Of the budget, for outputs from further seeds and in other layouts."""
-LOADER_SECONDS = 20.0
 MOST_SIZES = 64
 """Named cases of a file of sizes: each is warmed up and timed by itself."""
 
@@ -77,67 +54,12 @@ MOST_SIZES = 64
 
 
 def arms_of(wanted: BenchOptions, seen: Observation | None, root: Path) -> tuple[Arm, ...]:
-    """The arms that are asked for, eager first; by default `default`, and `plan` where the run has one.
+    """The arms that are asked for, eager first.
 
-    Raises TcreadyError for a name that is not known, for code that is none, for a plan that nothing gives, and for a
-    patch that cannot be carried out.
+    Raises TcreadyError for one that cannot be, and for a patch that cannot be carried out.
     """
-    named = [_parted(text) for text in wanted.arms] or [("default", None)]
     plan = seen.plan if seen is not None else None
-    if not wanted.arms and not wanted.quick and plan is not None and plan.code:
-        named.append((PLAN, None))
-    if wanted.patch is not None and PATCHED not in dict(named):
-        named.append((PATCHED, None))
-    found = [Arm(EAGER, "")]
-    for name, code in named:
-        if not re.fullmatch(r"\w[\w. -]{0,59}", name):
-            raise TcreadyError(f"--arm {name}: name it with letters, digits, spaces, dots and dashes")
-        if name in {arm.name for arm in found}:
-            if name == EAGER and code is None:
-                continue
-            raise TcreadyError(f"--arm {name}: it is named twice")
-        if code is not None:
-            found.append(Arm(name, _code(name, code)))
-        elif name in MODES:
-            found.append(Arm(name, MODES[name]))
-        elif name == PLAN:
-            if plan is None or not plan.code:
-                why = f": {plan.reason}" if plan is not None and plan.reason else ""
-                raise TcreadyError(f"--arm plan: there is no plan{why}; `tcready check --plan` makes one")
-            found.append(Arm(name, plan.code))
-        elif name == PATCHED:
-            found.append(Arm(name, MODES["default"], _sources(wanted.patch, root)))
-        else:
-            known = ", ".join([*MODES, *OF_A_RUN])
-            raise TcreadyError(
-                f"--arm {name}: there is {known}; for another, --arm {name}='torch.compile(model, ...)'"
-            )
-    return tuple(found)
-
-
-def _parted(text: str) -> tuple[str, str | None]:
-    name, equals, code = text.partition("=")
-    return name.strip(), code.strip() if equals else None
-
-
-def _code(name: str, code: str) -> str:
-    """The lines of an arm; an expression gives the model, unless it is a call that compiles in place."""
-    try:
-        tree = ast.parse(code)
-    except SyntaxError as error:
-        raise TcreadyError(f"--arm {name}: {error.msg}: {code}") from None
-    if not tree.body:
-        raise TcreadyError(f"--arm {name}: no code: write {name}='torch.compile(model, ...)'")
-    last = tree.body[-1]
-    in_place = (
-        isinstance(last, ast.Expr)
-        and isinstance(last.value, ast.Call)
-        and isinstance(last.value.func, ast.Attribute)
-        and ast.unparse(last.value.func).startswith("model.")
-    )
-    if len(tree.body) == 1 and isinstance(last, ast.Expr) and not in_place:
-        return f"model = {code}"
-    return code
+    return known_arms(wanted, plan, lambda: _sources(wanted.patch, root))
 
 
 def _sources(patch: str | None, root: Path) -> tuple[tuple[str, str], ...]:
@@ -247,63 +169,6 @@ def stored_runs(path: str) -> tuple[Observation, ...]:
 # How it is measured
 
 
-@dataclass
-class _Bench:
-    """One bench under way."""
-
-    run: Callable[[BenchRequest, float, Tell], BenchAnswer]
-    """One process that takes at most so many seconds."""
-    wanted: BenchOptions
-    arms: tuple[Arm, ...]
-    room: Path
-    tell: Tell
-    progress: Tell
-    ends: float
-    done: list[Process] = field(default_factory=list)
-    cut: list[str] = field(default_factory=list)
-    longest: float = LEAST
-
-    @property
-    def compiled(self) -> tuple[Arm, ...]:
-        """Arms beside eager that share its sources."""
-        return tuple(arm for arm in self.arms if arm.code and not arm.sources)
-
-    @property
-    def patched(self) -> tuple[Arm, ...]:
-        return tuple(arm for arm in self.arms if arm.sources)
-
-    def left(self) -> float:
-        return self.ends - time.monotonic()
-
-    def ask(
-        self, purpose: Purpose, request: BenchRequest, words: str, *, more: float = 0.0
-    ) -> BenchAnswer | None:
-        """One process; None, and a line in `cut`, if the budget does not reach for it. `more` is not of the budget."""
-        if self.done and self.left() + more < min(self.longest, LEAST):
-            self.cut.append(f"{words}: the budget was spent")
-            return None
-        request = dataclasses.replace(request, toolchain=str(self.room / "toolchain"))
-        self.tell(f"  {max(self.left(), 0.0):.0f} s left: {words}")
-        began = time.monotonic()
-        answer = self.run(request, max(self.left(), LEAST) + more, self.progress)
-        self.longest = max(self.longest, time.monotonic() - began) if purpose == "steady" else self.longest
-        self.ends += more
-        self.done.append(Process(request, answer, purpose))
-        return answer
-
-    def cache_of(self, arms: Sequence[Arm]) -> str:
-        """Folder of Inductor's files: of its own for each set of sources."""
-        number = self.patched.index(arms[0]) + 1 if arms[0].sources else 0
-        return str(self.room / f"warm-{number}")
-
-    def groups(self) -> tuple[tuple[Arm, ...], ...]:
-        """Arms that go into one process: all, unless compiled arms share one limit of recompilations in this torch."""
-        eager = self.arms[:1]
-        shares = any(dict(each.answer.stack).get("isolate_recompiles") == "no" for each in self.done)
-        together = [(*eager, arm) for arm in self.compiled] if shares else [(*eager, *self.compiled)]
-        return (*together, *((arm,) for arm in self.patched))
-
-
 def measured(
     run: Callable[[BenchRequest, float, Tell], BenchAnswer],
     arms: tuple[Arm, ...],
@@ -311,6 +176,8 @@ def measured(
     about: BenchWanted,
     tell: Tell,
     progress: Tell,
+    began: float | None = None,
+    ends: float | None = None,
 ) -> Bench:
     """Every process that the arms need, as far as the budget reaches, and what they come to.
 
@@ -321,139 +188,27 @@ def measured(
         about: What the report says of the target, and its limits.
         tell: Called with what is measured next, and how much time is left.
         progress: Called with what a process does.
+        began: When the command began, by `time.monotonic`; now if that is not given.
+        ends: When the budget is spent; if that is not given, the budget counts from `began`.
     """
-    began = time.monotonic()
-    budget = wanted.bench_budget or (QUICK_BUDGET if wanted.quick else BUDGET)
+    began = time.monotonic() if began is None else began
+    ends = began + schedule.budget_of(wanted) if ends is None else ends
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
-        work = _Bench(run, wanted, arms, Path(folder), tell, progress, began + budget)
-        if _steady(work, 0):
-            if wanted.loader is not None:
-                _fed(work, wanted.loader)
-            _profile(work)
-            for number in range(1, wanted.at_least):
-                _steady(work, number)
-            _parity(work, budget)
-            _cold(work)
-            if not wanted.quick:
-                _warm(work)
+        work = Schedule(run, wanted, arms, Path(folder), tell, progress, ends)
+        if schedule.measure(work):
             found = _found(work, about, began)
-            if more_processes(found, work.wanted.min_effect) and not wanted.quick:
-                for number in range(wanted.at_least, wanted.at_least + EXTRA):
-                    _steady(work, number)
+            if more_processes(found, wanted.min_effect) and not wanted.quick:
+                schedule.measure_more(work)
             if wanted.soak is not None:
-                _soak(work, _found(work, about, began), wanted.soak)
+                best = _found(work, about, began).recommended
+                arm = next((arm for arm in work.arms if arm.name == best), work.arms[0])
+                schedule.soak(work, arm, wanted.soak)
         return _found(work, about, began)
 
 
-def _found(work: _Bench, about: BenchWanted, began: float) -> Bench:
+def _found(work: Schedule, about: BenchWanted, began: float) -> Bench:
     seconds = round(time.monotonic() - began, 1)
     return assembled(work.done, work.arms, about, seconds=seconds, cut=tuple(dict.fromkeys(work.cut)))
-
-
-def _steady(work: _Bench, number: int) -> bool:
-    """The `number`-th process in which arms are timed in turn; whether anything was timed."""
-    timed = min(QUICK_TIMED if work.wanted.quick else TIMED, max(work.left(), LEAST) / 4)
-    done: set[tuple[str, ...]] = set()
-    any_timed = False
-    while waiting := [arms for arms in work.groups() if tuple(arm.name for arm in arms) not in done]:
-        arms = waiting[0]
-        done.add(tuple(arm.name for arm in arms))
-        request = BenchRequest(
-            "steady",
-            arms,
-            seed=number,
-            latencies=50 if work.wanted.quick else 100,
-            seconds=timed,
-            accumulate=work.wanted.accumulate,
-            cache=work.cache_of(arms),
-        )
-        answer = work.ask("steady", request, f"steady state of {_named(arms)}, process {number + 1}")
-        if answer is None:
-            continue
-        any_timed |= any(each.blocks for each in answer.measured)
-        if len(waiting[0]) > 2 and arms not in work.groups():
-            # Only now is it known that arms share a limit here: those behind the first get processes of their own.
-            first = arms[:2]
-            kept = tuple(each for each in answer.measured if each.arm in {arm.name for arm in first})
-            work.done[-1] = Process(
-                dataclasses.replace(request, arms=first), dataclasses.replace(answer, measured=kept), "steady"
-            )
-            done.add(tuple(arm.name for arm in first))
-    return any_timed
-
-
-def _profile(work: _Bench) -> None:
-    for arms in work.groups():
-        request = BenchRequest("profile", arms, accumulate=work.wanted.accumulate, cache=work.cache_of(arms))
-        work.ask("profile", request, f"{_named(arms)} under the profiler")
-
-
-def _parity(work: _Bench, budget: float) -> None:
-    """Beside eager code of the same sources: what a patch itself changes is for `tcready prove`."""
-    for arms in work.groups():
-        request = BenchRequest("parity", arms, seconds=budget * PARITY_SHARE, cache=work.cache_of(arms))
-        names = _named([arm for arm in arms if arm.code])
-        work.ask("parity", request, f"outputs of {names} against eager")
-
-
-def _cold(work: _Bench) -> None:
-    """Each arm from an empty cache."""
-    for arm in reversed(work.arms):
-        request = BenchRequest(
-            "cold",
-            (arm,),
-            accumulate=work.wanted.accumulate,
-            cache=str(work.room / f"cold-{arm.name}"),
-            artifacts=str(work.room / f"{arm.name}-{CARRIED}")
-            if arm.code and not work.wanted.quick
-            else None,
-        )
-        work.ask("cold", request, f"first call of {arm.name}, nothing cached")
-
-
-def _fed(work: _Bench, loader: str) -> None:
-    request = BenchRequest("loader", work.arms[:1], loader=loader, seconds=LOADER_SECONDS)
-    work.ask("loader", request, f"eager, fed by {loader}")
-
-
-def _named(arms: Sequence[Arm]) -> str:
-    return ", ".join(arm.name for arm in arms)
-
-
-def _warm(work: _Bench) -> None:
-    """First calls in processes that find files of the one before, or get its artifacts alone."""
-    for arm in (*work.compiled, *work.patched):
-        base = BenchRequest("cold", (arm,), accumulate=work.wanted.accumulate)
-        kept = dataclasses.replace(base, cache=str(work.room / f"cold-{arm.name}"))
-        work.ask("cold_warm_cache", kept, f"first call of {arm.name}, with a warm cache")
-        artifacts = work.room / f"{arm.name}-{CARRIED}"
-        if artifacts.exists():
-            carried = dataclasses.replace(base, artifacts=str(artifacts))
-            work.ask("cold_carried", carried, f"first call of {arm.name}, with saved artifacts")
-
-
-def _soak(work: _Bench, found: Bench, seconds: float) -> None:
-    arm = next((arm for arm in work.arms if arm.name == found.recommended), work.arms[0])
-    request = BenchRequest(
-        "soak", (arm,), seconds=seconds, accumulate=work.wanted.accumulate, cache=work.cache_of((arm,))
-    )
-    work.ask("soak", request, f"{arm.name} for {seconds:.0f} s", more=seconds + LEAST)
-
-
-def process_of(
-    target: str, options: RunOptions, root: Path
-) -> Callable[[BenchRequest, float, Tell], BenchAnswer]:
-    """What runs one process of a bench of this target."""
-
-    def run(request: BenchRequest, seconds: float, tell: Tell) -> BenchAnswer:
-        from tcready import dynamic
-
-        # a soak may take longer than any run: its own seconds are its limit
-        limit = seconds if request.kind == "soak" else min(options.timeout, seconds)
-        limited = dataclasses.replace(options, timeout=round(limit))
-        return dynamic.bench(observations.run_request(target, limited, root), request, tell)
-
-    return run
 
 
 def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
@@ -479,7 +234,7 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
     sizes = sizes_of(wanted.lengths)
     if sizes and chosen.run.inputs is None:
         raise TcreadyError("--lengths goes with --inputs: what it names is called with the sizes")
-    makes_plan = wanted.plan_from is None and any(_parted(text) == (PLAN, None) for text in wanted.arms)
+    makes_plan = wanted.plan_from is None and any(name_and_code(text) == (PLAN, None) for text in wanted.arms)
     values = {**chosen.values, "sizes": sizes, "plan": chosen.values["plan"] or makes_plan}
     return dataclasses.replace(chosen, values=values)
 
@@ -510,13 +265,29 @@ def benched(
     command: str,
     announce: Tell,
     progress: Tell,
+    began: float,
 ) -> Observed:
-    """The runs, of one target, each with its bench; one that captured nothing that could be timed says why."""
+    """The runs, of one target, each with its bench; one that captured nothing that could be timed says why.
+
+    `began`: when the command did, by `time.monotonic`: the budget counts from there, and runs share what is left of it.
+    """
     by_mode = {options.mode: options for options in planned[0].options(chosen)}
-    runs = tuple(
-        _with_bench(run, by_mode[run.mode], chosen, wanted, command, announce, progress) for run in seen.runs
-    )
-    return dataclasses.replace(seen, runs=runs)
+    ends = began + schedule.budget_of(wanted)
+    runs: list[Observation] = []
+    for left, run in zip(range(len(seen.runs), 0, -1), seen.runs, strict=True):
+        now = time.monotonic()
+        part = _Part(began if not runs else now, now + (ends - now) / left)
+        runs.append(_with_bench(run, by_mode[run.mode], chosen, wanted, command, announce, progress, part))
+        ends += wanted.soak or 0.0
+    return dataclasses.replace(seen, runs=tuple(runs))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The time of one run of several, by `time.monotonic`."""
+
+    began: float
+    ends: float
 
 
 def _with_bench(
@@ -527,6 +298,7 @@ def _with_bench(
     command: str,
     announce: Tell,
     progress: Tell,
+    part: _Part,
 ) -> Observation:
     states = {stage.stage: stage for stage in seen.stages}
     unfit = next(
@@ -535,9 +307,10 @@ def _with_bench(
     if unfit is not None:
         text = f"not measured: {unfit.stage}: {unfit.detail}"
         return dataclasses.replace(seen, bench=Bench("not_run", text, ()))
+    if wanted.against is not None:
+        refuse_another_machine(wanted.against, seen)
     seen = with_plan_of(seen, wanted.plan_from)
-    arms = arms_of(wanted, seen, chosen.root)
-    run = process_of(seen.target, options.without_studies(), chosen.root)
+    compared = arms_of(wanted, seen, chosen.root)
     about = BenchWanted(
         target=_as_asked(seen.target, options, wanted),
         command=command,
@@ -546,24 +319,117 @@ def _with_bench(
         inputs_from=seen.inputs_from,
         dtype=options.dtype,
         autocast=options.autocast,
-        rollbacks=((PLAN, seen.plan.rollback),) if seen.plan is not None and seen.plan.rollback else (),
+        rollbacks=_rollbacks(seen),
     )
-    announce(f"measuring {', '.join(arm.name for arm in arms)} of {seen.target}")
-    found = measured(run, arms, wanted, about, announce, progress)
-    asked = {
+    announce(f"measuring {', '.join(arm.name for arm in compared)} of {seen.target}")
+    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as tools:
+        request = observations.run_request(seen.target, options.without_studies(), chosen.root, tools)
+        found = measured(
+            schedule.process_of(request), compared, wanted, about, announce, progress, part.began, part.ends
+        )
+    return _with_figures(seen, found, asked_of(options, wanted))
+
+
+def worked_out(seen: Observation) -> Observation:
+    """What the travelling worker measured, as a bench; another run stays as it is.
+
+    Raises TcreadyError without scipy.
+    """
+    ran = seen.bench_run
+    if ran is None:
+        return seen
+    asked = dict(ran.asked)
+    about = BenchWanted(
+        target=seen.target,
+        command=ran.command,
+        mode=seen.mode,
+        inputs_from=seen.inputs_from,
+        dtype=asked.get("dtype"),
+        autocast=asked.get("autocast"),
+        rollbacks=_rollbacks(seen),
+    )
+    found = assembled(ran.processes, ran.arms, about, seconds=ran.seconds, cut=ran.cut)
+    return _with_figures(dataclasses.replace(seen, bench_run=None), found, asked)
+
+
+def _rollbacks(seen: Observation) -> tuple[tuple[str, str], ...]:
+    return ((PLAN, seen.plan.rollback),) if seen.plan is not None and seen.plan.rollback else ()
+
+
+def _with_figures(seen: Observation, found: Bench, asked: Mapping[str, str]) -> Observation:
+    """The run with its bench: `asked` becomes part of the stack."""
+    found = dataclasses.replace(found, stack=(*found.stack, *((n, v) for n, v in asked.items() if v)))
+    stages = tuple(stage_of(found) if stage.stage == "speed" else stage for stage in seen.stages)
+    return dataclasses.replace(seen, bench=found, stages=stages)
+
+
+def stage_of(found: Bench) -> Stage:
+    """The rung `speed`: passed if there is a verdict, whatever it is."""
+    if found.failed:
+        differs = any(arm.parity is False for arm in found.cases[-1].arms)
+        return Stage("speed", "fail", found.reason, found.seconds, "mismatch" if differs else "compile_error")
+    if found.verdict in ("real_gain", "no_gain", "regression"):
+        return Stage("speed", "pass", found.reason, found.seconds)
+    return Stage("speed", "not_run", found.reason, None, "budget" if found.cut else "error")
+
+
+def asked_of(options: RunOptions, wanted: BenchOptions) -> dict[str, str]:
+    """What was asked for that decides what is measured, by its name in the stack."""
+    return {
         "inputs": options.inputs or "",
         "lengths": wanted.lengths or "",
         "dtype": options.dtype or "",
         "autocast": options.autocast or "",
         "accumulate": str(wanted.accumulate),
     }
-    found = dataclasses.replace(found, stack=(*found.stack, *((n, v) for n, v in asked.items() if v)))
-    decided = found.verdict in ("real_gain", "no_gain", "regression")
-    state: StageState = "pass" if decided else "not_run"
-    why: StageReason | None = None if decided else "budget" if found.cut else "error"
-    speed = Stage("speed", state, found.reason, found.seconds if decided else None, why)
-    stages = tuple(speed if stage.stage == "speed" else stage for stage in seen.stages)
-    return dataclasses.replace(seen, bench=found, stages=stages)
+
+
+def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted: BenchOptions) -> None:
+    """Before anything is run.
+
+    Raises TcreadyError if the stored bench to compare with is of another target or mode, or of other inputs, types or
+    device than are asked for.
+    """
+    if wanted.against is None:
+        return
+    stored = {(run.target, run.mode): run.bench for run in stored_runs(wanted.against) if run.bench}
+    for options in planned[0].options(chosen):
+        bench = stored.get((planned[0].target, options.mode))
+        if bench is None:
+            raise TcreadyError(
+                f"--against {wanted.against}: it holds no bench of {planned[0].target} (--mode {options.mode})"
+            )
+        asked = asked_of(options, wanted)
+        if options.device != "auto":
+            asked["device"] = options.device
+        _refuse_differences(wanted.against, bench, asked)
+
+
+def refuse_another_machine(against: str, seen: Observation) -> None:
+    """After the check, before anything is measured.
+
+    Raises TcreadyError if the check says that machine or versions are others than those of the stored bench.
+    """
+    bench = next(
+        (run.bench for run in stored_runs(against) if (run.target, run.mode) == (seen.target, seen.mode)),
+        None,
+    )
+    if bench is None:
+        return
+    known = {**(seen.environment or {}), **(seen.environment or {}).get("packages", {})}
+    named = {name: str(value) for name, value in known.items() if isinstance(value, (str, int, float))}
+    _refuse_differences(against, bench, named)
+
+
+def _refuse_differences(against: str, bench: Bench, now: Mapping[str, str]) -> None:
+    before = dict(bench.stack)
+    differing = [
+        f"{name} ({before.get(name) or '-'}, now {value or '-'})"
+        for name, value in now.items()
+        if bench.stack and before.get(name, "") != value
+    ]
+    if differing:
+        raise TcreadyError(f"--against {against}: not the same machine and stack: {', '.join(differing)}")
 
 
 def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:

@@ -11,7 +11,8 @@ from bench_noise import Trouble, timed
 from tcready.bench.assemble import assembled, more_processes
 from tcready.bench.regression import regressed
 from tcready.bench.verdicts import Limits
-from tcready.bench.wanted import BenchWanted, Process, Purpose
+from tcready.bench.wanted import BenchWanted
+from tcready.comparison import compare_benches
 from tcready.schema import (
     EAGER,
     Arm,
@@ -20,6 +21,8 @@ from tcready.schema import (
     Bench,
     BenchAnswer,
     BenchKind,
+    BenchProcess,
+    BenchPurpose,
     BenchRequest,
     CheckItem,
     ColdStart,
@@ -44,11 +47,13 @@ MS = 1e-3
 
 
 def process(
-    purpose: Purpose, measured: Sequence[ArmMeasured], arms: Sequence[Arm] = ARMS, **answer: object
-) -> Process:
-    kinds: Mapping[Purpose, BenchKind] = {"cold_warm_cache": "cold", "cold_carried": "cold"}
+    purpose: BenchPurpose, measured: Sequence[ArmMeasured], arms: Sequence[Arm] = ARMS, **answer: object
+) -> BenchProcess:
+    kinds: Mapping[BenchPurpose, BenchKind] = {"cold_warm_cache": "cold", "cold_carried": "cold"}
     kind = kinds.get(purpose, purpose)
-    return Process(BenchRequest(kind, tuple(arms)), BenchAnswer(kind, tuple(measured), **answer), purpose)
+    return BenchProcess(
+        BenchRequest(kind, tuple(arms)), BenchAnswer(kind, tuple(measured), **answer), purpose
+    )
 
 
 def steady(
@@ -59,7 +64,7 @@ def steady(
     seed: int = 0,
     trouble: Trouble = QUIET,
     **more: object,
-) -> list[Process]:
+) -> list[BenchProcess]:
     """`seconds` of each arm's call; `more` are fields of what is measured of compiled arms."""
     rows = timed(random.Random(seed), list(seconds.values()), processes, 10, trouble)
     return [
@@ -90,8 +95,8 @@ def steady(
 
 
 def colds(
-    seconds: Mapping[str, float], memory: Mapping[str, int], purpose: Purpose = "cold"
-) -> list[Process]:
+    seconds: Mapping[str, float], memory: Mapping[str, int], purpose: BenchPurpose = "cold"
+) -> list[BenchProcess]:
     return [
         process(
             purpose,
@@ -111,14 +116,14 @@ def colds(
     ]
 
 
-def profiles(kernels: Mapping[str, int], case: str | None = None) -> Process:
+def profiles(kernels: Mapping[str, int], case: str | None = None) -> BenchProcess:
     return process(
         "profile",
         [ArmMeasured(name, case, profile=Profile(None, count, 0.01)) for name, count in kernels.items()],
     )
 
 
-def parities(same: Mapping[str, bool | None], case: str | None = None) -> Process:
+def parities(same: Mapping[str, bool | None], case: str | None = None) -> BenchProcess:
     return process(
         "parity",
         [
@@ -145,7 +150,7 @@ GAIN = (
 )
 
 
-def of(ran: Sequence[Process], wanted: BenchWanted = WANTED, arms: Sequence[Arm] = ARMS[:2]) -> Bench:
+def of(ran: Sequence[BenchProcess], wanted: BenchWanted = WANTED, arms: Sequence[Arm] = ARMS[:2]) -> Bench:
     return assembled(ran, arms, wanted, seconds=60.0)
 
 
@@ -153,7 +158,7 @@ def arm(bench: Bench, name: str = "default", case: int = -1) -> ArmBench:
     return next(each for each in bench.cases[case].arms if each.arm == name)
 
 
-def without(ran: Sequence[Process], *purposes: Purpose) -> list[Process]:
+def without(ran: Sequence[BenchProcess], *purposes: BenchPurpose) -> list[BenchProcess]:
     return [each for each in ran if each.purpose not in purposes]
 
 
@@ -244,7 +249,7 @@ def test_a_real_gain_with_all_that_goes_with_it() -> None:
         (steady({EAGER: 20 * MS}), "inconclusive", "too few blocks"),
     ],
 )
-def test_every_verdict_has_its_reason(ran: Sequence[Process], verdict: str, words: str) -> None:
+def test_every_verdict_has_its_reason(ran: Sequence[BenchProcess], verdict: str, words: str) -> None:
     found = arm(of(ran))
     assert found.verdict == verdict
     assert words in found.reason
@@ -257,7 +262,7 @@ def test_the_memory_of_the_compiler_itself_is_no_growth() -> None:
 
 
 def test_device_memory_comes_before_resident_memory() -> None:
-    def cold(name: str, device: int) -> Process:
+    def cold(name: str, device: int) -> BenchProcess:
         memory = MemoryUse(device, 2 * device, 10**9, 10**9)
         return process("cold", [ArmMeasured(name, cold=ColdStart(2.0), memory=memory)], [Arm(name, "")])
 
@@ -266,17 +271,17 @@ def test_device_memory_comes_before_resident_memory() -> None:
 
 
 def test_kernel_time_and_launches_explain_a_gain_on_a_device() -> None:
-    def profile(eager: Profile, compiled: Profile) -> Process:
+    def profile(eager: Profile, compiled: Profile) -> BenchProcess:
         return process(
             "profile", [ArmMeasured(EAGER, profile=eager), ArmMeasured("default", profile=compiled)]
         )
 
     ran = without(GAIN, "profile")
     faster = arm(of([*ran, profile(Profile(9 * MS, 50, 20 * MS), Profile(4 * MS, 50, 20 * MS))]))
-    assert "4 ms in kernels instead of 9 ms" in faster.reason
+    assert "4.00 ms in kernels instead of 9.00 ms" in faster.reason
     assert faster.kernel_seconds is not None
     fewer = arm(of([*ran, profile(Profile(9 * MS, 50, 20 * MS), Profile(9 * MS, 50, 2 * MS))]))
-    assert "2 ms in Python and launches instead of 20 ms" in fewer.reason
+    assert "2.00 ms in Python and launches instead of 20.0 ms" in fewer.reason
     neither = arm(of([*ran, profile(Profile(9 * MS, 50, 20 * MS), Profile(9 * MS, 50, 20 * MS))]))
     assert neither.verdict == "inconclusive"
     # On a CPU the thread that calls is all of the call: that it took less says nothing.
@@ -341,7 +346,7 @@ def test_the_fastest_real_gain_is_recommended() -> None:
 # Cases and weights
 
 
-def merged(*cases: Sequence[Process], weights: Sequence[tuple[str, float]] = ()) -> list[Process]:
+def merged(*cases: Sequence[BenchProcess], weights: Sequence[tuple[str, float]] = ()) -> list[BenchProcess]:
     """Cases that the same processes measured."""
     return [
         replace(
@@ -399,6 +404,49 @@ def test_an_arm_that_fails_in_one_case_fails_in_all_of_them() -> None:
     assert [case.recommended for case in bench.cases] == ["default", EAGER, EAGER]
     assert bench.recommended == EAGER
     assert "a gain only with default in small" in bench.reason
+
+
+def test_all_cases_together_are_told_from_a_case_of_that_name() -> None:
+    times = {EAGER: 20 * MS, "default": 10 * MS}
+    bench = of(merged(steady(times, case="all cases"), steady(times, case="small", seed=1)))
+    assert [case.case for case in bench.cases] == ["all cases", "small", "all cases together"]
+
+
+def test_eager_is_held_against_itself_in_each_case() -> None:
+    cases = (
+        steady({EAGER: 20 * MS, "default": 10 * MS}, case="quiet"),
+        steady({EAGER: MS, "default": MS}, case="noisy", seed=1, trouble=Trouble(white=0.2)),
+    )
+    bench = of(merged(*cases))
+    quiet, noisy, whole = (case.noise for case in bench.cases)
+    assert quiet is not None
+    assert noisy is not None
+    assert noisy.ratio.high - noisy.ratio.low > 5 * (quiet.ratio.high - quiet.ratio.low)
+    assert bench.noise == whole == quiet, "it takes the most time"
+
+
+def test_the_headline_names_what_failed_and_why() -> None:
+    ran = [*without(GAIN, "parity"), parities({"default": False})]
+    bench = of(ran)
+    assert bench.verdict == "no_gain"
+    assert bench.reason == "default failed: its outputs differ from eager: output 0 differs by 3"
+    times = {EAGER: 20 * MS, "default": 20 * MS, "reduce-overhead": 8 * MS}
+    both = of([*steady(times), parities({"default": True, "reduce-overhead": False})], arms=ARMS)
+    assert both.reason.startswith("default: ")
+    assert both.reason.endswith(
+        "; reduce-overhead failed: its outputs differ from eager: output 0 differs by 3"
+    )
+
+
+def test_of_notes_of_one_kind_the_first_stands() -> None:
+    first, second, third = steady({EAGER: 20 * MS, "default": 10 * MS})
+    busy = [
+        replace(each, answer=replace(each.answer, notes=(f"busy: {share} of 2",)))
+        for each, share in ((first, 1.5), (second, 1.9))
+    ]
+    row = replace(third.answer.measured[0], notes=("each call changes kept",))
+    noted = replace(third, answer=replace(third.answer, measured=(row, third.answer.measured[1])))
+    assert of([*busy, noted]).notes == ("busy: 1.5 of 2", "each call changes kept")
 
 
 def test_what_waits_for_its_data_gains_nothing() -> None:
@@ -480,6 +528,36 @@ def test_an_empty_box_names_the_command_that_fills_it() -> None:
     assert unfilled["stability"] == "tcready bench m.py::Net --soak 600"
 
 
+@pytest.mark.parametrize(("seeds", "state"), [(3, "pass"), (1, "not_measured")])
+def test_parity_of_fewer_seeds_than_are_asked_for_ticks_no_box(seeds: int, state: str) -> None:
+    (process_of,) = (parities({"default": True}),)
+    (row,) = process_of.answer.measured
+    assert row.parity is not None
+    row = replace(row, parity=replace(row.parity, seeds=seeds))
+    bench = of(
+        [*without(GAIN, "parity"), replace(process_of, answer=replace(process_of.answer, measured=(row,)))]
+    )
+    assert box(bench, "parity").state == state
+    assert state == "pass" or box(bench, "parity").detail.startswith(
+        "default agrees with eager from 1 of 3 seeds"
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "state"),
+    [
+        (("prefill", "decode 1"), "pass"),
+        (("prefill and decode", "decode"), "not_measured"),
+        (("prefill and decode", "other"), "not_measured"),
+        (("prefill and decode",), "not_measured"),
+    ],
+)
+def test_prefill_and_decode_are_apart_in_two_cases(names: Sequence[str], state: str) -> None:
+    times = {EAGER: 20 * MS, "default": 10 * MS}
+    bench = of(merged(*(steady(times, case=name, seed=n) for n, name in enumerate(names))))
+    assert box(bench, "prefill and decode apart").state == state
+
+
 def test_boxes_fail() -> None:
     memory = {EAGER: 10**9, "default": 3 * 10**9}
     ran = [
@@ -521,6 +599,23 @@ def test_what_became_slower_beyond_noise() -> None:
     assert not regressed(stored(10 * MS, 1), stored(12 * MS, 2), 0.3).regressed, "less than the threshold"
     assert not regressed(stored(10 * MS, 1), stored(10.02 * MS, 2), 0.0001).regressed, "within noise"
     assert not regressed(stored(12 * MS, 1), stored(10 * MS, 2), 0.05).regressed, "faster"
+
+
+def test_both_ways_to_compare_benches_agree() -> None:
+    for seed in range(60):
+        before, after = stored(10 * MS, seed), stored(10.4 * MS, seed + 100)
+        change = compare_benches(before, after)
+        assert change is not None
+        states = {(each.case, each.arm): each.state for each in change.arms}
+        slower = {(each.case, each.arm) for each in regressed(before, after, 0.0).changes if each.regressed}
+        assert slower == {key for key, state in states.items() if state == "slower"}
+
+
+def test_one_process_shows_no_regression() -> None:
+    before, after = (
+        of(steady({EAGER: 20 * MS, "default": value}, processes=1)) for value in (10 * MS, 20 * MS)
+    )
+    assert not regressed(replace(before, stack=STACK), replace(after, stack=STACK), 0.05).regressed
 
 
 def test_an_arm_that_fails_now_has_regressed() -> None:

@@ -61,7 +61,8 @@ def test_every_option_of_the_command_is_a_field() -> None:
 def test_every_option_of_the_travelling_worker_is_a_field_of_a_run() -> None:
     taken = {action.dest for action in _parser()._actions}
     there = {each.field for each in declared(RunOptions) if each.option.worker}
-    assert taken == {*there, "target", "root", "output", "help"}
+    measured = {"bench", "arm", "quick", "accumulate", "bench_budget"}
+    assert taken == {*there, *measured, "target", "root", "output", "help"}
     given = _parser().parse_args(["--target", "m.py::Net"])
     assert {name: getattr(given, name) for name in there} == {
         each.field: each.default for each in declared(RunOptions) if each.option.worker

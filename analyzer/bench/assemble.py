@@ -10,7 +10,7 @@ from typing import TypeVar
 from tcready.bench.checklist import Ran, checklist
 from tcready.bench.figures import Rows, break_even, figure, noise, ratio, weighted
 from tcready.bench.verdicts import ALL_CASES, Evidence, overall, recommended_of, verdict_of
-from tcready.bench.wanted import BenchWanted, Process, Purpose
+from tcready.bench.wanted import BenchWanted
 from tcready.schema import (
     EAGER,
     Arm,
@@ -18,6 +18,8 @@ from tcready.schema import (
     ArmMeasured,
     Bench,
     BenchCase,
+    BenchProcess,
+    BenchPurpose,
     ColdStart,
     Figure,
     MemoryUse,
@@ -32,7 +34,7 @@ _NEAR = 1.5
 
 
 def assembled(
-    processes: Sequence[Process],
+    processes: Sequence[BenchProcess],
     arms: Sequence[Arm],
     wanted: BenchWanted,
     *,
@@ -92,12 +94,13 @@ def assembled(
         checklist=checklist(ran, wanted),
         loader=loader,
         soak=soak,
-        noise=_noise(processes, weights, wanted),
+        noise=cases[-1].noise if cases else None,
         stack=stack,
         command=wanted.command,
         processes=len(processes),
         seconds=seconds,
         cut=(*cut, *failures),
+        notes=_notes(processes),
     )
 
 
@@ -127,18 +130,18 @@ def _first(found: Iterable[_T | None]) -> _T | None:
     return next((value for value in found if value is not None), None)
 
 
-def _rows(processes: Iterable[Process], purpose: Purpose) -> Iterator[ArmMeasured]:
+def _rows(processes: Iterable[BenchProcess], purpose: BenchPurpose) -> Iterator[ArmMeasured]:
     return (row for process in processes if process.purpose == purpose for row in process.answer.measured)
 
 
-def _case_names(processes: Sequence[Process]) -> tuple[str | None, ...]:
+def _case_names(processes: Sequence[BenchProcess]) -> tuple[str | None, ...]:
     """In the order in which they were measured; None for inputs without named cases."""
     rows = [row for process in processes for row in process.answer.measured]
     named = tuple(dict.fromkeys(row.case for row in rows if row.case is not None))
     return named or ((None,) if rows else ())
 
 
-def _stack(processes: Sequence[Process]) -> tuple[tuple[str, str], ...]:
+def _stack(processes: Sequence[BenchProcess]) -> tuple[tuple[str, str], ...]:
     """Each thing as the first process that names it has it."""
     found: dict[str, str] = {}
     for process in processes:
@@ -146,11 +149,20 @@ def _stack(processes: Sequence[Process]) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
-def _on_device(processes: Sequence[Process]) -> bool:
+def _on_device(processes: Sequence[BenchProcess]) -> bool:
     return any(row.memory and row.memory.device_steady is not None for row in _rows(processes, "cold"))
 
 
-def _failures(processes: Sequence[Process]) -> Iterator[str]:
+def _notes(processes: Sequence[BenchProcess]) -> tuple[str, ...]:
+    """One of each kind, as the first process has it."""
+    found: dict[str, str] = {}
+    for answer in (process.answer for process in processes):
+        for note in (*answer.notes, *(note for row in answer.measured for note in row.notes)):
+            found.setdefault(note.partition(":")[0], note)
+    return tuple(found.values())
+
+
+def _failures(processes: Sequence[BenchProcess]) -> Iterator[str]:
     for process in processes:
         if process.answer.failure:
             names = ", ".join(arm.name for arm in process.request.arms)
@@ -158,7 +170,7 @@ def _failures(processes: Sequence[Process]) -> Iterator[str]:
             yield f"{purpose}{f' of {names}' if names else ''}: {process.answer.failure}"
 
 
-def _blocks(processes: Sequence[Process], arm: str, cases: Iterable[str | None]) -> list[Rows | None]:
+def _blocks(processes: Sequence[BenchProcess], arm: str, cases: Iterable[str | None]) -> list[Rows | None]:
     """Of each steady process the blocks of each case; None if it lacks one."""
     found: list[Rows | None] = []
     for process in processes:
@@ -169,7 +181,7 @@ def _blocks(processes: Sequence[Process], arm: str, cases: Iterable[str | None])
 
 
 def _noise(
-    processes: Sequence[Process], weights: Mapping[str | None, float], wanted: BenchWanted
+    processes: Sequence[BenchProcess], weights: Mapping[str | None, float], wanted: BenchWanted
 ) -> Noise | None:
     """Of eager in the case that takes the most time by its weight."""
     timed = {
@@ -188,7 +200,7 @@ def _noise(
 
 
 def _case(
-    processes: Sequence[Process],
+    processes: Sequence[BenchProcess],
     arms: Sequence[Arm],
     weights: Mapping[str | None, float],
     wanted: BenchWanted,
@@ -197,14 +209,23 @@ def _case(
     cold: bool,
 ) -> BenchCase:
     """`weights`: of the cases that it is made of. `cold`: whether cold starts are its own."""
-    name = ALL_CASES if len(weights) > 1 else next(iter(weights)) or ALL_CASES
+    name = _together(weights) if len(weights) > 1 else next(iter(weights)) or ALL_CASES
     plain = {arm.name: _figures(processes, arm, weights, cold=cold) for arm in arms}
-    judged = tuple(_judged(processes, plain[arm.name], plain[EAGER], weights, wanted) for arm in arms)
-    return BenchCase(name, judged, weight, recommended_of(judged))
+    own = _noise(processes, weights, wanted)
+    judged = tuple(_judged(processes, plain[arm.name], plain[EAGER], weights, wanted, own) for arm in arms)
+    return BenchCase(name, judged, weight, recommended_of(judged), own)
+
+
+def _together(names: Iterable[str | None]) -> str:
+    """What all cases together are called: as none of them is."""
+    name, taken = ALL_CASES, {*names}
+    while name in taken:
+        name += " together"
+    return name
 
 
 def _figures(
-    processes: Sequence[Process], arm: Arm, weights: Mapping[str | None, float], *, cold: bool
+    processes: Sequence[BenchProcess], arm: Arm, weights: Mapping[str | None, float], *, cold: bool
 ) -> ArmBench:
     """All that is measured of an arm without a look at eager."""
     name, shares = arm.name, list(weights.values())
@@ -249,13 +270,14 @@ def _figures(
 
 
 def _judged(
-    processes: Sequence[Process],
+    processes: Sequence[BenchProcess],
     arm: ArmBench,
     eager: ArmBench,
     weights: Mapping[str | None, float],
     wanted: BenchWanted,
+    own: Noise | None,
 ) -> ArmBench:
-    """With what follows from a comparison with eager."""
+    """With what follows from a comparison with eager, given how eager compares with itself."""
     error = _error(processes, arm.arm, weights)
     if arm.arm == EAGER:
         return replace(arm, verdict="failed", reason=error) if error else arm
@@ -275,7 +297,7 @@ def _judged(
         on_device=_on_device(processes),
         parity=arm.parity,
         parity_detail=arm.parity_detail,
-        noise=_noise(processes, weights, wanted),
+        noise=own,
     )
     verdict, reason = verdict_of(seen, wanted.limits)
     return replace(
@@ -289,7 +311,7 @@ def _judged(
 
 
 def _speedup(
-    processes: Sequence[Process], arm: ArmBench, eager: ArmBench, weights: Mapping[str | None, float]
+    processes: Sequence[BenchProcess], arm: ArmBench, eager: ArmBench, weights: Mapping[str | None, float]
 ) -> tuple[Figure | None, int]:
     """The ratio to eager, and in how many processes it was measured: round by round in those that timed both; if there
     are none, of different processes."""
@@ -311,7 +333,7 @@ def _won_back(cold: Figure | None, eager: ArmBench, speedup: Figure | None) -> F
     return break_even(longer, eager.seconds, speedup)
 
 
-def _error(processes: Sequence[Process], arm: str, weights: Mapping[str | None, float]) -> str:
+def _error(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]) -> str:
     """Why an arm cannot be used or was not timed, in one line; empty if it ran in all cases."""
     steady = [process for process in processes if process.purpose == "steady"]
     asked = [process for process in steady if any(each.name == arm for each in process.request.arms)]
@@ -332,12 +354,12 @@ def _error(processes: Sequence[Process], arm: str, weights: Mapping[str | None, 
     return next(iter((*errors, *failures)), "")
 
 
-def _cold(processes: Sequence[Process], purpose: Purpose, arm: str) -> Figure | None:
+def _cold(processes: Sequence[BenchProcess], purpose: BenchPurpose, arm: str) -> Figure | None:
     """Over processes: each has one cold start, over all cases."""
     return figure([[start.seconds] for start in _starts(processes, purpose, arm) if start.seconds > 0])
 
 
-def _starts(processes: Sequence[Process], purpose: Purpose, arm: str) -> list[ColdStart]:
+def _starts(processes: Sequence[BenchProcess], purpose: BenchPurpose, arm: str) -> list[ColdStart]:
     starts = (
         _first(row.cold for row in process.answer.measured if row.arm == arm)
         for process in processes
@@ -346,27 +368,31 @@ def _starts(processes: Sequence[Process], purpose: Purpose, arm: str) -> list[Co
     return [start for start in starts if start is not None]
 
 
-def _phases(processes: Sequence[Process], arm: str) -> tuple[tuple[str, float], ...]:
+def _phases(processes: Sequence[BenchProcess], arm: str) -> tuple[tuple[str, float], ...]:
     """The median of each."""
     starts = [dict(start.phases) for start in _starts(processes, "cold", arm)]
     names = dict.fromkeys(name for start in starts for name in start)
     return tuple((name, statistics.median(start.get(name, 0.0) for start in starts)) for name in names)
 
 
-def _memory(processes: Sequence[Process], arm: str, weights: Mapping[str | None, float]) -> list[MemoryUse]:
+def _memory(
+    processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
+) -> list[MemoryUse]:
     """Of the processes that ran the arm alone; of all cases where it is not told for each."""
     rows = [row for row in _rows(processes, "cold") if row.arm == arm and row.memory is not None]
     own = [row for row in rows if row.case in weights] or rows
     return [row.memory for row in own if row.memory is not None]
 
 
-def _profile(processes: Sequence[Process], arm: str, weights: Mapping[str | None, float]) -> Profile | None:
+def _profile(
+    processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
+) -> Profile | None:
     """Of one call by the weights of the cases; None unless every case was profiled."""
     found = []
     for case in weights:
         rows = [
             row.profile
-            for row in _rows(processes, "profile")
+            for row in (*_rows(processes, "steady"), *_rows(processes, "profile"))
             if row.arm == arm and row.case == case and row.profile is not None
         ]
         if not rows:
@@ -391,7 +417,7 @@ def _profile(processes: Sequence[Process], arm: str, weights: Mapping[str | None
 
 
 def _parity(
-    processes: Sequence[Process], arm: str, weights: Mapping[str | None, float]
+    processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
 ) -> tuple[bool | None, str]:
     """Whether outputs agree in all cases, and if not, or if one cannot be compared, what is the matter."""
     rows = [

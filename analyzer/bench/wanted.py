@@ -1,25 +1,11 @@
-"""What a bench is made from: what was asked for, and the processes that ran."""
+"""What was asked for of a bench, as far as its verdicts depend on it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from tcready.bench.verdicts import Limits
-from tcready.schema import BenchAnswer, BenchRequest, InputsSource, Mode
-
-Purpose = Literal["steady", "cold", "cold_warm_cache", "cold_carried", "profile", "parity", "soak", "loader"]
-"""What a process was for: its kind, and of a cold start what it found: nothing, the files of the process before, or the
-artifacts of `torch.compiler.save_cache_artifacts` alone."""
-
-
-@dataclass(frozen=True)
-class Process:
-    """One process of a bench, in the order in which they ran."""
-
-    request: BenchRequest
-    answer: BenchAnswer
-    purpose: Purpose
+from tcready.schema import InputsSource, Mode
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ else:
 raise SystemExit(main())
 """
 """The launcher gives three files; a person gives options."""
-LAUNCHER = ("bundle.py", "by_hand.py", "launch.py")
+LAUNCHER = ("arms.py", "bundle.py", "by_hand.py", "launch.py", "schedule.py")
 STUB = '"""Part of the worker\'s bundle."""\n'
 EPOCH = (1980, 1, 1, 0, 0, 0)
 

@@ -9,16 +9,23 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from tcready.dynamic.arms import PLAN, Sources, arms_of
 from tcready.dynamic.launch import RunRequest, observe
+from tcready.dynamic.schedule import Schedule, budget_of, measure, process_of
 from tcready.dynamic.worker.request import write_json
-from tcready.options import Declared, Kind, RunOptions, declared
-from tcready.schema import Observation
+from tcready.options import BenchOptions, Declared, Kind, RunOptions, declared
+from tcready.schema import BenchRun, Observation, TcreadyError
 from tcready.target import Target
 
 _OPTIONS = tuple(each for each in declared(RunOptions) if each.option.worker)
+_BENCH = {each.field: each for each in declared(BenchOptions)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +34,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     The observation is written either way; 1 if it could not be.
     """
     given = _parser().parse_args(arguments)
-    seen = observe(_request(given), lambda note: print(f"{note} ...", file=sys.stderr))
+    began = time.monotonic()
+    request = _request(given)
+    try:
+        known = replace(_bench_options(given), arms=tuple(arm for arm in given.arm if arm != PLAN))
+        arms_of(known, None, _no_patch)  # what is wrong with them is said before anything runs
+        seen = observe(request, _say)
+        seen = _measured(seen, request, given, began) if given.bench else seen
+    except TcreadyError as error:
+        print(error, file=sys.stderr)
+        return 2
     try:
         write_json(given.output, seen)
     except OSError as error:
@@ -35,6 +51,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(_summary(seen, given.output))
     return 2 if any(stage.stage == "capture" and stage.state == "not_run" for stage in seen.stages) else 0
+
+
+def _say(note: str) -> None:
+    print(f"{note} ...", file=sys.stderr)
+
+
+def _no_patch() -> Sources:
+    raise TcreadyError("--arm patched: apply the patch to the files here, and measure that")
+
+
+def _bench_options(given: argparse.Namespace) -> BenchOptions:
+    return BenchOptions(
+        arms=tuple(given.arm),
+        quick=given.quick,
+        bench_budget=given.bench_budget,
+        accumulate=given.accumulate,
+    )
+
+
+def _measured(seen: Observation, request: RunRequest, given: argparse.Namespace, began: float) -> Observation:
+    """The run with what a bench measured; without it if the model cannot be called."""
+    states = {stage.stage: stage.state for stage in seen.stages}
+    if any(states[name] != "pass" for name in ("import", "build", "eager")):
+        return seen
+    wanted = _bench_options(given)
+    arms = arms_of(wanted, seen.plan, _no_patch)
+    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
+        run = replace(request, options=request.options.without_studies(), toolchain=f"{folder}/toolchain")
+        ends = began + budget_of(wanted)
+        work = Schedule(process_of(run), wanted, arms, Path(folder), _say, lambda _: None, ends)
+        measure(work)
+    options = request.options
+    asked = {
+        "inputs": options.inputs or "",
+        "dtype": options.dtype or "",
+        "autocast": options.autocast or "",
+        "accumulate": str(wanted.accumulate),
+    }
+    ran = BenchRun(
+        arms,
+        tuple(work.done),
+        round(time.monotonic() - began, 1),
+        tuple(dict.fromkeys(work.cut)),
+        tuple((name, value) for name, value in asked.items() if value),
+        shlex.join(["python", *sys.argv]),
+    )
+    return replace(seen, bench_run=ran)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,6 +114,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     for each in _OPTIONS:
         parser.add_argument(f"--{each.name}", dest=each.field, help=_help(each), **_argument(each))
+    group = parser.add_argument_group(
+        "bench", "measure as `tcready bench` does; the figures are worked out where tcready is"
+    )
+    group.add_argument("--bench", action="store_true", help="Measure the model eager and compiled.")
+    group.add_argument(
+        "--quick",
+        action="store_true",
+        help="Eager and `default`, one cold start, within 120 s unless --bench-budget says else.",
+    )
+    group.add_argument("--arm", action="append", default=[], metavar="ARM", help=_help(_BENCH["arms"]))
+    group.add_argument("--accumulate", type=int, default=1, metavar="N", help=_help(_BENCH["accumulate"]))
+    group.add_argument(
+        "--bench-budget",
+        type=float,
+        metavar="SECONDS",
+        help="For all of it, the check included. Default: 300, with --quick 120.",
+    )
     parser.add_argument(
         "--root", default=".", help="what file names are told relative to; default: this folder"
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tcready.schema.bench import Bench
+from tcready.schema.bench import Bench, BenchRun
 from tcready.schema.break_effect import FrameFate
 from tcready.schema.words import (
     SCHEMA_VERSION,
@@ -655,6 +655,8 @@ class Observation:
     """Filled in by no tcready so far."""
     bench: Bench | None = None
     """Filled in by `tcready bench`."""
+    bench_run: BenchRun | None = None
+    """What the travelling worker measured, until a report is made of it."""
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tcready.api import check, exit_code, write_worker
+from tcready.api import check, exit_code, load, write_worker
 from tcready.cli import main
 from tcready.schema import Observation, Report, TcreadyError, Tool, as_json, from_json
 
@@ -177,3 +177,39 @@ def test_the_command_writes_it(
     assert ended.value.code == 0
     assert (tmp_path / "carried.pyz").read_bytes() == worker.read_bytes()
     assert capsys.readouterr().err.startswith("carried.pyz is written; ")
+
+
+@pytest.mark.slow
+def test_what_it_measured_is_worked_out_here(worker: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    target = ("--target", "model.py::Net", "--inputs", "model.py::example", "--bench", "--quick")
+    arm = "captured=torch.compile(model, backend='eager')"
+    done = travel(worker, tmp_path, *target, "--arm", arm, "--bench-budget", "1", "-o", "seen.json")
+    assert done.returncode == 0, done.stderr
+    seen = from_json(Observation, json.loads((tmp_path / "seen.json").read_text()))
+    assert seen.bench is None
+    assert seen.bench_run is not None
+    assert [process.purpose for process in seen.bench_run.processes] == ["steady"]
+    (target,) = check(["model.py"], root=tmp_path, observations=["seen.json"]).targets
+    bench = target.observation.bench
+    assert target.observation.bench_run is None
+    assert bench is not None
+    assert bench.verdict == "inconclusive"
+    assert "one process" in bench.reason
+    assert [arm.arm for arm in bench.cases[0].arms] == ["eager", "captured"]
+    assert dict(bench.stack)["inputs"] == "model.py::example"
+    assert bench.cut
+    again = load(tmp_path / "seen.json")
+    assert isinstance(again, Observation)
+    assert again.bench is not None
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [("patched", "apply the patch"), ("nope", "there is default"), ("x=(", "was never closed")],
+)
+def test_a_wrong_arm_is_told_before_anything_runs(worker: Path, tmp_path: Path, arm: str, words: str) -> None:
+    done = travel(worker, tmp_path, "--target", "nowhere.py", "--bench", "--arm", arm)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert not list(tmp_path.iterdir())

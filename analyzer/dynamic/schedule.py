@@ -1,0 +1,237 @@
+"""Which processes a bench needs, in which order, within its budget; what their answers come to is worked out elsewhere.
+
+It travels with the worker: a machine that has Python and torch alone measures, and another one says what it means.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tcready.dynamic.launch import RunRequest, bench
+from tcready.options import BenchOptions
+from tcready.schema import Arm, BenchAnswer, BenchProcess, BenchPurpose, BenchRequest
+
+Tell = Callable[[str], None]
+BUDGET, QUICK_BUDGET = 300.0, 120.0
+TIMED, QUICK_TIMED = 20.0, 8.0
+"""Seconds of timed calls in one process, at most."""
+EXTRA = 2
+"""Processes more if the verdict is near a threshold."""
+LEAST = 20.0
+"""Seconds without which no process is begun."""
+CARRIED = "artifacts.bin"
+PARITY_SHARE = 0.15
+"""Of the budget, for outputs from further seeds and in other layouts."""
+LOADER_SECONDS = 20.0
+
+
+@dataclass
+class Schedule:
+    """One bench under way."""
+
+    run: Callable[[BenchRequest, float, Tell], BenchAnswer]
+    """One process that takes at most so many seconds."""
+    wanted: BenchOptions
+    arms: tuple[Arm, ...]
+    room: Path
+    tell: Tell
+    progress: Tell
+    ends: float
+    done: list[BenchProcess] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
+    longest: float = LEAST
+
+    @property
+    def compiled(self) -> tuple[Arm, ...]:
+        """Arms beside eager that share its sources."""
+        return tuple(arm for arm in self.standing if arm.code and not arm.sources)
+
+    @property
+    def patched(self) -> tuple[Arm, ...]:
+        return tuple(arm for arm in self.standing if arm.sources)
+
+    @property
+    def standing(self) -> tuple[Arm, ...]:
+        """Arms that did not fail in every case of a process: what did is not measured again. None if eager is alone."""
+        rows: dict[str, list[bool]] = {}
+        for process in self.done:
+            if process.purpose == "steady":
+                for name in {row.arm for row in process.answer.measured}:
+                    errors = [row.error for row in process.answer.measured if row.arm == name]
+                    rows.setdefault(name, []).append(all(errors))
+        left = tuple(arm for arm in self.arms if not any(rows.get(arm.name, ())))
+        return left if left[:1] == self.arms[:1] and len(left) > 1 else ()
+
+    @property
+    def shares(self) -> bool:
+        """Whether compiled arms share one limit of recompilations in this torch, as far as that is known."""
+        return any(dict(each.answer.stack).get("isolate_recompiles") == "no" for each in self.done)
+
+    def left(self) -> float:
+        return self.ends - time.monotonic()
+
+    def ask(
+        self, purpose: BenchPurpose, request: BenchRequest, words: str, *, more: float = 0.0
+    ) -> BenchAnswer | None:
+        """One process; None, and a line in `cut`, if the budget does not reach for it. `more` is not of the budget."""
+        if self.done and self.left() + more < min(self.longest, LEAST):
+            self.cut.append(f"{words}: the budget was spent")
+            return None
+        self.tell(f"  {max(self.left(), 0.0):.0f} s left: {words}")
+        began = time.monotonic()
+        answer = self.run(request, max(self.left(), LEAST) + more, self.progress)
+        self.longest = max(self.longest, time.monotonic() - began) if purpose == "steady" else self.longest
+        self.ends += more
+        self.done.append(BenchProcess(request, answer, purpose))
+        return answer
+
+    def cache_of(self, arms: Sequence[Arm]) -> str:
+        """Folder of Inductor's files: of its own for each set of sources."""
+        number = self.arms.index(arms[0]) if arms[0].sources else 0
+        return str(self.room / f"warm-{number}")
+
+    def groups(self) -> tuple[tuple[Arm, ...], ...]:
+        """Arms that go into one process: all, unless compiled arms share one limit of recompilations in this torch."""
+        eager = self.standing[:1]
+        together = [(*eager, arm) for arm in self.compiled] if self.shares else [(*eager, *self.compiled)]
+        return (*(each for each in together if each), *((arm,) for arm in self.patched))
+
+
+def budget_of(wanted: BenchOptions) -> float:
+    """Seconds for everything but a soak."""
+    return wanted.bench_budget or (QUICK_BUDGET if wanted.quick else BUDGET)
+
+
+def measure(work: Schedule) -> bool:
+    """Every process that the arms need, as far as the budget reaches; whether anything was timed."""
+    wanted, budget = work.wanted, max(work.left(), LEAST)
+    if not _steady(work, 0):
+        return False
+    if wanted.loader is not None:
+        _fed(work, wanted.loader)
+    # Without these two no verdict stands: they come before what makes it narrower.
+    _profile(work)
+    _parity(work, budget)
+    for number in range(1, wanted.at_least):
+        _steady(work, number)
+    _cold(work)
+    if not wanted.quick:
+        _warm(work)
+    return True
+
+
+def measure_more(work: Schedule) -> None:
+    """Further processes for a verdict that is near a threshold."""
+    for number in range(work.wanted.at_least, work.wanted.at_least + EXTRA):
+        _steady(work, number)
+
+
+def soak(work: Schedule, arm: Arm, seconds: float) -> None:
+    """One arm for so long, which is not of the budget."""
+    request = BenchRequest(
+        "soak", (arm,), seconds=seconds, accumulate=work.wanted.accumulate, cache=work.cache_of((arm,))
+    )
+    work.ask("soak", request, f"{arm.name} for {seconds:.0f} s", more=seconds + LEAST)
+
+
+def process_of(request: RunRequest) -> Callable[[BenchRequest, float, Tell], BenchAnswer]:
+    """What runs one process of a bench of this target."""
+
+    def run(wanted: BenchRequest, seconds: float, tell: Tell) -> BenchAnswer:
+        # a soak may take longer than any run: its own seconds are its limit
+        limit = seconds if wanted.kind == "soak" else min(request.options.timeout, seconds)
+        options = dataclasses.replace(request.options, timeout=round(limit))
+        return bench(dataclasses.replace(request, options=options), wanted, tell)
+
+    return run
+
+
+def _steady(work: Schedule, number: int) -> bool:
+    """The `number`-th process in which arms are timed in turn; whether anything was timed."""
+    timed = min(QUICK_TIMED if work.wanted.quick else TIMED, max(work.left(), LEAST) / 4)
+    done: set[tuple[str, ...]] = set()
+    any_timed = False
+    while waiting := [arms for arms in work.groups() if tuple(arm.name for arm in arms) not in done]:
+        arms = waiting[0]
+        done.add(tuple(arm.name for arm in arms))
+        request = BenchRequest(
+            "steady",
+            arms,
+            seed=number,
+            latencies=50 if work.wanted.quick else 100,
+            seconds=timed,
+            accumulate=work.wanted.accumulate,
+            cache=work.cache_of(arms),
+            profile=number == 0,
+        )
+        answer = work.ask("steady", request, f"steady state of {_named(arms)}, process {number + 1}")
+        if answer is None:
+            continue
+        any_timed |= any(each.blocks for each in answer.measured)
+        if len(arms) > 2 and work.shares:
+            # Only now is it known that arms share a limit here: those behind the first get processes of their own.
+            first = arms[:2]
+            kept = tuple(each for each in answer.measured if each.arm in {arm.name for arm in first})
+            work.done[-1] = BenchProcess(
+                dataclasses.replace(request, arms=first), dataclasses.replace(answer, measured=kept), "steady"
+            )
+            done.add(tuple(arm.name for arm in first))
+    return any_timed
+
+
+def _profile(work: Schedule) -> None:
+    """Of what the first process of each arm did not profile itself."""
+    seen = {each.arm for process in work.done for each in process.answer.measured if each.profile is not None}
+    for arms in work.groups():
+        if seen >= {arm.name for arm in arms}:
+            continue
+        request = BenchRequest("profile", arms, accumulate=work.wanted.accumulate, cache=work.cache_of(arms))
+        work.ask("profile", request, f"{_named(arms)} under the profiler")
+
+
+def _parity(work: Schedule, budget: float) -> None:
+    """Beside eager code of the same sources: what a patch itself changes is for `tcready prove`."""
+    for arms in work.groups():
+        request = BenchRequest("parity", arms, seconds=budget * PARITY_SHARE, cache=work.cache_of(arms))
+        names = _named([arm for arm in arms if arm.code])
+        work.ask("parity", request, f"outputs of {names} against eager")
+
+
+def _cold(work: Schedule) -> None:
+    """Each arm from an empty cache."""
+    for arm in reversed(work.standing):
+        request = BenchRequest(
+            "cold",
+            (arm,),
+            accumulate=work.wanted.accumulate,
+            cache=str(work.room / f"cold-{arm.name}"),
+            artifacts=str(work.room / f"{arm.name}-{CARRIED}")
+            if arm.code and not work.wanted.quick
+            else None,
+        )
+        work.ask("cold", request, f"first call of {arm.name}, nothing cached")
+
+
+def _fed(work: Schedule, loader: str) -> None:
+    request = BenchRequest("loader", work.arms[:1], loader=loader, seconds=LOADER_SECONDS)
+    work.ask("loader", request, f"eager, fed by {loader}")
+
+
+def _named(arms: Sequence[Arm]) -> str:
+    return ", ".join(arm.name for arm in arms)
+
+
+def _warm(work: Schedule) -> None:
+    """First calls in processes that find files of the one before, or get its artifacts alone."""
+    for arm in (*work.compiled, *work.patched):
+        base = BenchRequest("cold", (arm,), accumulate=work.wanted.accumulate)
+        kept = dataclasses.replace(base, cache=str(work.room / f"cold-{arm.name}"))
+        work.ask("cold_warm_cache", kept, f"first call of {arm.name}, with a warm cache")
+        artifacts = work.room / f"{arm.name}-{CARRIED}"
+        if artifacts.exists():
+            carried = dataclasses.replace(base, artifacts=str(artifacts))
+            work.ask("cold_carried", carried, f"first call of {arm.name}, with saved artifacts")
