@@ -10,7 +10,7 @@ import codecs
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tcready import observations, plan
@@ -45,6 +45,7 @@ from tcready.schema import (
     is_installed,
     path_in,
     place_in,
+    setting_of,
 )
 from tcready.static import driver, locate, source
 from tcready.static.concrete import Concrete
@@ -57,9 +58,16 @@ from tcready.target import Target
 BREAKS = ("graph_break", "frame_skip", "compile_error")
 """Effects that keep code out of graphs."""
 Tell = Callable[[str], None]
+Prove = Callable[[ProofRequest], ProofResult]
 ROUNDS = 10
 ALTERNATIVES = 3
 """Changes that are tried for one break in one round."""
+CALLED_BEFORE = "(called before)"
+"""Stands among the settings that hold, where the model is called once before it is compiled."""
+SETTINGS_OF_BREAKS = {"GB0039": ("recompile_limit=64",)}
+"""Settings for breaks that no rule predicts: a function that is compiled once for each of many layers."""
+OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124", "GB0170", "GB7000"})
+"""Breaks on what tensors hold, and what follows from them: at the second call they are there as at the first."""
 
 
 @dataclass(frozen=True)
@@ -184,9 +192,16 @@ def _in_rounds(
 ) -> Fixed:
     """Round by round until nothing is left, or nothing helps; `first` is the run of the code as it stands."""
     target, root = first.target, reading.root
-    work = _Work(target, options.without_studies(), root, Files(root, first.sources), wanted, tell)
-    session = Session(reading, rules)
     by_code = {rule.code: rule for rule in rules.load()}
+    files = Files(root, first.sources)
+    with _proving(target, options.without_studies(), root, tell) as prove:
+        work = _Work(target, root, files, wanted, tell, prove, by_code)
+        return _worked(work, first, reading, rules)
+
+
+def _worked(work: _Work, first: Observation, reading: ReadOptions, rules: RuleSet) -> Fixed:
+    target, root, wanted, tell = work.target, work.root, work.wanted, work.tell
+    session = Session(reading, rules)
     seen = first
     changes: list[FixChange] = []
     refused: list[FixChange] = []
@@ -199,9 +214,13 @@ def _in_rounds(
             break
         found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
         candidates = _next_ones(
-            work.candidates(sites, found.findings, by_code, flags, no_fix, number),
+            work.candidates(sites, found.findings, flags, no_fix, number),
             {_what(change) for change in refused},
         )
+        if not candidates and not wanted.select:
+            candidates = _next_ones(
+                work.called_before(sites, flags, number), {_what(change) for change in refused}
+            )
         if not candidates:
             break
         tell(f"round {number}: {_counted(candidates, 'change')} for {_counted(sites, 'break')}")
@@ -212,9 +231,9 @@ def _in_rounds(
         if not accepted:
             continue
         changes += accepted
-        # what a setting could not do beside breaks that are gone now it may do alone
-        refused = [change for change in refused if not change.settings]
-        flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in each.settings)]))
+        # what could not be done beside breaks that are gone now may be done without them
+        refused = [each for each in refused if not each.settings and _what(each) not in work.held_up]
+        flags = tuple(dict.fromkeys([*flags, *(name for each in accepted for name in _names(each))]))
         seen = after
     # a break that costs nothing but itself is not mended by leaving more out
     frames_lost = any(not frame.benign for frame in seen.skipped_frames)
@@ -225,11 +244,11 @@ def _in_rounds(
         accepted, left, seen, failure = work.round(seen, candidates, flags)
         changes += accepted
         refused += left
-    left_over = {
+    left_over = dict.fromkeys(
         (site.path, work.files.original_line(str(path), site.line))
         for site in seen.break_sites
         if (path := work.files.path(site.path)) is not None
-    }
+    )
     files = work.files.changed()
     result = FixResult(
         changes=tuple(changes),
@@ -239,6 +258,7 @@ def _in_rounds(
         breaks_after=breaks(seen),
         share_before=first.coverage.share if first.coverage else None,
         share_after=seen.coverage.share if seen.coverage else None,
+        left=tuple(left_over),
         failure=f"{target}: {failure}" if failure is not None else None,
     )
     return Fixed(with_patches(result, files, root), files)
@@ -284,7 +304,7 @@ def _fix(fix: Fix | None, change: FixChange | NoFix, text: str | None) -> Fix:
         diff=patch({change.path: text}, edits) or None if text is not None and edits else None,
         verified={"proved": True, "refuted": False}.get(change.state),
         edits=edits,
-        settings=dict.fromkeys(change.settings, True),
+        settings=dict(map(setting_of, change.settings)),
         unsafe_because=change.unsafe,
         evidence=change.proof,
         declined=change.reason,
@@ -364,14 +384,24 @@ def proved_patch(
     first = _first_run(target, run, root, progress)
     if isinstance(first, str):
         return first
-    work = _Work(target, run, root, files, FixOptions(), tell)
     edits = tuple(edit for each in changed_files for edit in between(each.shown, each.before, each.after))
     whole = FixChange(named, 0, "", None, (), named, edits, (), None, "not_run")
     sources = {str(each.path): each.after for each in changed_files}
-    result, request, gone = work.tried([(named, sources, ())], ())
+    with _proving(target, run, root, tell) as prove:
+        work = _Work(target, root, files, FixOptions(), tell, prove)
+        result, request, gone = work.tried([(named, sources, ())], ())
     if result.failure is not None:
         return f"{target}: {result.failure}"
     return work.judged(first, _Candidate(whole, sources), result.trials[0], result, request, gone[0])
+
+
+@contextlib.contextmanager
+def _proving(target: str, options: RunOptions, root: Path, tell: Tell) -> Iterator[Prove]:
+    """What tries changes of a target, in one process for all of them."""
+    from tcready import dynamic
+
+    with dynamic.Prover(observations.run_request(target, options, root), tell) as prover:
+        yield prover.prove
 
 
 def _one_run(names: Sequence[str], settings: Settings, rules: RuleSet, tell: Tell) -> tuple[str, RunOptions]:
@@ -401,8 +431,8 @@ def _counted(items: Sized, noun: str) -> str:
 
 def _what(change: FixChange) -> tuple[object, ...]:
     """What tells one change from another, wherever it has moved: a setting is the same wherever it is wanted."""
-    if change.settings:
-        return change.settings
+    if _names(change):
+        return (*_names(change), *(edit.new_text for edit in change.edits))
     return change.path, change.line, change.how, tuple(edit.new_text for edit in change.edits)
 
 
@@ -411,7 +441,7 @@ def _next_ones(candidates: Iterable[_Candidate], tried: Set[tuple[object, ...]])
     found: dict[object, _Candidate] = {}
     for each in candidates:
         if _what(each.change) not in tried:
-            found.setdefault(each.change.settings or (each.change.path, each.change.line), each)
+            found.setdefault(_names(each.change) or (each.change.path, each.change.line), each)
     places = {(c.change.path, c.change.line) for c in found.values() if not c.change.settings}
     # what an edit may cure is not put below a setting as well, before the edit was tried
     return [
@@ -419,9 +449,19 @@ def _next_ones(candidates: Iterable[_Candidate], tried: Set[tuple[object, ...]])
     ]
 
 
+def line_of(setting: str) -> str:
+    """The line of code that makes a setting."""
+    return "torch._dynamo.config.{} = {}".format(*setting_of(setting))
+
+
+def _names(change: FixChange) -> tuple[str, ...]:
+    """The settings of a change, and the mark of one that calls the model before."""
+    return (*change.settings, CALLED_BEFORE) if change.called_before else change.settings
+
+
 def _named(change: FixChange) -> str:
     """What is tried, in a few words."""
-    return f"{change.path}:{change.line} {', '.join(change.settings) or change.rule or ''}".strip()
+    return f"{change.path}:{change.line} {', '.join(_names(change)) or change.rule or ''}".strip()
 
 
 def _first_run(target: str, options: RunOptions, root: Path, progress: Tell) -> Observation | str:
@@ -438,16 +478,22 @@ class _Gone:
 
     tests: tuple[Span, ...]
     statements: tuple[Span, ...]
+    turned: tuple[Span, ...] = ()
+    """Tests whose operands it puts in another order."""
 
 
 @dataclass(frozen=True)
 class _Work:
     target: str
-    options: RunOptions
     root: Path
     files: Files
     wanted: FixOptions
     tell: Tell
+    prove: Prove
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+    """By their codes."""
+    held_up: set[tuple[object, ...]] = field(default_factory=set)
+    """Changes with which every call agreed, and that were refused for where Dynamo broke then."""
 
     def wanted_sites(self, seen: Observation) -> list[BreakSite]:
         return [site for site in seen.break_sites if self.wanted.third_party or site.origin == "own"]
@@ -456,12 +502,12 @@ class _Work:
         self,
         sites: Sequence[BreakSite],
         findings: Sequence[Finding],
-        rules: Mapping[str, Rule],
         settings: tuple[str, ...],
         no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix],
         number: int,
     ) -> Iterator[_Candidate]:
         """What might cure each break; breaks for which there is nothing go to `no_fix`."""
+        rules = self.rules
         concrete: dict[Path, Concrete] = {}
         offered: set[str] = set(settings)
         flags: list[FixChange] = []
@@ -478,12 +524,14 @@ class _Work:
                 ways += for_finding(concrete[path], rules[finding.rule or ""], finding)
             if not any(isinstance(way, Proposal) for way in ways):
                 ways += at_line(concrete[path], shown, line, of_the_break)
-            proposals = [way for way in ways if isinstance(way, Proposal)][:ALTERNATIVES]
+            found_there = {way.edits: way for way in reversed(ways) if isinstance(way, Proposal)}
+            proposals = list(reversed(found_there.values()))[:ALTERNATIVES]
             rule = covering[0].rule if covering else proposals[0].rule if proposals else None
             if self.wanted.select and not (rule or "").startswith(self.wanted.select):
                 continue
             named = [name for f in covering if f.fix is not None for name in f.fix.settings]
             named += [name for rule in of_the_break for name in rule.settings]
+            named += [name for gb_id in ids for name in SETTINGS_OF_BREAKS.get(gb_id, ())]
             stands = self.files.original_line(str(path), line)
             base = FixChange(
                 shown, stands, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
@@ -495,9 +543,7 @@ class _Work:
                 yield _Candidate(change, self.files.with_edits(change.edits))
             for name in [each for each in dict.fromkeys(named) if each not in offered]:
                 offered.add(name)
-                flags.append(
-                    dataclasses.replace(base, how=f"`torch._dynamo.config.{name} = True`", settings=(name,))
-                )
+                flags.append(dataclasses.replace(base, how=f"`{line_of(name)}`", settings=(name,)))
                 yield _Candidate(flags[-1], dict(self.files.now))
             if not proposals and not named:
                 no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, _why_none(ways))
@@ -505,6 +551,22 @@ class _Work:
             names = tuple(name for change in flags for name in change.settings)
             how = " and ".join(change.how for change in flags)
             yield _Candidate(dataclasses.replace(flags[0], how=how, settings=names), dict(self.files.now))
+
+    def called_before(
+        self, sites: Sequence[BreakSite], settings: tuple[str, ...], number: int
+    ) -> Iterator[_Candidate]:
+        """One eager call before the model is compiled, for breaks in what it does at its first call alone."""
+        others = [site for site in sites if not OF_VALUES.issuperset(site.gb_ids)]
+        if CALLED_BEFORE not in settings and others:
+            site = others[0]
+            path = self.files.path(site.path)
+            line = self.files.original_line(str(path), site.line) if path is not None else site.line
+            how = "One eager call before the model is compiled: what the first call makes is there then"
+            change = FixChange(
+                site.path, line, site.symbol, None, tuple(site.gb_ids), how, (), (), None, "not_run",
+                round=number, called_before=True,
+            )  # fmt: skip
+            yield _Candidate(change, dict(self.files.now))
 
     def kept_out(self, sites: Sequence[BreakSite], number: int) -> Iterator[_Candidate]:
         """The functions around breaks that nothing cures, each left out of what is compiled."""
@@ -534,7 +596,7 @@ class _Work:
         What is accepted, what is not, the run of all that is accepted, and why nothing could be tried.
         """
         result, request, gone = self.tried(
-            [(_named(c.change), c.sources, c.change.settings) for c in candidates], settings
+            [(_named(c.change), c.sources, _names(c.change)) for c in candidates], settings
         )
         if result.failure is not None:
             return [], [], before, result.failure
@@ -544,8 +606,17 @@ class _Work:
         for candidate, trial, own in zip(candidates, result.trials, gone, strict=True):
             change = self.judged(before, candidate, trial, result, request, own)
             place = (change.path, change.line)
+            if change.called_before:
+                change = self._of_what_is_gone(change, before, trial.observation)
             if not self._counts(change):
                 left.append(change)
+                if trial.difference is None and change.state == "refuted":
+                    self.held_up.add(_what(change))
+                    more, refused, run = self._with_more(before, candidate, trial, settings)
+                    left += refused
+                    if more is not None and run is not None:
+                        held.append(more)
+                        runs.append(run)
             elif any((other.change.path, other.change.line) == place for other in held):
                 continue  # the break has a cure already
             else:
@@ -557,6 +628,65 @@ class _Work:
             self.files.now.update(held[0].sources)
             return [held[0].change], left, runs[0], None
         return [], left, before, None
+
+    def _with_more(
+        self, before: Observation, candidate: _Candidate, trial: Trial, settings: tuple[str, ...]
+    ) -> tuple[_Candidate | None, list[FixChange], Observation | None]:
+        """A change together with another for the lines that break only because of it, and the run of both; with those
+        that do not hold.
+
+        Both are one change: what is asked of it is asked of the two together.
+        """
+        refused: list[FixChange] = []
+        uncovered = [
+            site for site in self.wanted_sites(trial.observation) if self._is_new(site, before, candidate)
+        ]
+        if not uncovered or candidate.change.keeps_out:
+            return None, refused, None
+        files = Files(self.root, before.sources)
+        files.now = dict(candidate.sources)
+        there = dataclasses.replace(self, files=files)
+        change = candidate.change
+        flags = (*settings, *_names(change))
+        found: list[_Candidate] = []
+        for each in there.candidates(uncovered, (), flags, {}, change.round):
+            edits = [
+                edit
+                for path, text in each.sources.items()
+                for edit in between(self._shown(path), self.files.text(path), text)
+            ]
+            reasons = dict.fromkeys(why for why in (change.unsafe, each.change.unsafe) if why)
+            both = dataclasses.replace(
+                change,
+                how=f"{change.how}. {each.change.how}",
+                edits=tuple(edits),
+                settings=(*change.settings, *each.change.settings),
+                unsafe="; ".join(reasons) or None,
+                rule=change.rule or each.change.rule,
+            )
+            found.append(_Candidate(both, each.sources))
+        found = found[:ALTERNATIVES]
+        if not found:
+            return None, refused, None
+        self.tell(f"{_named(change)}: tried with {_counted(found, 'change')} for what breaks behind it")
+        result, request, gone = self.tried(
+            [(f"{_named(each.change)}, with more", each.sources, _names(each.change)) for each in found],
+            settings,
+        )
+        for each, made, own in zip(found, result.trials, gone, strict=False):
+            judged = self.judged(before, each, made, result, request, own)
+            if self._counts(judged):
+                return dataclasses.replace(each, change=judged), refused, made.observation
+            refused.append(judged)
+        return None, refused, None
+
+    def _is_new(self, site: BreakSite, before: Observation, candidate: _Candidate) -> bool:
+        """Whether a line breaks after a change that did not break before it."""
+        path = str(self.files.path(site.path))
+        line: int | None = site.line
+        if path in candidate.sources:
+            line = LineMap(self.files.text(path), candidate.sources[path]).came_from(site.line)
+        return not any((each.path, each.line) == (site.path, line) for each in before.break_sites)
 
     def _together(
         self,
@@ -576,7 +706,7 @@ class _Work:
                 continue
             chosen.append(candidate)
         edits = [edit for each in chosen for edit in each.change.edits]
-        names = tuple(dict.fromkeys(name for each in chosen for name in each.change.settings))
+        names = tuple(dict.fromkeys(name for each in chosen for name in _names(each.change)))
         sources = self.files.with_edits(edits)
         whole = FixChange("", 0, "", None, (), "all together", tuple(edits), names, None, "not_run")
         whole = dataclasses.replace(whole, keeps_out=any(each.change.keeps_out for each in chosen))
@@ -595,8 +725,6 @@ class _Work:
         self, variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]
     ) -> tuple[ProofResult, ProofRequest, list[_Gone]]:
         """Puts variants to the proof; what each takes away."""
-        from tcready import dynamic
-
         asked: list[Variant] = []
         gone: list[_Gone] = []
         functions: dict[FunctionPlace, None] = {}
@@ -605,15 +733,20 @@ class _Work:
             own = tuple(dict.fromkeys(place for each in differs for place in each.functions))
             functions |= dict.fromkeys(own)
             tests = tuple(span for each in differs for span in each.tests)
-            gone.append(_Gone(tests, tuple(span for each in differs for span in each.gone)))
+            turned = tuple(span for each in differs for span in each.turned)
+            gone.append(_Gone(tests, tuple(span for each in differs for span in each.gone), turned))
             written = tuple(span for each in differs for span in each.written)
-            every = tuple(dict.fromkeys([*settings, *names]))
-            asked.append(Variant(name, tuple(sources.items()), every, own, written))
-        every_test = tuple(dict.fromkeys(test for each in gone for test in each.tests))
+            every = dict.fromkeys([*settings, *names])
+            flags = tuple(each for each in every if each != CALLED_BEFORE)
+            asked.append(
+                Variant(
+                    name, tuple(sources.items()), flags, own, written, called_before=CALLED_BEFORE in every
+                )
+            )
+        every_test = tuple(dict.fromkeys(test for each in gone for test in (*each.tests, *each.turned)))
         every_statement = tuple(dict.fromkeys(span for each in gone for span in each.statements))
         request = ProofRequest(tuple(asked), tuple(functions), every_test, every_statement)
-        run = observations.run_request(self.target, self.options, self.root)
-        return dynamic.prove(run, request, self.tell), request, gone
+        return self.prove(request), request, gone
 
     def _changed(self, path: str, text: str) -> Changed:
         return changed(path, self.files.before(path), source.of_text(Path(path), text))
@@ -650,6 +783,14 @@ class _Work:
 
     def _not_run(self, trial: Trial, result: ProofResult, gone: _Gone) -> str | None:
         """Which statement no call ran that the change takes away or writes, in one line."""
+        taken = {
+            side.test
+            for side in result.sides
+            if side.true or side.false or side.alone_true or side.alone_false
+        }
+        for span in gone.turned:
+            if span not in taken:
+                return f"no call asks {self._shown(span.path)}:{span.line}, which is changed"
         for span in result.not_run:
             if span in gone.statements:
                 return f"no call runs {self._shown(span.path)}:{span.line}, which is changed"
@@ -659,6 +800,18 @@ class _Work:
             if not any(first <= span.end_line and span.line <= last for first, last in ranges):
                 return f"no call runs what is written anew for line {span.line} of {self._shown(span.path)}"
         return None
+
+    def _of_what_is_gone(self, change: FixChange, before: Observation, after: Observation) -> FixChange:
+        """A change that was tried for whatever it cures, put to the first break that it does."""
+        left = {(site.path, site.line) for site in after.break_sites}
+        for site in before.break_sites:
+            path = self.files.path(site.path)
+            if path is not None and (site.path, site.line) not in left:
+                line = self.files.original_line(str(path), site.line)
+                return dataclasses.replace(
+                    change, path=site.path, line=line, symbol=site.symbol, gb_ids=tuple(site.gb_ids)
+                )
+        return change
 
     def _shown(self, path: str) -> str:
         return display_path(path, str(self.root))

@@ -7,7 +7,8 @@ interpreter --python, in which the models are run.
     python benchmarks/fixes.py RECORDS.jsonl --zoo FOLDER --python ENV/bin/python [--every N] [--part K/N] [--out FILE]
 
 A site is (path, line); distinct sites count once over all models, and one is gone if it is gone in each model that shows
-it. Sites cured by an edit and by a setting are counted apart; `one side` and `refuted` are of those that are left.
+it. Sites cured by an edit, by a setting, by both and by a call before are counted apart; what is kept out of what is
+compiled is not gone.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from tcready import api
 from tcready.schema import FixResult, as_json
 
 
-def tried(record: dict[str, Any], zoo: str, python: str | None, seconds: float) -> FixResult:
+def tried(record: dict[str, Any], zoo: str, python: str | None, seconds: float, unsafe: bool) -> FixResult:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "target.py").write_text(source_of(record, zoo))
         return api.fix(
             "target.py::model",
             verify=True,
+            unsafe=unsafe,
             third_party=True,
             root=folder,
             inputs="target.py::inputs",
@@ -40,14 +42,25 @@ def tried(record: dict[str, Any], zoo: str, python: str | None, seconds: float) 
         ).result
 
 
+GONE = ("edit", "setting", "edit and setting", "call before", "gone with another")
+
+
 def kind(result: FixResult) -> dict[tuple[str, int], str]:
-    """What became of each site that was met."""
-    found = {(each.path, each.line): "no change" for each in result.no_fix}
-    for change in result.refused:
-        found[change.path, change.line] = change.state
+    """What became of each site that was met and is left, or that has a change of its own."""
+    found: dict[tuple[str, int], str] = {}
     for change in result.changes:
-        found[change.path, change.line] = "setting" if change.settings else "edit"
-    return found
+        what = (
+            "edit and setting"
+            if change.edits and change.settings
+            else "setting"
+            if change.settings
+            else "edit"
+        )
+        what = "call before" if change.called_before else "kept out" if change.keeps_out else what
+        found[change.path, change.line] = what
+    left = dict.fromkeys(result.left, "no change")
+    left |= {(change.path, change.line): change.state for change in result.refused}
+    return found | {place: left[place] for place in result.left}
 
 
 def main() -> int:
@@ -58,6 +71,9 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--part", default="0/1", help="K/N: every N-th record from the K-th on")
     parser.add_argument("--timeout", type=float, default=400.0)
+    parser.add_argument(
+        "--unsafe", action="store_true", help="as fix --unsafe: other exceptions, one side alone"
+    )
     parser.add_argument("--out", help="append one JSON line a model there")
     options = parser.parse_args()
     first, step = map(int, options.part.split("/"))
@@ -70,7 +86,7 @@ def main() -> int:
     for number, record in enumerate(records, 1):
         began = time.monotonic()
         try:
-            result = tried(record, options.zoo, options.python, options.timeout)
+            result = tried(record, options.zoo, options.python, options.timeout, options.unsafe)
         except Exception as error:  # one model must not end the measurement
             result = FixResult((), failure=f"{type(error).__name__}: {error}")
         became = kind(result)
@@ -85,10 +101,11 @@ def main() -> int:
         if options.out:
             with Path(options.out).open("a") as file:
                 file.write(json.dumps({"target": record["target"], "result": as_json(result)}) + "\n")
-    gone = {place for place, how in sites.items() if how <= {"edit", "setting", "gone with another"}}
-    by = Counter("edit" if "edit" in how else "setting" for place, how in sites.items() if place in gone)
+    gone = {place for place, how in sites.items() if how <= set(GONE)}
+    by = Counter(min(sites[place], key=GONE.index) for place in gone)
     print(
-        f"{len(gone)} of {len(sites)} sites are gone with proof: {by['edit']} by edits, {by['setting']} by settings"
+        f"{len(gone)} of {len(sites)} sites are gone with proof: "
+        + ", ".join(f"{count} {how}" for how, count in by.most_common())
     )
     for name, count in Counter(types.values()).most_common():
         held = sum(types[place] == name for place in gone)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from tcready.reports.view import proof_words, share_words
-from tcready.schema import FixChange, FixResult, as_json
+from tcready.schema import FixChange, FixResult, as_json, setting_of
 
 FLAGS_BY_ENVIRONMENT = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
 """Settings of Dynamo that an environment variable sets too (torch/_dynamo/config.py, 2.11 to 2.14)."""
@@ -72,7 +72,9 @@ def as_data(result: FixResult) -> str:
     data["settings"] = {
         f"TORCHDYNAMO_{name.upper()}": "1" for name in settings if name in FLAGS_BY_ENVIRONMENT
     }
-    data["settings_code"] = [f"torch._dynamo.config.{name} = True" for name in settings]
+    values = dict(map(setting_of, settings))
+    data["settings_code"] = [f"torch._dynamo.config.{name} = {value}" for name, value in values.items()]
+    data["called_before"] = any(change.called_before for change in result.changes)
     return json.dumps(data, indent=2) + "\n"
 
 

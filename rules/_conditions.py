@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import libcst as cst
 from tcready.rules._rewrites import NO_TORCH, expression, in_parentheses, torch_name
-from tcready.static.rule import Declined
+from tcready.static.rule import Change, Declined, Rewrite
 
 if TYPE_CHECKING:
     from tcready.static.concrete import Located
@@ -25,6 +25,8 @@ OF_NUMBERS = frozenset(
 )
 OF_PYTHON = frozenset({"allclose", "equal", "is_nonzero"})
 """Those that give a Python bool, for which they read the tensor."""
+PLAIN = frozenset({"callable", "hasattr", "isinstance", "issubclass", "len"})
+"""Built-in functions whose answer is Python's, whatever they are asked of."""
 NOT_TORCH = frozenset({"math", "np", "numpy", "operator", "builtins"})
 
 
@@ -212,6 +214,73 @@ def kept_tensor(torch: str, node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
+ASKED_OF_NOTHING = frozenset(
+    {"is_compiling", "is_dynamo_compiling", "is_scripting", "is_tracing", "is_available"}
+)
+"""Functions that say how the code is being run."""
+
+
+def python_first(branch: cst.If) -> Iterator[Rewrite]:
+    """The operands of a test that Python decides by itself, asked before those that may need a tensor's value."""
+    operands: list[cst.BaseExpression] = []
+
+    def gather(node: cst.BaseExpression) -> None:
+        if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, kind):
+            gather(node.left)
+            gather(node.right)
+        else:
+            operands.append(node)
+
+    def filled(node: cst.BaseExpression) -> cst.BaseExpression:
+        """The same test, comments and line ends where they were, with other operands."""
+        if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, kind):
+            left = filled(node.left)
+            return node.with_changes(left=left, right=filled(node.right))
+        return next(turned)
+
+    if not isinstance(branch.test, cst.BooleanOperation):
+        return
+    kind = type(branch.test.operator)
+    gather(branch.test)
+    order = sorted(operands, key=lambda each: not _is_decided(each))
+    if order == operands:
+        return
+    turned = iter(order)
+    yield Rewrite(
+        "What Python decides by itself is asked first, and the tensor's value only where that leaves it open",
+        (Change((branch.test,), (filled(branch.test).with_changes(lpar=(), rpar=()),)),),
+        "what is asked of a tensor, and may raise, is not asked where Python decides",
+    )
+
+
+def _is_decided(node: cst.BaseExpression) -> bool:
+    """Whether Python decides an operand by itself, and asking for it earlier cannot raise."""
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+        return _is_decided(node.expression)
+    if isinstance(node, cst.Comparison):
+        return (
+            _is_plain(node)
+            and _is_known(node.left)
+            and all(_is_known(c.comparator) for c in node.comparisons)
+        )
+    if isinstance(node, cst.Call):
+        name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+        if isinstance(name, cst.Name) and name.value in ASKED_OF_NOTHING:
+            return not node.args
+        return _is_plain(node) and all(_is_known(each.value) for each in node.args)
+    return isinstance(node, cst.Attribute) and _is_known(node)
+
+
+def _is_known(node: cst.BaseExpression) -> bool:
+    """A name, a literal, or what is an attribute of `self` or of a package."""
+    if isinstance(node, cst.Attribute):
+        whole = node.value
+        while isinstance(whole, cst.Attribute):
+            whole = whole.value
+        return isinstance(whole, cst.Name) and (node.value is whole or whole.value != "self")
+    return isinstance(node, (cst.Name, cst.BaseNumber, cst.BaseString))
+
+
 class Asked(NamedTuple):
     """A test apart, and what writing it anew needs."""
 
@@ -253,15 +322,30 @@ def is_mask(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
 
 
 def _is_of_tensor(place: Located, node: cst.BaseExpression) -> bool:
+    if _is_plain(node):
+        return False  # whatever of it was found
     return any(each is place.node for each in walk(node)) or _looks_like_tensor(place, node)
 
 
-def _looks_like_tensor(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
+def _is_plain(node: cst.BaseExpression) -> bool:
+    """Whether what it gives is Python's by its form: `x is None`, `k in d`, `isinstance(x, T)`, a literal."""
     if isinstance(node, cst.Comparison):
-        if any(
+        return any(
             isinstance(each.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for each in node.comparisons
-        ):
-            return False
+        )
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+        return _is_plain(node.expression)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
+        return node.func.value in PLAIN
+    return isinstance(node, (cst.BaseNumber, cst.BaseString)) or (
+        isinstance(node, cst.Name) and node.value in ("True", "False", "None")
+    )
+
+
+def _looks_like_tensor(place: Located, node: cst.BaseExpression, deep: int = 3) -> bool:
+    if _is_plain(node):
+        return False
+    if isinstance(node, cst.Comparison):
         values = [node.left, *(each.comparator for each in node.comparisons)]
         return any(_looks_like_tensor(place, value, deep) for value in values)
     if isinstance(node, cst.Call):

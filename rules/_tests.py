@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 from tcready.rules._branches import choosing_expression, choosing_statement
-from tcready.rules._conditions import owner_of
+from tcready.rules._conditions import owner_of, python_first
 from tcready.rules._guards import asserting, raising
 from tcready.rules._masked import unguarded
 from tcready.rules._messages import message_branch
@@ -32,7 +32,7 @@ def written_anew(place: Located) -> Iterator[Rewrite | Declined]:
         if alone:
             yield from alone
             return
-        found = [*unguarded(place), *choosing_statement(place)]
+        found = [*unguarded(place), *choosing_statement(place), *python_first(owner)]
         yield from (each for each in found if isinstance(each, Rewrite))
         reasons = dict.fromkeys(each.reason for each in found if isinstance(each, Declined))
         reasons.pop("it is an ordinary branch", None)

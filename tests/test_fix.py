@@ -268,6 +268,79 @@ def test_a_branch_that_only_eager_code_keeps_is_taken_away() -> None:
     assert [span.line for span in found.written] == [3, 6, 7]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_kept"),
+    [
+        (
+            "few and self.sorts is None and not is_compiling()",
+            "not is_compiling() and self.sorts is None and few",
+            True,
+        ),
+        ("few or self.flag", "self.flag or few", True),
+        ("few and self.flag", "self.flag or few", False),
+        ("few and self.flag", "self.flag and not few", False),
+        ("few and self.count()", "self.count() and few", False),
+        ("few and (self.flag or x)", "(x or self.flag) and few", False),
+        ("few and (last := self.flag)", "(last := self.flag) and few", False),
+    ],
+)
+def test_the_order_of_operands_without_effects_takes_no_test_away(
+    before: str, after: str, is_kept: bool
+) -> None:
+    texts = [
+        f"def f(self, few, x):\n    if {test}:\n        x = -x\n    return x\n" for test in (before, after)
+    ]
+    found = changed("m.py", *(source.of_text(Path("m.py"), text) for text in texts))
+    assert [span.line for span in found.tests] == ([] if is_kept else [2])
+    assert [span.line for span in found.turned] == ([2] if is_kept else [])
+
+
+SELDOM = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+        self.order = None
+
+    def forward(self, x):
+        x = self.lin(x)
+        few = int((x > 0).sum()) < 3
+        # where sorting pays
+        if (few and not torch.compiler.is_compiling()
+                and self.order is not None):  # seldom
+            x = x.sort()[0]
+        return x
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_a_setting_and_the_edit_that_it_needs_are_one_change(project: Path) -> None:
+    (project / "model.py").write_text(SELDOM)
+    done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    (change,) = found["changes"]
+    assert change["settings"] == ["capture_scalar_outputs"]
+    assert change["proof"]["breaks_after"] == 0
+    assert found["settings"] == {"TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": "1"}
+    lines = [line for line in found["patch"].splitlines() if line[:1] in "+-"][2:]
+    assert lines == [
+        "-        if (few and not torch.compiler.is_compiling()",
+        "-                and self.order is not None):  # seldom",
+        "+        if (not torch.compiler.is_compiling() and self.order is not None",
+        "+                and few):  # seldom",
+    ]
+
+
 @pytest.mark.dynamo
 @pytest.mark.slow
 def test_what_no_call_runs_is_not_proved(project: Path) -> None:
@@ -298,3 +371,51 @@ def test_what_a_change_takes_away() -> None:
     assert [(span.line, span.end_line) for span in found.written] == [(3, 3)]
     lines = LineMap(before, after)
     assert [lines.came_from(line) for line in (1, 2, 3, 4, 5, 10)] == [1, 2, None, 5, 6, 11]
+
+
+LIMIT = """\
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+        self.lin = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.lin(x) * self.number
+        print("block")
+        return y
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Block(number + 2) for number in range(10)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+            torch._dynamo.graph_break()
+        return x
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_what_is_compiled_once_a_layer_is_given_a_higher_limit(project: Path) -> None:
+    (project / "model.py").write_text(LIMIT)
+    done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert found["settings"] == {}
+    assert found["settings_code"] == ["torch._dynamo.config.recompile_limit = 64"]
+    assert found["breaks_after"] == 1  # the one that is asked for
+    left = [LIMIT.splitlines()[line - 1].strip() for _, line in found["left"]]
+    assert left == ["torch._dynamo.graph_break()"]

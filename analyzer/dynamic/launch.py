@@ -161,14 +161,76 @@ def prove(
 
     Raises TcreadyError if the target's text names nothing, and OSError if the temporary folder cannot be written.
     """
-    Target.parse(request.target)
-    if not hasattr(os, "fork"):
-        return ProofResult(failure="not run: this system cannot copy a process (os.fork)")
-    work = replace(_work(request, os.path.realpath(request.root)), proof=proof)
-    result, state, ending = _answered(ProofResult, request, work, progress)
-    if result is not None and (result.failure or len(result.trials) == len(proof.variants)):
-        return result
-    return replace(result or ProofResult(), failure=_why(state, ending))
+    with Prover(request, progress) as prover:
+        return prover.prove(proof)
+
+
+class Prover:
+    """A process that tries changes, one request after the other: torch is loaded once for all of them.
+
+    It is started with the first request, and anew after one that it did not survive. Raises TcreadyError if the target's
+    text names nothing, and OSError if the temporary folder cannot be written.
+    """
+
+    def __init__(self, request: RunRequest, progress: Callable[[str], None] = lambda _: None) -> None:
+        Target.parse(request.target)
+        self._request = request
+        self._progress = progress
+        self._room: tempfile.TemporaryDirectory[str] | None = None
+        self._running: _Running | None = None
+        self._asked = 0
+
+    def __enter__(self) -> Prover:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def prove(self, proof: ProofRequest) -> ProofResult:
+        """Try these changes. Whatever they do, the answer is a ProofResult."""
+        if not hasattr(os, "fork"):
+            return ProofResult(failure="not run: this system cannot copy a process (os.fork)")
+        proof = replace(proof, stays=True)
+        if self._running is None or self._room is None:
+            self._end()
+            self._room = tempfile.TemporaryDirectory(prefix="tcready-")
+            self._asked = 0
+        room = Path(self._room.name)
+        if self._running is None:
+            work = replace(_work(self._request, os.path.realpath(self._request.root)), proof=proof)
+            build_bundle(room / "worker.pyz")
+            write_json(str(room / "request.json"), work)
+            started = _started(self._request, work.root, room)
+            if isinstance(started, Ending):
+                return ProofResult(failure=started.detail)
+            self._running = started
+        else:
+            self._asked += 1
+            (room / "result.json").unlink(missing_ok=True)
+            write_json(str(room / f"request-{self._asked}.json"), proof)
+        done = room / f"done-{self._asked}"
+        ending = _watch(
+            self._running.process, self._request, room, self._running.mark, self._progress, done.exists
+        )
+        left = room / "result.json"
+        result = from_json(ProofResult, json.loads(left.read_text("utf-8"))) if left.exists() else None
+        if ending is None and result is not None:
+            return result
+        state, running = _state(room), self._running
+        self._running = None
+        _end(running)
+        if result is not None and (result.failure or len(result.trials) == len(proof.variants)):
+            return result
+        ending = ending or Ending("no answer was left", "error")
+        return replace(result or ProofResult(), failure=_why(state, _told(ending, running)))
+
+    def _end(self) -> None:
+        if self._running is not None:
+            _end(self._running)
+            self._running = None
+        if self._room is not None:
+            self._room.cleanup()
+            self._room = None
 
 
 def bench(
@@ -281,6 +343,29 @@ def _run(
     request: RunRequest, root: str, room: Path, progress: Callable[[str], None], benched: bool = False
 ) -> Ending:
     """Start the worker, watch it to its end, leave none of its processes alive."""
+    running = _started(request, root, room, benched)
+    if isinstance(running, Ending):
+        return running
+    try:
+        ending = _watch(running.process, request, room, running.mark, progress)
+        assert ending is not None
+    finally:
+        _end(running)
+    return _told(ending, running)
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A worker that was started."""
+
+    process: subprocess.Popen[bytes]
+    mark: str
+    tail: bytearray
+    """The end of what it printed."""
+    drain: threading.Thread
+
+
+def _started(request: RunRequest, root: str, room: Path, benched: bool = False) -> _Running | Ending:
     mark = uuid.uuid4().hex
     command = _command(request, room)
     try:
@@ -300,16 +385,23 @@ def _run(
     tail = bytearray()
     drain = threading.Thread(target=_drain, args=(process.stdout, tail), daemon=True)
     drain.start()
-    try:
-        ending = _watch(process, request, room, mark, progress)
-    finally:
-        _kill(process, mark)
-        process.wait()
-        drain.join(GRACE)
-        process.stdout.close() if not drain.is_alive() else None
+    return _Running(process, mark, tail, drain)
+
+
+def _end(running: _Running) -> None:
+    """Leave none of its processes alive."""
+    _kill(running.process, running.mark)
+    running.process.wait()
+    running.drain.join(GRACE)
+    if running.process.stdout is not None and not running.drain.is_alive():
+        running.process.stdout.close()
+
+
+def _told(ending: Ending, running: _Running) -> Ending:
+    """How a worker ended, with what it says of that itself."""
     if ending.limit:
         return ending
-    detail, reason = _by_itself(process.returncode, bytes(tail).decode("utf-8", "replace"))
+    detail, reason = _by_itself(running.process.returncode, bytes(running.tail).decode("utf-8", "replace"))
     return replace(ending, detail=detail, reason=reason)
 
 
@@ -345,8 +437,9 @@ def _watch(
     room: Path,
     mark: str,
     progress: Callable[[str], None],
-) -> Ending:
-    """Wait for the end or a limit."""
+    answered: Callable[[], bool] = lambda: False,
+) -> Ending | None:
+    """Wait for the end or a limit; None once the worker has `answered` and stays."""
     options = request.options
     deadline = time.monotonic() + options.timeout
     note = ""
@@ -365,6 +458,8 @@ def _watch(
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(POLL)
             return Ending("", "exit", process.returncode, warnings=warnings)
+        if answered():
+            return None
         state = _state(room)
         if state is not None and state.note and state.note != note:
             note = state.note

@@ -27,6 +27,8 @@ class Changed:
     """Statements of the first text that its functions have no longer, or elsewhere."""
     written: tuple[Span, ...] = ()
     """Those of the second text that are new in them."""
+    turned: tuple[Span, ...] = ()
+    """Tests of the first text whose operands the function has in another order: they are true in the same cases."""
 
 
 def changed(path: str, before: Source, after: Source) -> Changed:
@@ -36,15 +38,19 @@ def changed(path: str, before: Source, after: Source) -> Changed:
     tests: list[Span] = []
     gone: list[Span] = []
     written: list[Span] = []
+    turned: list[Span] = []
     for name, function in _functions(before.tree):
         other = later.get(name)
         if other is not None and ast.dump(other) == ast.dump(function):
             continue
         functions.append(FunctionPlace(path, name))
-        kept = Counter(map(_written, _tests(other))) if other is not None else Counter()
+        kept = Counter(map(_asked, _tests(other))) if other is not None else Counter()
+        as_they_were = {_written(each) for each in _tests(other)} if other is not None else set()
         for each in _tests(function):
-            if kept[_written(each)]:
-                kept[_written(each)] -= 1
+            if kept[_asked(each)]:
+                kept[_asked(each)] -= 1
+                if _written(each) not in as_they_were:
+                    turned.append(_span(path, before, each[0]))
             else:
                 tests.append(_span(path, before, each[0]))
         one = [*_statements(function)]
@@ -54,11 +60,41 @@ def changed(path: str, before: Source, after: Source) -> Changed:
             if tag != "equal":
                 gone += [_span(path, before, each) for each, _ in one[i1:i2]]
                 written += [_span(path, after, each) for each, _ in two[j1:j2]]
-    return Changed(tuple(functions), tuple(tests), tuple(gone), tuple(written))
+    return Changed(tuple(functions), tuple(tests), tuple(gone), tuple(written), tuple(turned))
 
 
 def _written(found: tuple[ast.AST, bool]) -> str:
     return f"{found[1]} {ast.dump(found[0])}"
+
+
+def _asked(found: tuple[ast.expr, bool]) -> str:
+    """The same text for tests that are true in the same cases: the order of operands without effects tells nothing."""
+    test, by_compiling = found
+    if not isinstance(test, ast.BoolOp) or not all(map(_is_without_effect, ast.walk(test))):
+        return _written(found)
+    return f"{by_compiling} {type(test.op).__name__} {sorted(_operands(test, type(test.op)))}"
+
+
+def _operands(node: ast.expr, kind: type[ast.boolop]) -> Iterator[str]:
+    """What `and`, or `or`, joins, each as it is written."""
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, kind):
+        for each in node.values:
+            yield from _operands(each, kind)
+    else:
+        yield ast.dump(node)
+
+
+_QUESTIONS = frozenset(
+    "callable hasattr isinstance issubclass dim is_complex is_floating_point numel is_compiling is_dynamo_compiling "
+    "is_scripting is_tracing".split()
+)
+"""Functions and methods that only answer."""
+
+
+def _is_without_effect(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func).rpartition(".")[2] in _QUESTIONS
+    return not isinstance(node, (ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Subscript))
 
 
 _WITHOUT_CODE = (ast.Pass, ast.Global, ast.Nonlocal, ast.Break, ast.Continue)

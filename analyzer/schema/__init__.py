@@ -64,6 +64,7 @@ from tcready.schema.proof import (
     Span,
     Trial,
     Variant,
+    setting_of,
 )
 from tcready.schema.report import (
     Checkout,
@@ -323,5 +324,6 @@ __all__ = [
     "origin_of",
     "path_in",
     "place_in",
+    "setting_of",
     "source_folders",
 ]

@@ -16,6 +16,12 @@ Differs = Literal["value", "gradient", "exception", "state", "compiled"]
 eager code."""
 
 
+def setting_of(text: str) -> tuple[str, bool | int]:
+    """The name of a setting, and its value: `capture_scalar_outputs` stands for True, `recompile_limit=64` for 64."""
+    name, _, value = text.partition("=")
+    return name, int(value) if value else True
+
+
 @dataclass(frozen=True)
 class Span:
     """An expression of a file; lines and columns count from 1, the end is one past the last."""
@@ -44,11 +50,14 @@ class Variant:
     sources: tuple[tuple[str, str], ...] = ()
     """Absolute path and whole text of each file that differs."""
     settings: tuple[str, ...] = ()
-    """Names of `torch._dynamo.config` that are set to True."""
+    """Names of `torch._dynamo.config` that are set to True; `name=64` is one that is set to that number."""
     functions: tuple[FunctionPlace, ...] = ()
     """What it changes: these are called alone as well."""
     written: tuple[Span, ...] = ()
     """Statements that are new in functions that were there: some call is to run each."""
+    called_before: bool = False
+    """Whether every model is called once, in eager mode, before what is compared: what it makes at its first call is
+    there then."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,8 @@ class ProofRequest:
     """Statements of the code as it stands that any variant takes away: some call is to run each."""
     seeds: tuple[int, ...] = (0, 1, 2)
     modes: tuple[Mode, ...] = ("infer", "train")
+    stays: bool = False
+    """Whether the worker stays for further requests, in files beside the first, once it has answered."""
     seconds: float = 15.0
     """For how long the code as it stands is called with varied inputs; what is left then is left out."""
 
@@ -173,7 +184,7 @@ class FixChange:
     edits: tuple[Edit, ...]
     """Of the text as the changes of earlier rounds leave it."""
     settings: tuple[str, ...]
-    """Names of `torch._dynamo.config` that are to be True."""
+    """Names of `torch._dynamo.config` that are to be True; `name=64` is one that is to be that number."""
     unsafe: str | None
     """Why it is not safe, as the end of "not safe: ..."; None if it does the same by construction."""
     state: ProofState
@@ -184,6 +195,8 @@ class FixChange:
     """In which it was found: behind the breaks that earlier ones cure."""
     keeps_out: bool = False
     """Whether it cures no break, but keeps the function around it out of what is compiled."""
+    called_before: bool = False
+    """Whether the cure is one eager call of the model before it is compiled: no edit, and no setting."""
 
 
 @dataclass(frozen=True)
@@ -218,5 +231,7 @@ class FixResult:
     breaks_after: int | None = None
     share_before: float | None = None
     share_after: float | None = None
+    left: tuple[tuple[str, int], ...] = ()
+    """Path and line, as the files stand, of each break that is left."""
     failure: str | None = None
     """Why nothing could be proved, in one line."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from tcready.dynamic import RunRequest, prove
+from tcready.dynamic import Prover, RunRequest, prove
 from tcready.dynamic.worker.proof.sides import PROBE, probed
 from tcready.options import RunOptions
 from tcready.refactor.changed import changed
@@ -347,3 +347,111 @@ def test_the_gradient_of_work_in_place_is_compared_in_a_function_alone(tmp_path:
     assert result.failure is None
     (trial,) = result.trials
     assert (trial.differs, "NoneType became Tensor" in (trial.difference or "")) == ("gradient", True), trial
+
+
+FIRST = """\
+import logging
+import threading
+
+import torch
+from torch import nn
+
+LOCK = threading.Lock()
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 8)
+        self.drop = nn.Dropout(0.5)
+        self.table = None
+        self.calls = 0
+
+    def begin(self):
+        with LOCK:
+            logging.getLogger("model").warning("begun")
+            self.table = torch.arange(8.0)
+            self.more = nn.Linear(8, 8).weight.detach()
+
+    def forward(self, x):
+        if self.table is None:
+            self.begin()
+        return self.drop(self.lin(x)) * self.table
+
+
+def get_inputs():
+    return (torch.randn(4, 8),)
+"""
+NOT_AT_THE_FIRST_CALL_ALONE = {
+    "it counts": ("        return self.drop", "        self.calls += 1\n        return self.drop"),
+    "the first answer is another": (
+        "            self.begin()\n",
+        "            self.begin()\n            return x\n",
+    ),
+    "what the first call was given stays": (
+        "            self.begin()\n",
+        "            self.begin()\n            self.table = x[0]\n",
+    ),
+    "every call draws": (
+        "        return self.drop",
+        "        self.table = self.table + torch.rand(8)\n        return self.drop",
+    ),
+}
+
+
+def called_before(folder: Path, text: str) -> Trial:
+    (folder / "model.py").write_text(text)
+    request = ProofRequest((Variant("called before", called_before=True),))
+    options = RunOptions(inputs="model.py::get_inputs")
+    result = prove(RunRequest("model.py::Model", options, str(folder)), request)
+    assert result.failure is None
+    return result.trials[0]
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize(
+    "changes",
+    [(), (("nn.Linear(8, 8).weight.detach()", "0"), ("nn.Dropout(0.5)", "nn.BatchNorm1d(8)"))],
+    ids=["draws", "notes what it saw"],
+)
+def test_what_the_first_call_makes_is_there_when_it_is_compiled(
+    changes: tuple[tuple[str, str], ...], tmp_path: Path
+) -> None:
+    text = FIRST
+    for old, new in changes:
+        text = text.replace(old, new)
+    trial = called_before(tmp_path, text)
+    assert trial.difference is None
+    assert trial.observation.break_sites == ()
+    assert trial.observation.coverage is not None
+    assert trial.compiled_calls >= 3
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize("name", NOT_AT_THE_FIRST_CALL_ALONE)
+def test_a_call_before_that_later_calls_notice_is_refused(name: str, tmp_path: Path) -> None:
+    old, new = NOT_AT_THE_FIRST_CALL_ALONE[name]
+    assert FIRST.count(old) == 1
+    assert called_before(tmp_path, FIRST.replace(old, new)).difference is not None
+
+
+@pytest.mark.dynamo
+def test_one_process_answers_one_request_after_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    run = RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path))
+    notes: list[str] = []
+    same = variant("same", path, SAME["where"])
+    with Prover(run, notes.append) as prover:
+        first = prover.prove(ProofRequest((same,), same.functions))
+        again = prover.prove(ProofRequest((same,), same.functions))
+        other = variant("other", path, DIFFERENT["no counter"][1:])
+        third = prover.prove(ProofRequest((other, same), (*same.functions, *other.functions)))
+        ended = prover.prove(ProofRequest((variant("ended", path, ENDINGS["an exit"]), same), same.functions))
+    assert sum("import of torch" in note for note in notes) == 1
+    assert sum("calls of the code as it stands" in note for note in notes) == 2  # not for what is known
+    assert [trial.difference for result in (first, again) for trial in result.trials] == [None, None]
+    assert again.calls == first.calls
+    assert [trial.differs for trial in third.trials] == ["state", None]
+    assert ended.trials[0].difference is not None
+    assert ended.trials[1].difference is None

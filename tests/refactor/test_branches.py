@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 from rewriting import loaded, proposed
+from tcready import api
 from tcready.edits import applied
-from tcready.refactor.suggest import Proposal
+from tcready.refactor.suggest import Proposal, at_line
+from tcready.static import source
+from tcready.static.concrete import Concrete
 from tcready.static.rule import PRELUDE, Declined
 
 HEAD = f"""{PRELUDE}class Model(nn.Module):
@@ -101,6 +104,9 @@ RAISING = {
     "elif": "if not self.flag:\n    y = x\nelif (x > 100).any():\n    raise ValueError('big')\nelse:\n    y = x + 1\nreturn y",
     "item": "if (x > 100).any().item():\n    raise ValueError('big')\nreturn x + 1",
     "bool": "if bool((x > 100).any()):\n    raise ValueError('big')\nreturn x + 1",
+    "not None": "if x is not None and (x > 100).any():\n    raise ValueError('big')\nreturn x + 1",
+    "not None, the opposite": "if x is not None and not torch.all(x < 100):\n    raise ValueError('big')\nreturn x + 1",
+    "a tensor by its type": "if isinstance(x, torch.Tensor) and x.max() >= 100:\n    raise ValueError('big')\nreturn x + 1",
     "message before": "if (x > 100).any():\n    text = 'big'\n    raise ValueError(text)\nreturn x + 1",
     "assert": "assert not (x > 100).any(), 'big'\nreturn x + 1",
     "assert of an item": "assert x.max().item() <= 100\nreturn x + 1",
@@ -213,6 +219,23 @@ def test_eager_raises_what_it_raised_and_the_compiled_model_raises_too(body: str
     )
     assert (type(now), str(now)) == (type(raised), str(raised))
     assert isinstance(then, RuntimeError)
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize("body", [RAISING[name] for name in RAISING if "None" in name or "type" in name])
+def test_what_python_decides_stays_python_whatever_was_met(body: str, tmp_path: Path) -> None:
+    """Where nothing was predicted, any operand may be what the rewrite begins with."""
+    text = text_of(body)
+    (tmp_path / "model.py").write_text(text)
+    line = text.splitlines().index(f"        {body.splitlines()[0]}") + 1
+    rules = [rule for rule in api.load_rules() if rule.code == "TCR101"]
+    ways = at_line(Concrete(source.read(tmp_path / "model.py")), "model.py", line, rules)
+    found = {applied(text, way.edits) for way in ways if isinstance(way, Proposal)}
+    assert len(found) == 2
+    x = inputs()[0]
+    for each in found:
+        assert loaded(each)(x).equal(x + 1)
+        assert error_of(loaded(each), x * 1000) is not None
 
 
 @pytest.mark.parametrize(("body", "reason"), DECLINED.values(), ids=DECLINED)

@@ -74,12 +74,12 @@ def behaviour(
     `watched` are modules whose names may be given other values by the call; `leaves` the tensors that the arguments
     are, or are computed from, whose gradients are looked at.
     """
-    _seed()
+    seeded()
     before = _names(watched)
     error: BaseException | None = None
     output: Any = None
     gradients: dict[str, Any] = {}
-    with _heard() as printed:
+    with heard() as printed:
         try:
             with torch.set_grad_enabled(mode == "train"):
                 output = function(*args, **kwargs)
@@ -104,7 +104,7 @@ def behaviour(
     )
 
 
-def _seed() -> None:
+def seeded() -> None:
     """The random numbers of torch, of Python, and of numpy, where that is loaded, begin anew."""
     torch.manual_seed(SEED_CALL)
     random.seed(SEED_CALL)
@@ -122,7 +122,7 @@ def _drawn() -> str:
 
 
 @contextlib.contextmanager
-def _heard() -> Iterator[io.StringIO]:
+def heard() -> Iterator[io.StringIO]:
     """What is printed, logged and warned of; nothing of it goes anywhere else."""
     text = io.StringIO()
     handler = logging.StreamHandler(text)

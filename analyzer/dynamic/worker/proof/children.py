@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,39 +30,89 @@ _T = TypeVar("_T", ProofResult, Trial)
 def run(work: Work, request: ProofRequest, room: Path, fresh: Callable[[], Context]) -> None:
     """Tries everything that is asked for, and leaves `result.json` in `room`, whole after each variant.
 
-    `fresh` makes the context of one process.
+    `fresh` makes the context of one process. Of requests that follow each other, a file `done-N` says that the N-th was
+    answered, and `request-N.json` is the next one; whoever asks ends the process.
     """
-    began = time.monotonic()
     journal = Journal(work, None, str(room / "state.json"))
     dynamo.loaded()  # once, for every process that is copied from this one
-    journal.begin("import", "proof: calls of the code as it stands, with varied inputs")
+    known: _Known | None = None
+    number = 0
+    while True:
+        known = _answered(work, request, room, fresh, journal, known)
+        if not request.stays:
+            break
+        (room / f"done-{number}").touch()
+        number += 1
+        following = room / f"request-{number}.json"
+        while not following.exists():
+            time.sleep(POLL)
+        request = from_json(ProofRequest, json.loads(following.read_text(encoding="utf-8")))
+    journal.close()
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the code as it stands did, and what was asked of it."""
+
+    request: ProofRequest
+    result: ProofResult
+
+    def covers(self, other: ProofRequest) -> bool:
+        """Whether everything was looked at that another request is about."""
+        mine = self.request
+        return (
+            self.result.failure is None
+            and (mine.seeds, mine.modes, mine.seconds) == (other.seeds, other.modes, other.seconds)
+            and set(mine.functions) >= set(other.functions)
+            and set(mine.tests) >= set(other.tests)
+            and set(mine.statements) >= set(other.statements)
+        )
+
+
+def _answered(
+    work: Work,
+    request: ProofRequest,
+    room: Path,
+    fresh: Callable[[], Context],
+    journal: Journal,
+    known: _Known | None,
+) -> _Known:
+    """One request answered; with what is known of the code as it stands, which is not called again for less."""
+    began = time.monotonic()
     trace = room / "trace.pt"
 
     def share(left: int) -> float:
         return max(LEAST, (work.options.timeout - (time.monotonic() - began)) / (left + 1))
 
-    result = _in_child(
-        ProofResult,
-        room / "before.json",
-        lambda: trials.before(fresh(), request, trace),
-        share(len(request.variants)),
-        lambda why: ProofResult(failure=why),
-    )
+    if known is None or not known.covers(request):
+        journal.begin("import", "proof: calls of the code as it stands, with varied inputs")
+        (room / "before.json").unlink(missing_ok=True)
+        found = _in_child(
+            ProofResult,
+            room / "before.json",
+            lambda: trials.before(fresh(), request, trace),
+            share(len(request.variants)),
+            lambda why: ProofResult(failure=why),
+        )
+        known = _Known(request, found)
+    result = known.result
+    asked, variants = known.request, request.variants
     write_json(str(room / "result.json"), result)
-    for number, variant in enumerate(request.variants):
+    for number, variant in enumerate(variants):
         if result.failure is not None:
             break
-        journal.write(f"proof: {variant.name} ({number + 1} of {len(request.variants)})")
+        journal.write(f"proof: {variant.name} ({number + 1} of {len(variants)})")
+        (room / f"trial-{number}.json").unlink(missing_ok=True)
         trial = _in_child(
             Trial,
             room / f"trial-{number}.json",
-            functools.partial(_after, fresh, request, variant, trace),
-            share(len(request.variants) - number),
+            functools.partial(_after, fresh, asked, variant, trace),
+            share(len(variants) - number),
             functools.partial(_without_answer, work, variant),
         )
         result = replace(result, trials=(*result.trials, trial))
         write_json(str(room / "result.json"), result)
-    journal.close()
+    return known
 
 
 def _after(fresh: Callable[[], Context], request: ProofRequest, variant: Variant, trace: Path) -> Trial:

@@ -16,18 +16,26 @@ class Ran(contextlib.ExitStack):
         super().__init__()
         self.missing = statements
         self._lines: set[tuple[str, int]] = set()
+        self._wanted = {os.path.realpath(each.path) for each in statements}
+        self._real: dict[str, str] = {}
+        """The real path of each file that was met: to look it up takes a while."""
 
     def __enter__(self) -> Ran:
         super().__enter__()
         if self.missing:
-            self.enter_context(executed_lines(self._lines))
+            self.enter_context(executed_lines(self._lines, self._is_wanted))
         return self
+
+    def _is_wanted(self, path: str) -> bool:
+        if path not in self._real:
+            self._real[path] = os.path.realpath(path)
+        return self._real[path] in self._wanted
 
     def look(self) -> None:
         """Takes note of what was run since."""
         if not self.missing:
             return
-        found = {(os.path.realpath(path), line) for path, line in self._lines}
+        found = {(self._real[path], line) for path, line in self._lines}
         self.missing = tuple(
             each
             for each in self.missing

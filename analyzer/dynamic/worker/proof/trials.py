@@ -21,6 +21,7 @@ from tcready.dynamic.worker.proof.behaviour import (
     restless,
     state_of,
 )
+from tcready.dynamic.worker.proof.called_before import CalledBefore
 from tcready.dynamic.worker.proof.calls import Key, alone, called, of_model, shortest
 from tcready.dynamic.worker.proof.ran import Ran
 from tcready.dynamic.worker.proof.sides import Sides, with_probes
@@ -32,7 +33,7 @@ from tcready.schema import SLOWER, ProofRequest, ProofResult, Trial, Variant
 from torch import nn
 
 REPEATS = 4
-PAUSE = 0.2
+PAUSE = 0.1
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
 
@@ -123,6 +124,7 @@ def _eager(
     if _weights(context, request) != trace.weights:
         text = "the state_dict differs after the build"
         return Trial(variant.name, context.journal.observation, difference=text, differs="state"), None
+    begun = CalledBefore(context) if variant.called_before else None
     compared = 0
     raises: str | None = None
     wanted = dict(trace.calls)
@@ -134,7 +136,11 @@ def _eager(
             compared += 1
             actual = call()
             ran.look()
-            if found := difference(expected, actual, trace.restless):
+            if begun is None:
+                found = difference(expected, actual, trace.restless)
+            else:
+                found = begun.difference(key, expected, actual, trace.restless)
+            if found is not None:
                 kind, text = found
                 text = f"{text} ({key.words})"
                 if kind == "exception" and expected.error and actual.error:

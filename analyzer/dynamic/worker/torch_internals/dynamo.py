@@ -15,6 +15,7 @@ import torch
 import torch._dynamo
 import torch._guards
 from tcready.dynamic.worker.torch_internals import differences, logs
+from tcready.schema import setting_of
 from torch._dynamo import utils as dynamo_utils
 
 
@@ -100,8 +101,11 @@ def flags() -> dict[str, Any]:
 
 
 def set_flag(name: str) -> None:
-    """Sets one of Dynamo's settings to True, for the rest of the process. Raises AttributeError if it is none."""
-    setattr(torch._dynamo.config, name, True)
+    """Sets one of Dynamo's settings to True, or to its number (`name=64`), for the rest of the process.
+
+    Raises AttributeError if it is none.
+    """
+    setattr(torch._dynamo.config, *setting_of(name))
 
 
 def optimize_ddp() -> str:
