@@ -80,7 +80,7 @@ class Attributes(Room):
                 return join(NONE, Tensor("float", owner.sure))
             kind = self.engine.operations.tables.tensor_attribute(name)
             if kind == "T" or name in K.NAMED_FIELDS:
-                return Tensor(owner.dtype, owner.sure)
+                return Tensor(owner.dtype, owner.sure, sparse=owner.sparse)
             if kind is not None:
                 without_gradients = (
                     name == "requires_grad" and self.engine.training is False and not owner.leaf

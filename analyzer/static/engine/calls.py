@@ -10,7 +10,7 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
 from tcready.static.engine.contract import CallSite, Engine, Room
-from tcready.static.engine.models import iteration, library
+from tcready.static.engine.models import iteration, layouts, library
 from tcready.static.engine.models.operations import Reads
 from tcready.static.engine.values import (
     NONE,
@@ -108,6 +108,7 @@ class Calls(Room):
             if "try" in site.frame.enclosing and not self.engine.takes(function, site):
                 self.engine.tell(F.Misfit(self.engine.where(site.frame), site.node, function))
                 return None
+            self.engine.tell_handed(function, site)
             given_back = self.engine.invoke(
                 function, site.args, site.keywords, site.frame, site.confidence, site.rest
             )
@@ -129,12 +130,15 @@ class Calls(Room):
         if isinstance(function, Instance):
             return self._hooked(function, site, self._call_object(function, site))
         site = site.spread()
+        self.engine.tell_sparse(site.node, site.frame, *site.args, *site.keywords.values())
         if isinstance(function, External):
             unbound = function.name.removeprefix("torch.Tensor.")
             if unbound != function.name and site.args and tensor_of(site.args[0]):
                 inner = site.giving(site.args[1:], site.keywords)
                 return self._call_method(Method(site.args[0], unbound), inner)
             result = library.call(self.engine, function.name, site)
+            if function.name.startswith("torch."):
+                result = layouts.laid_out(function.name, site.args, result)
             self._tell_call(site, function, function.name, None, None, result)
             return result
         if isinstance(function, ExternalInstance):
@@ -298,6 +302,7 @@ class Calls(Room):
                 f"torch.Tensor.{name}", (sure, *site.args), site.keywords, known
             )
             result = _of_class(result, receiver, name, site.args)
+            result = layouts.laid_out(name, (receiver, *site.args), result)
         elif isinstance(receiver, Sequence):
             result = self.engine.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):
@@ -375,7 +380,7 @@ class Calls(Room):
             return
         tensor = tensor_of(value)
         if tensor is not None:
-            value = Tensor(tensor.dtype, leaf=True)
+            value = Tensor(tensor.dtype, leaf=True, sparse=tensor.sparse)
         if not isinstance(name, Const):
             written = next((k.value for k in site.node.keywords if k.arg == "name"), None)
             self.engine.heap[made].put_loose(text.name_pattern(written or site.node.args[0]), value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from itertools import islice
 
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -206,7 +207,8 @@ def _taken_for(name: str, info: FunctionInfo) -> Value:
 
 
 def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:
-    """`batch["mask"]`, `"mask" in batch`, `batch.items()`: no tensor takes that."""
+    """`batch["mask"]`, `"mask" in batch`, `batch.items()`: no tensor takes that; a sparse one has `values()`."""
+    asked: set[str] = set()
     for node in ast.walk(info.node):
         if isinstance(node, ast.Subscript) and _is_named(node.value, name):
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
@@ -215,9 +217,9 @@ def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:
             text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
             if text and _is_named(node.comparators[0], name):
                 return True
-        elif isinstance(node, ast.Attribute) and node.attr in OF_DICTS and _is_named(node.value, name):
-            return True
-    return False
+        elif isinstance(node, ast.Attribute) and _is_named(node.value, name):
+            asked.add(node.attr)
+    return bool(asked & OF_DICTS) and asked <= OF_DICTS | OF_LISTS
 
 
 def _is_used_like_a_list(name: str, info: FunctionInfo) -> bool:
@@ -254,7 +256,7 @@ def _of_tensors(value: Value) -> Value:
 def given(value: Value) -> Value:
     """A parameter's value, its tensors marked as coming in from outside."""
     if isinstance(value, Tensor):
-        return Tensor(value.dtype, value.sure, given=True, subclass=value.subclass)
+        return replace(value, leaf=False, buffer=False, given=True)
     if isinstance(value, Choice):
         return Choice(tuple(map(given, value.options)), value.likely)
     if isinstance(value, Sequence) and value.items is None and value.element == UNKNOWN:

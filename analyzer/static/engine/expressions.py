@@ -86,6 +86,7 @@ class Expressions(Room):
         owner = self.eval(node.value, frame)
         if not self.engine.quiet and isinstance(owner, (Tensor, Choice)) and tensor_of(owner) is not None:
             self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
+            self.engine.tell_sparse(node, frame, owner)
         value = self.engine.attribute(owner, node.attr, frame)
         self.engine.touch_attribute(owner, value, node, frame)
         if owner == TAINTED and not called and not self.engine.operations.is_of_tensors(node.attr):
@@ -94,6 +95,7 @@ class Expressions(Room):
 
     def _binop(self, node: ast.BinOp, frame: Frame) -> Value:
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
+        self.engine.tell_sparse(node, frame, left, right)
         return self.engine.operated(type(node.op).__name__, left, right, frame)
 
     def _unaryop(self, node: ast.UnaryOp, frame: Frame) -> Value:
@@ -111,7 +113,7 @@ class Expressions(Room):
             return Const(-value.value)
         tensor = tensor_of(value)
         if tensor:
-            return Tensor(tensor.dtype, tensor.sure)
+            return Tensor(tensor.dtype, tensor.sure, sparse=tensor.sparse)
         if isinstance(value, Plain):
             return Plain(value.kind, K.computed(value.origin))
         if K.ARRAY in options(value):
@@ -183,6 +185,7 @@ class Expressions(Room):
         result: Value = UNKNOWN
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.eval(comparator, frame)
+            self.engine.tell_sparse(node, frame, left, right)
             result = self.engine.related(op, left, right, comparator, frame)
             if isinstance(op, (ast.In, ast.NotIn)) and not self.engine.quiet:
                 self.engine.tell(F.Contains(self.engine.where(frame), node, left, right))

@@ -30,6 +30,7 @@ from tcready.static.engine.questions import Questions
 from tcready.static.engine.records import Records
 from tcready.static.engine.recurrent import Recurrent
 from tcready.static.engine.scope import Frame
+from tcready.static.engine.sparse import Sparse
 from tcready.static.engine.statements import Statements
 from tcready.static.index import Program
 from tcready.static.torch_tables import Version
@@ -94,6 +95,7 @@ class Interpreter:
         protocols = Protocols(self)
         records = Records(self)
         recurrent = Recurrent(self)
+        sparse = Sparse(self)
         expressions = Expressions(self)
         containers = Containers(self)
         assignment = Assignment(self)
@@ -154,6 +156,8 @@ class Interpreter:
         self.enum_members, self.numbered = records.enum_members, records.numbered
         self.touch, self.touch_attribute = recurrent.touch, recurrent.touch_attribute
         self.touch_by_walk = recurrent.touch_by_walk
+        self.tell_sparse, self.tell_handed = sparse.tell_sparse, sparse.tell_handed
+        self.lay_out = sparse.lay_out
         self.eval = expressions.eval
         self.tell_loop = expressions.tell_loop
         self.index = expressions.index

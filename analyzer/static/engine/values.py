@@ -37,6 +37,8 @@ class Tensor:
     """Made by `nn.Buffer`."""
     subclass: ClassInfo | None = None
     """The class of the user's own that it is of; None for torch's, and where nothing says."""
+    sparse: bool = False
+    """Of a sparse layout, which no graph takes in; False where nothing says so."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -413,6 +415,7 @@ def _merged(a: Value, b: Value) -> Value:
             a.leaf and b.leaf,
             a.given and b.given,
             subclass=a.subclass if a.subclass is b.subclass else None,
+            sparse=a.sparse and b.sparse,
         )
     if isinstance(a, Unknown) and isinstance(b, Unknown):
         return Unknown(a.tainted or b.tainted, a.alone or b.alone)
@@ -475,6 +478,12 @@ def tensor_of(value: Value) -> Tensor | None:
     merged = join(*found)
     assert isinstance(merged, Tensor)
     return merged
+
+
+def is_sparse(value: Value) -> bool:
+    """A tensor of a sparse layout, if it is a tensor at all."""
+    tensor = tensor_of(value)
+    return tensor is not None and tensor.sparse
 
 
 def is_surely_tensor(value: Value) -> bool:
