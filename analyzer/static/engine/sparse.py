@@ -22,7 +22,10 @@ OF_NUMPY = re.compile(r"^\s*(\w+(?:\s*,\s*\w+)*)\s*:\s*(.+)$", re.MULTILINE)
 OF_GOOGLE = re.compile(r"^\s*(\w+)\s*\(([^)]+)\)\s*:", re.MULTILINE)
 """`adjacency (torch.sparse.Tensor): of the graph`"""
 OF_SPHINX = re.compile(r"^\s*:type\s+(\w+)\s*:\s*(.+)$", re.MULTILINE)
-TYPE = re.compile(r"(?:torch\.)sparse\b|\bsparse (?:\w+ )?tensor\b|\bSparseTensor\b(?!\w)", re.IGNORECASE)
+TYPE = re.compile(r"`*(?:torch\.sparse\b|sparse (?:\w+ )?tensor\b)", re.IGNORECASE)
+"""How the words begin that call it sparse."""
+OTHERS = re.compile(r"\bor\b|\||\bdense\b|\bUnion\b")
+"""What may be dense as well."""
 
 
 class Sparse(Room):
@@ -83,5 +86,5 @@ def _documented_sparse(info: FunctionInfo) -> frozenset[str]:
         for pattern in (OF_NUMPY, OF_GOOGLE, OF_SPHINX)
         for names, words in pattern.findall(text)
         for name in names.split(",")
-        if TYPE.search(words) and "dense" not in words
+        if TYPE.match(words) and not OTHERS.search(words)
     )
