@@ -32,6 +32,7 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     comes_of_tensors,
+    is_captured,
     join,
     likely,
     members_of,
@@ -138,8 +139,11 @@ class Calls(Room):
                 return self._call_method(Method(site.args[0], unbound), inner)
             result = library.call(self.engine, function.name, site)
             if function.name.startswith("torch."):
-                result = layouts.laid_out(function.name, site.args, result)
+                result = layouts.laid_out(function.name, site.args, result, site.keywords)
+                result = _of_operands(result, site.args)
             self._tell_call(site, function, function.name, None, None, result)
+            if any(map(is_captured, site.args)):
+                site.frame.resume()  # most functions read the number
             return result
         if isinstance(function, ExternalInstance):
             return self._call_external_object(function, site)
@@ -215,6 +219,8 @@ class Calls(Room):
         if base is None or base == "torch.nn.Module":
             return None
         result = self.engine.operations.module_call(base, site.args)
+        weights = (self.engine.heap[made].attributes.get(name) for name in sorted(K.MODULE_TENSORS))
+        result = _of_operands(result, (*site.args, *(weight for weight in weights if weight is not None)))
         self._tell_call(site, made, f"{base}.__call__", made, "__call__", result)
         return result
 
@@ -302,7 +308,7 @@ class Calls(Room):
                 f"torch.Tensor.{name}", (sure, *site.args), site.keywords, known
             )
             result = _of_class(result, receiver, name, site.args)
-            result = layouts.laid_out(name, (receiver, *site.args), result)
+            result = layouts.laid_out(name, (receiver, *site.args), result, site.keywords)
         elif isinstance(receiver, Sequence):
             result = self.engine.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):
@@ -380,7 +386,7 @@ class Calls(Room):
             return
         tensor = tensor_of(value)
         if tensor is not None:
-            value = Tensor(tensor.dtype, leaf=True, sparse=tensor.sparse)
+            value = Tensor(tensor.dtype, leaf=True, sparse=tensor.sparse, rank=tensor.rank)
         if not isinstance(name, Const):
             written = next((k.value for k in site.node.keywords if k.arg == "name"), None)
             self.engine.heap[made].put_loose(text.name_pattern(written or site.node.args[0]), value)
@@ -417,5 +423,14 @@ def _of_class(result: Value | None, receiver: Tensor, name: str, args: tuple[Val
     if name == "as_subclass":
         subclass = next((v.info for value in args for v in options(value) if isinstance(v, Class)), None)
     if subclass is None or not isinstance(result, Tensor):
+        return result
+    return dataclasses.replace(result, subclass=subclass)
+
+
+def _of_operands(result: Value | None, operands: tuple[Value, ...]) -> Value | None:
+    """What a function of torch gives of tensors of the user's own class: one of that class."""
+    tensors = (tensor_of(value) for value in operands)
+    subclass = next((t.subclass for t in tensors if t is not None and t.subclass is not None), None)
+    if subclass is None or not isinstance(result, Tensor) or result.subclass is not None:
         return result
     return dataclasses.replace(result, subclass=subclass)

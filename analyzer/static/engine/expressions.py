@@ -33,6 +33,8 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    is_captured,
+    is_place,
     join,
     likely,
     members_of,
@@ -96,6 +98,10 @@ class Expressions(Room):
     def _binop(self, node: ast.BinOp, frame: Frame) -> Value:
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
         self.engine.tell_sparse(node, frame, left, right)
+        numbers = all(isinstance(v, (Plain, Const)) for v in (left, right))
+        if numbers and (is_captured(left) or is_captured(right)):
+            self.engine.tell(F.Arithmetic(self.engine.where(frame), node))
+            frame.resume()
         return self.engine.operated(type(node.op).__name__, left, right, frame)
 
     def _unaryop(self, node: ast.UnaryOp, frame: Frame) -> Value:
@@ -113,7 +119,7 @@ class Expressions(Room):
             return Const(-value.value)
         tensor = tensor_of(value)
         if tensor:
-            return Tensor(tensor.dtype, tensor.sure, sparse=tensor.sparse)
+            return Tensor(tensor.dtype, tensor.sure, sparse=tensor.sparse, rank=tensor.rank)
         if isinstance(value, Plain):
             return Plain(value.kind, K.computed(value.origin))
         if K.ARRAY in options(value):
@@ -395,6 +401,8 @@ class Expressions(Room):
         base = self.eval(node.value, frame)
         index, parts, slices = self.index(node.slice, frame)
         self.engine.tell(F.Index(self.engine.where(frame), node, base, index, parts, slices, "load"))
+        if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):
+            frame.resume()
         return self.engine.picked(base, index, node.slice, frame)
 
     def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:

@@ -273,6 +273,14 @@ class Sparse:
 
 
 @dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """An operator between two numbers one of which Dynamo captured as it was drawn."""
+
+    where: Where
+    node: ast.BinOp
+
+
+@dataclass(frozen=True, slots=True)
 class Misfit:
     """A function of the source is given arguments that it does not take, inside a `try`: the call raises."""
 
@@ -295,6 +303,7 @@ Fact: TypeAlias = (
     | Handler
     | Recurrent
     | Sparse
+    | Arithmetic
     | Misfit
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 
+from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import Mro
@@ -164,6 +165,12 @@ class Objects(Room):
         """An object of a class of tensors, once its methods have run that make it."""
         kinds = [tensor.dtype for value in site.args if (tensor := tensor_of(value)) is not None]
         made = Tensor(kinds[0] if kinds else None, leaf=self.engine.quiet > 0, subclass=cls.info)
+        if mro.functions("__init__") and not self.engine.quiet:
+            node, where = site.node, self.engine.where(site.frame)
+            keywords = tuple(site.keywords.items())
+            self.engine.tell(
+                F.Call(where, node, cls, "torch.Tensor.__init__", None, None, site.args, keywords, made)
+            )
         for name, owner in (("__new__", cls), ("__init__", made)):
             for info in mro.functions(name)[:1]:
                 self.engine.invoke(
