@@ -404,6 +404,9 @@ class Engine(Protocol):
     def instantiate(self, cls: Class, site: CallSite) -> Value:
         """An object made by calling a class."""
 
+    def imported_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
+        """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
+
     def registered(self, site: CallSite) -> Value | None:
         """What a factory makes of a configuration object if its own code does not tell."""
 

@@ -179,7 +179,7 @@ class Interpreter:
         self.call = calls.call
         self.call_each = calls.call_each
         self.instantiate, self.initialise = objects.instantiate, objects.initialise
-        self.registered = objects.registered
+        self.registered, self.imported_with = objects.registered, objects.imported_with
         self.copied = objects.copied
         self.decorated = functions.decorated
         self.close = functions.close
