@@ -218,7 +218,7 @@ class Calls(Room):
         )
         if base is None or base == "torch.nn.Module":
             return None
-        result = self.engine.operations.module_call(base, site.args)
+        result: Value | None = self.engine.operations.module_call(base, site.args)
         weights = (self.engine.heap[made].attributes.get(name) for name in sorted(K.MODULE_TENSORS))
         result = _of_operands(result, (*site.args, *(weight for weight in weights if weight is not None)))
         self._tell_call(site, made, f"{base}.__call__", made, "__call__", result)

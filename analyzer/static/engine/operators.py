@@ -81,8 +81,8 @@ def _binary(op: str, left: Value, right: Value) -> Value:
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Sequence) and not tensor_of(other):
                 return Sequence(one.kind, None, join(*members_of(one)) if members_of(one) else UNKNOWN)
-    found = K.binary(op, left, right)
-    return layouts.laid_out(op, (left, right), found) or found
+    made = K.binary(op, left, right)
+    return layouts.laid_out(op, (left, right), made) or made
 
 
 def compared(op: ast.cmpop, left: Value, right: Value) -> Value:

@@ -63,8 +63,8 @@ class Sparse(Room):
         """What comes in from outside is sparse where the function's documentation says so."""
         for name in self._sparse_parameters(info):
             value = env.get(name)
-            if value is not None and _is_given(value):
-                env[name] = replace(value, sparse=True)  # type: ignore[type-var]
+            if isinstance(value, Tensor) and value.given:
+                env[name] = replace(value, sparse=True)
 
     def _sparse_parameters(self, info: FunctionInfo) -> frozenset[str]:
         """The parameters that the documentation of a function calls sparse tensors."""
