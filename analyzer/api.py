@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,9 +97,9 @@ def _report(
     chosen: Settings,
     announce: Tell,
     progress: Tell,
-    benched: Callable[[Observed, Sequence[PlannedRun]], Observed] | None = None,
+    benched: Callable[[Sequence[PlannedRun]], Callable[[Observed], Observed]] | None = None,
 ) -> Report:
-    """What `check` gives; `benched` adds to the runs what a bench measures."""
+    """What `check` gives. `benched` is called before the runs, and what it gives adds to them what a bench measures."""
     from tcready import narrow, plan
     from tcready import observations as made_or_brought
     from tcready.merge import merge
@@ -123,12 +124,9 @@ def _report(
         seen = made_or_brought.brought(observations, base, announce)
     else:
         planned = tuple(plan.due(names, run, chosen, tables, read.result)) if may_run else ()
-        if benched is not None:
-            from tcready import benching
-
-            benching.refuse_several(planned)
+        measure = benched(planned) if benched is not None else None
         seen = made_or_brought.make(planned, chosen, mode, announce, progress)
-        seen = benched(seen, planned) if benched is not None else seen
+        seen = measure(seen) if measure is not None else seen
     other_torch = made_or_brought.of_another_torch(seen.runs, version) if chosen.is_given("torch") else ()
     static = dataclasses.replace(
         read.result,
@@ -256,11 +254,14 @@ def bench(
     from tcready import benching
     from tcready.options import BenchOptions
 
+    began = time.monotonic()
     asked = wanted or BenchOptions()
     chosen = benching.settings_for(asked, _chosen(settings, root, options))
 
-    def benched(seen: Observed, planned: Sequence[PlannedRun]) -> Observed:
-        return benching.benched(seen, planned, chosen, asked, command, announce, progress)
+    def benched(planned: Sequence[PlannedRun]) -> Callable[[Observed], Observed]:
+        benching.refuse_several(planned)
+        benching.refuse_another_bench(planned, chosen, asked)
+        return lambda seen: benching.benched(seen, planned, chosen, asked, command, announce, progress, began)
 
     return _report((target,), True, (), chosen, announce, progress, benched)
 

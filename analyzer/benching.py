@@ -39,8 +39,6 @@ from tcready.schema import (
     Report,
     Sizes,
     Stage,
-    StageReason,
-    StageState,
     TcreadyError,
 )
 from tcready.static import locate
@@ -266,11 +264,28 @@ class _Bench:
     @property
     def compiled(self) -> tuple[Arm, ...]:
         """Arms beside eager that share its sources."""
-        return tuple(arm for arm in self.arms if arm.code and not arm.sources)
+        return tuple(arm for arm in self.standing if arm.code and not arm.sources)
 
     @property
     def patched(self) -> tuple[Arm, ...]:
-        return tuple(arm for arm in self.arms if arm.sources)
+        return tuple(arm for arm in self.standing if arm.sources)
+
+    @property
+    def standing(self) -> tuple[Arm, ...]:
+        """Arms that did not fail in every case of a process: what did is not measured again. None if eager is alone."""
+        rows: dict[str, list[bool]] = {}
+        for process in self.done:
+            if process.purpose == "steady":
+                for name in {row.arm for row in process.answer.measured}:
+                    errors = [row.error for row in process.answer.measured if row.arm == name]
+                    rows.setdefault(name, []).append(all(errors))
+        left = tuple(arm for arm in self.arms if not any(rows.get(arm.name, ())))
+        return left if left[:1] == self.arms[:1] and len(left) > 1 else ()
+
+    @property
+    def shares(self) -> bool:
+        """Whether compiled arms share one limit of recompilations in this torch, as far as that is known."""
+        return any(dict(each.answer.stack).get("isolate_recompiles") == "no" for each in self.done)
 
     def left(self) -> float:
         return self.ends - time.monotonic()
@@ -282,7 +297,6 @@ class _Bench:
         if self.done and self.left() + more < min(self.longest, LEAST):
             self.cut.append(f"{words}: the budget was spent")
             return None
-        request = dataclasses.replace(request, toolchain=str(self.room / "toolchain"))
         self.tell(f"  {max(self.left(), 0.0):.0f} s left: {words}")
         began = time.monotonic()
         answer = self.run(request, max(self.left(), LEAST) + more, self.progress)
@@ -293,15 +307,14 @@ class _Bench:
 
     def cache_of(self, arms: Sequence[Arm]) -> str:
         """Folder of Inductor's files: of its own for each set of sources."""
-        number = self.patched.index(arms[0]) + 1 if arms[0].sources else 0
+        number = self.arms.index(arms[0]) if arms[0].sources else 0
         return str(self.room / f"warm-{number}")
 
     def groups(self) -> tuple[tuple[Arm, ...], ...]:
         """Arms that go into one process: all, unless compiled arms share one limit of recompilations in this torch."""
-        eager = self.arms[:1]
-        shares = any(dict(each.answer.stack).get("isolate_recompiles") == "no" for each in self.done)
-        together = [(*eager, arm) for arm in self.compiled] if shares else [(*eager, *self.compiled)]
-        return (*together, *((arm,) for arm in self.patched))
+        eager = self.standing[:1]
+        together = [(*eager, arm) for arm in self.compiled] if self.shares else [(*eager, *self.compiled)]
+        return (*(each for each in together if each), *((arm,) for arm in self.patched))
 
 
 def measured(
@@ -311,6 +324,8 @@ def measured(
     about: BenchWanted,
     tell: Tell,
     progress: Tell,
+    began: float | None = None,
+    ends: float | None = None,
 ) -> Bench:
     """Every process that the arms need, as far as the budget reaches, and what they come to.
 
@@ -321,18 +336,22 @@ def measured(
         about: What the report says of the target, and its limits.
         tell: Called with what is measured next, and how much time is left.
         progress: Called with what a process does.
+        began: When the command began, by `time.monotonic`; now if that is not given.
+        ends: When the budget is spent; if that is not given, the budget counts from `began`.
     """
-    began = time.monotonic()
-    budget = wanted.bench_budget or (QUICK_BUDGET if wanted.quick else BUDGET)
+    began = time.monotonic() if began is None else began
+    ends = began + budget_of(wanted) if ends is None else ends
+    budget = max(ends - time.monotonic(), LEAST)
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
-        work = _Bench(run, wanted, arms, Path(folder), tell, progress, began + budget)
+        work = _Bench(run, wanted, arms, Path(folder), tell, progress, ends)
         if _steady(work, 0):
             if wanted.loader is not None:
                 _fed(work, wanted.loader)
+            # Without these two no verdict stands: they come before what makes it narrower.
             _profile(work)
+            _parity(work, budget)
             for number in range(1, wanted.at_least):
                 _steady(work, number)
-            _parity(work, budget)
             _cold(work)
             if not wanted.quick:
                 _warm(work)
@@ -343,6 +362,11 @@ def measured(
             if wanted.soak is not None:
                 _soak(work, _found(work, about, began), wanted.soak)
         return _found(work, about, began)
+
+
+def budget_of(wanted: BenchOptions) -> float:
+    """Seconds for everything but a soak."""
+    return wanted.bench_budget or (QUICK_BUDGET if wanted.quick else BUDGET)
 
 
 def _found(work: _Bench, about: BenchWanted, began: float) -> Bench:
@@ -366,12 +390,13 @@ def _steady(work: _Bench, number: int) -> bool:
             seconds=timed,
             accumulate=work.wanted.accumulate,
             cache=work.cache_of(arms),
+            profile=number == 0,
         )
         answer = work.ask("steady", request, f"steady state of {_named(arms)}, process {number + 1}")
         if answer is None:
             continue
         any_timed |= any(each.blocks for each in answer.measured)
-        if len(waiting[0]) > 2 and arms not in work.groups():
+        if len(arms) > 2 and work.shares:
             # Only now is it known that arms share a limit here: those behind the first get processes of their own.
             first = arms[:2]
             kept = tuple(each for each in answer.measured if each.arm in {arm.name for arm in first})
@@ -383,7 +408,11 @@ def _steady(work: _Bench, number: int) -> bool:
 
 
 def _profile(work: _Bench) -> None:
+    """Of what the first process of each arm did not profile itself."""
+    seen = {each.arm for process in work.done for each in process.answer.measured if each.profile is not None}
     for arms in work.groups():
+        if seen >= {arm.name for arm in arms}:
+            continue
         request = BenchRequest("profile", arms, accumulate=work.wanted.accumulate, cache=work.cache_of(arms))
         work.ask("profile", request, f"{_named(arms)} under the profiler")
 
@@ -398,7 +427,7 @@ def _parity(work: _Bench, budget: float) -> None:
 
 def _cold(work: _Bench) -> None:
     """Each arm from an empty cache."""
-    for arm in reversed(work.arms):
+    for arm in reversed(work.standing):
         request = BenchRequest(
             "cold",
             (arm,),
@@ -441,9 +470,9 @@ def _soak(work: _Bench, found: Bench, seconds: float) -> None:
 
 
 def process_of(
-    target: str, options: RunOptions, root: Path
+    target: str, options: RunOptions, root: Path, toolchain: str
 ) -> Callable[[BenchRequest, float, Tell], BenchAnswer]:
-    """What runs one process of a bench of this target."""
+    """What runs one process of a bench of this target; `toolchain` is a folder that all of them share."""
 
     def run(request: BenchRequest, seconds: float, tell: Tell) -> BenchAnswer:
         from tcready import dynamic
@@ -451,7 +480,7 @@ def process_of(
         # a soak may take longer than any run: its own seconds are its limit
         limit = seconds if request.kind == "soak" else min(options.timeout, seconds)
         limited = dataclasses.replace(options, timeout=round(limit))
-        return dynamic.bench(observations.run_request(target, limited, root), request, tell)
+        return dynamic.bench(observations.run_request(target, limited, root, toolchain), request, tell)
 
     return run
 
@@ -510,13 +539,29 @@ def benched(
     command: str,
     announce: Tell,
     progress: Tell,
+    began: float,
 ) -> Observed:
-    """The runs, of one target, each with its bench; one that captured nothing that could be timed says why."""
+    """The runs, of one target, each with its bench; one that captured nothing that could be timed says why.
+
+    `began`: when the command did, by `time.monotonic`: the budget counts from there, and runs share what is left of it.
+    """
     by_mode = {options.mode: options for options in planned[0].options(chosen)}
-    runs = tuple(
-        _with_bench(run, by_mode[run.mode], chosen, wanted, command, announce, progress) for run in seen.runs
-    )
-    return dataclasses.replace(seen, runs=runs)
+    ends = began + budget_of(wanted)
+    runs: list[Observation] = []
+    for left, run in zip(range(len(seen.runs), 0, -1), seen.runs, strict=True):
+        now = time.monotonic()
+        part = _Part(began if not runs else now, now + (ends - now) / left)
+        runs.append(_with_bench(run, by_mode[run.mode], chosen, wanted, command, announce, progress, part))
+        ends += wanted.soak or 0.0
+    return dataclasses.replace(seen, runs=tuple(runs))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The time of one run of several, by `time.monotonic`."""
+
+    began: float
+    ends: float
 
 
 def _with_bench(
@@ -527,6 +572,7 @@ def _with_bench(
     command: str,
     announce: Tell,
     progress: Tell,
+    part: _Part,
 ) -> Observation:
     states = {stage.stage: stage for stage in seen.stages}
     unfit = next(
@@ -535,9 +581,10 @@ def _with_bench(
     if unfit is not None:
         text = f"not measured: {unfit.stage}: {unfit.detail}"
         return dataclasses.replace(seen, bench=Bench("not_run", text, ()))
+    if wanted.against is not None:
+        refuse_another_machine(wanted.against, seen)
     seen = with_plan_of(seen, wanted.plan_from)
     arms = arms_of(wanted, seen, chosen.root)
-    run = process_of(seen.target, options.without_studies(), chosen.root)
     about = BenchWanted(
         target=_as_asked(seen.target, options, wanted),
         command=command,
@@ -549,21 +596,82 @@ def _with_bench(
         rollbacks=((PLAN, seen.plan.rollback),) if seen.plan is not None and seen.plan.rollback else (),
     )
     announce(f"measuring {', '.join(arm.name for arm in arms)} of {seen.target}")
-    found = measured(run, arms, wanted, about, announce, progress)
-    asked = {
+    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as tools:
+        run = process_of(seen.target, options.without_studies(), chosen.root, tools)
+        found = measured(run, arms, wanted, about, announce, progress, part.began, part.ends)
+    asked = asked_of(options, wanted)
+    found = dataclasses.replace(found, stack=(*found.stack, *((n, v) for n, v in asked.items() if v)))
+    stages = tuple(stage_of(found) if stage.stage == "speed" else stage for stage in seen.stages)
+    return dataclasses.replace(seen, bench=found, stages=stages)
+
+
+def stage_of(found: Bench) -> Stage:
+    """The rung `speed`: passed if there is a verdict, whatever it is."""
+    if found.failed:
+        differs = any(arm.parity is False for arm in found.cases[-1].arms)
+        return Stage("speed", "fail", found.reason, found.seconds, "mismatch" if differs else "compile_error")
+    if found.verdict in ("real_gain", "no_gain", "regression"):
+        return Stage("speed", "pass", found.reason, found.seconds)
+    return Stage("speed", "not_run", found.reason, None, "budget" if found.cut else "error")
+
+
+def asked_of(options: RunOptions, wanted: BenchOptions) -> dict[str, str]:
+    """What was asked for that decides what is measured, by its name in the stack."""
+    return {
         "inputs": options.inputs or "",
         "lengths": wanted.lengths or "",
         "dtype": options.dtype or "",
         "autocast": options.autocast or "",
         "accumulate": str(wanted.accumulate),
     }
-    found = dataclasses.replace(found, stack=(*found.stack, *((n, v) for n, v in asked.items() if v)))
-    decided = found.verdict in ("real_gain", "no_gain", "regression")
-    state: StageState = "pass" if decided else "not_run"
-    why: StageReason | None = None if decided else "budget" if found.cut else "error"
-    speed = Stage("speed", state, found.reason, found.seconds if decided else None, why)
-    stages = tuple(speed if stage.stage == "speed" else stage for stage in seen.stages)
-    return dataclasses.replace(seen, bench=found, stages=stages)
+
+
+def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted: BenchOptions) -> None:
+    """Before anything is run.
+
+    Raises TcreadyError if the stored bench to compare with is of another target or mode, or of other inputs, types or
+    device than are asked for.
+    """
+    if wanted.against is None:
+        return
+    stored = {(run.target, run.mode): run.bench for run in stored_runs(wanted.against) if run.bench}
+    for options in planned[0].options(chosen):
+        bench = stored.get((planned[0].target, options.mode))
+        if bench is None:
+            raise TcreadyError(
+                f"--against {wanted.against}: it holds no bench of {planned[0].target} (--mode {options.mode})"
+            )
+        asked = asked_of(options, wanted)
+        if options.device != "auto":
+            asked["device"] = options.device
+        _refuse_differences(wanted.against, bench, asked)
+
+
+def refuse_another_machine(against: str, seen: Observation) -> None:
+    """After the check, before anything is measured.
+
+    Raises TcreadyError if the check says that machine or versions are others than those of the stored bench.
+    """
+    bench = next(
+        (run.bench for run in stored_runs(against) if (run.target, run.mode) == (seen.target, seen.mode)),
+        None,
+    )
+    if bench is None:
+        return
+    known = {**(seen.environment or {}), **(seen.environment or {}).get("packages", {})}
+    named = {name: str(value) for name, value in known.items() if isinstance(value, (str, int, float))}
+    _refuse_differences(against, bench, named)
+
+
+def _refuse_differences(against: str, bench: Bench, now: Mapping[str, str]) -> None:
+    before = dict(bench.stack)
+    differing = [
+        f"{name} ({before.get(name) or '-'}, now {value or '-'})"
+        for name, value in now.items()
+        if bench.stack and before.get(name, "") != value
+    ]
+    if differing:
+        raise TcreadyError(f"--against {against}: not the same machine and stack: {', '.join(differing)}")
 
 
 def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:

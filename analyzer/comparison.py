@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from tcready.bench.again import again, noise_of
 from tcready.schema import (
     LEVELS,
+    ArmBench,
     ArmChange,
     Bench,
     BenchChange,
@@ -16,7 +17,6 @@ from tcready.schema import (
     BreakSite,
     Comparison,
     Difference,
-    Figure,
     Finding,
     FindingChange,
     FindingKind,
@@ -348,18 +348,12 @@ def compare_benches(before: Bench | None, after: Bench | None) -> BenchChange | 
         return BenchChange(*verdicts) if any(verdicts) else None
     stack = tuple(_differing(dict(before.stack), dict(after.stack)))
     machine = tuple(difference for difference in stack if difference.name in _MACHINE)
-    then, now = _figures(before), _figures(after)
-    noise = max(_noise(before), _noise(after))
+    then, now = _timed(before), _timed(after)
+    noise = noise_of(before, after)
     return BenchChange(
         before=before.verdict,
         after=after.verdict,
-        arms=tuple(
-            ArmChange(
-                *key, then[key], now[key], "not_comparable" if machine else _state(then[key], now[key], noise)
-            )
-            for key in now
-            if key in then
-        ),
+        arms=tuple(_change(key, then[key], now[key], noise, not machine) for key in now if key in then),
         missing=tuple(
             f"{arm} in {case}" for case, arm in (*then, *now) if (case, arm) not in then.keys() & now.keys()
         ),
@@ -368,28 +362,22 @@ def compare_benches(before: Bench | None, after: Bench | None) -> BenchChange | 
     )
 
 
-def _figures(bench: Bench) -> dict[tuple[str, str], Figure]:
-    """Seconds of a call by case and arm."""
-    return {
-        (case.case, arm.arm): arm.seconds
-        for case in bench.cases
-        for arm in case.arms
-        if arm.seconds is not None
-    }
+def _timed(bench: Bench) -> dict[tuple[str, str], ArmBench]:
+    """Arms that were timed, by case and arm."""
+    return {(case.case, arm.arm): arm for case in bench.cases for arm in case.arms if arm.seconds is not None}
 
 
-def _noise(bench: Bench) -> float:
-    """By how much eager differed from itself: the farther end of its interval from 1, as a logarithm."""
-    ends = (bench.noise.ratio.low, bench.noise.ratio.high) if bench.noise is not None else ()
-    return max((abs(math.log(end)) for end in ends if 0 < end < math.inf), default=0.0)
-
-
-def _state(before: Figure, after: Figure, noise: float) -> BenchState:
-    if before.median <= 0 or after.median <= 0 or abs(math.log(after.median / before.median)) <= noise:
-        return "within_noise"
-    if after.high < before.low:
-        return "faster"
-    return "slower" if after.low > before.high else "within_noise"
+def _change(key: tuple[str, str], before: ArmBench, after: ArmBench, noise: float, here: bool) -> ArmChange:
+    """`here`: whether both are of one machine."""
+    found = again(before, after, noise)
+    state: BenchState = "within_noise"
+    if not here:
+        state = "not_comparable"
+    elif found.differs:
+        state = "slower" if found.slower else "faster"
+    assert before.seconds is not None
+    assert after.seconds is not None
+    return ArmChange(*key, before.seconds, after.seconds, state)
 
 
 def _about(before: TargetReport, after: TargetReport) -> Iterator[Difference]:

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import importlib.util
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,49 +59,55 @@ def make(
     runs: list[Observation] = []
     warnings: list[str] = []
     python = settings.run.python
-    for due in planned:
-        plan.refuse_missing_programs(settings.run)
-        if due.impossible:
-            runs.append(_not_established(due, "train" if read_mode == "train" else "infer"))
-            continue
-        if not due.requested and python is None and importlib.util.find_spec("torch") is None:
-            warnings.append(f"not run: torch is not installed, so {due.target} was read and not executed")
-            announce(warnings[-1])
-            continue
-        each_mode = due.options(settings)
-        for options in each_mode:
-            in_mode = f" in {MODE_WORDS[options.mode]}" if len(each_mode) > 1 else ""
-            announce(f"running {due.target} with {due.inputs_from}{in_mode}")
-            seen = launch(due.target, options, settings.root, progress)
-            if named := due.convention(settings):
-                seen = dataclasses.replace(seen, convention=named, inputs_from="project")
-            if not _lacks_torch(seen):
-                runs.append(seen)
-            elif due.requested:
-                runs.append(_failed_import(seen))
-                break
-            else:
-                warnings.append(
-                    f"not run: torch is not installed in {python}, so {due.target} was not executed"
-                )
+    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as toolchain:
+        for due in planned:
+            plan.refuse_missing_programs(settings.run)
+            if due.impossible:
+                runs.append(_not_established(due, "train" if read_mode == "train" else "infer"))
+                continue
+            if not due.requested and python is None and importlib.util.find_spec("torch") is None:
+                warnings.append(f"not run: torch is not installed, so {due.target} was read and not executed")
                 announce(warnings[-1])
-                break
+                continue
+            each_mode = due.options(settings)
+            for options in each_mode:
+                in_mode = f" in {MODE_WORDS[options.mode]}" if len(each_mode) > 1 else ""
+                announce(f"running {due.target} with {due.inputs_from}{in_mode}")
+                seen = launch(due.target, options, settings.root, progress, toolchain)
+                if named := due.convention(settings):
+                    seen = dataclasses.replace(seen, convention=named, inputs_from="project")
+                if not _lacks_torch(seen):
+                    runs.append(seen)
+                elif due.requested:
+                    runs.append(_failed_import(seen))
+                    break
+                else:
+                    warnings.append(
+                        f"not run: torch is not installed in {python}, so {due.target} was not executed"
+                    )
+                    announce(warnings[-1])
+                    break
     return Observed(tuple(runs), tuple(warnings))
 
 
-def launch(target: str, options: RunOptions, root: Path, progress: Tell) -> Observation:
+def launch(
+    target: str, options: RunOptions, root: Path, progress: Tell, toolchain: str | None = None
+) -> Observation:
     """Runs one target in a process of its own."""
     from tcready import dynamic
 
-    return dynamic.observe(run_request(target, options, root), progress)
+    return dynamic.observe(run_request(target, options, root, toolchain), progress)
 
 
-def run_request(target: str, options: RunOptions, root: Path) -> RunRequest:
-    """A run of one target. The package of a `pkg.mod::Name` counts as the user's own."""
+def run_request(target: str, options: RunOptions, root: Path, toolchain: str | None = None) -> RunRequest:
+    """A run of one target. The package of a `pkg.mod::Name` counts as the user's own.
+
+    `toolchain`: a folder in which several runs share what Inductor makes once for all models.
+    """
     from tcready import dynamic
 
     package = Target.parse(target).package
-    return dynamic.RunRequest(target, options, str(root), (package,) if package else ())
+    return dynamic.RunRequest(target, options, str(root), (package,) if package else (), toolchain)
 
 
 def _not_established(due: PlannedRun, mode: Mode) -> Observation:

@@ -506,7 +506,7 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "number",
-            "For everything but --soak; 300 by default. What it cuts is told.",
+            "For everything but --soak, the check included; 300 by default. What it cuts is told.",
             name="budget",
             metavar="SECONDS",
             takes="a number of seconds above 0",

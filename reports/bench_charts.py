@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeGuard
 
+from tcready.quantities import UNKNOWN, plain_number, size_text, time_text
 from tcready.reports.bench_view import (
     REST,
-    UNKNOWN,
-    memory,
     pays_after,
     phases,
-    plain_number,
-    time,
     time_interval,
 )
 from tcready.reports.drawing import (
@@ -90,16 +87,17 @@ def _distribution(case: BenchCase) -> Chart | None:
                 continue
             middle = statistics.median(blocks)
             first, third = _middle_half(blocks)
-            title = f"{arm.arm}, process {process}: median {time(middle)}, half of it {time(first)} to {time(third)}"
+            half = f"half of it {time_text(first)} to {time_text(third)}"
+            title = f"{arm.arm}, process {process}: median {time_text(middle)}, {half}"
             left, at = scale.at(first), scale.at(middle)
             bars.append(Bar(left, y + 3, scale.at(third) - left, ROW - 6, f"{kind} soft", title))
             curves.append(Curve(((at, y + 2), (at, y + ROW - 2)), kind))
             dots += [Dot(scale.at(block), y + ROW / 2, kind) for block in blocks]
             ends = (min(blocks), middle, max(blocks))
-            rows.append((arm.arm, str(process), str(len(blocks)), *map(time, ends)))
+            rows.append((arm.arm, str(process), str(len(blocks)), *map(time_text, ends)))
             y += ROW
         y += 8
-    axis = across(scale, 0, y, time)
+    axis = across(scale, 0, y, time_text)
     return Chart(
         f"Calls in {case.case}",
         "A dot is one call, as the mean of a block of them; a row is a process, a bar the middle half of its blocks.",
@@ -137,9 +135,9 @@ class _Start:
 
     @property
     def title(self) -> str:
-        begins = f"{time(self.start)} and " if self.start else ""
+        begins = f"{time_text(self.start)} and " if self.start else ""
         found = "pays after calls: " if self.crossing else "pays: "
-        return f"{self.name}: {begins}{time(self.call)} a call" + (
+        return f"{self.name}: {begins}{time_text(self.call)} a call" + (
             "" if self.pays == UNKNOWN else f", {found}{self.pays}"
         )
 
@@ -184,7 +182,7 @@ def _break_even(case: BenchCase) -> Chart | None:
             ends = (min(max(end, 0.0), most) for end in (one.crossing.low, one.crossing.high))
             dots.append(Dot(x, y, one.kind, big=True))
             curves.append(Curve(tuple((calls.at(end), y) for end in ends), f"{one.kind} wide"))
-    below, beside = across(calls, top, top + PLOT, plain_number), up(total, time)
+    below, beside = across(calls, top, top + PLOT, plain_number), up(total, time_text)
     return Chart(
         f"Time of n calls in {case.case}",
         "From the start until n calls are done. Where an arm's line goes below eager's, compiling has paid for itself.",
@@ -199,7 +197,7 @@ def _break_even(case: BenchCase) -> Chart | None:
             Label((LEFT + RIGHT) / 2, top + PLOT + 34, "calls", "middle"),
         ),
         ("arm", "cold start", "one call", "pays after calls"),
-        tuple((one.name, time(one.start), time(one.call), one.pays) for one in shown),
+        tuple((one.name, time_text(one.start), time_text(one.call), one.pays) for one in shown),
     )
 
 
@@ -234,7 +232,7 @@ def _cold_starts(bench: Bench) -> Chart | None:
         begun = 0.0
         for part, seconds in one.parts or (("", one.figure.median),):
             wide = scale.at(seconds) - LEFT
-            title = f"{one.name}: {f'{part} ' if part else ''}{time(seconds)}"
+            title = f"{one.name}: {f'{part} ' if part else ''}{time_text(seconds)}"
             fits = len(part) * LETTER + 10 < wide
             bars.append(
                 Bar(scale.at(begun), y, wide, ROW + 2, kinds.get(part, "plain"), title, part if fits else "")
@@ -243,7 +241,7 @@ def _cold_starts(bench: Bench) -> Chart | None:
         end = scale.at(max(begun, one.figure.median))
         labels.append(Label(end + 8, y + 16, time_interval(one.figure)))
         y += ROW + 10
-    axis = across(scale, 0, y, time)
+    axis = across(scale, 0, y, time_text)
     return Chart(
         "Cold starts",
         f"From an arm's first call until it is warm, parted by what torch names; {REST} is in no such part.",
@@ -254,7 +252,11 @@ def _cold_starts(bench: Bench) -> Chart | None:
         (*axis.labels, *labels),
         ("start", *named, "whole"),
         tuple(
-            (one.name, *(_told(dict(one.parts).get(part), time) for part in named), time_interval(one.figure))
+            (
+                one.name,
+                *(_told(dict(one.parts).get(part), time_text) for part in named),
+                time_interval(one.figure),
+            )
             for one in starts
         ),
     )
@@ -287,21 +289,21 @@ def _soak(soak: Soak) -> tuple[Chart | None, ...]:
     device: tuple[_Series, ...] = (("device memory", attrgetter("device_bytes")),)
     rows = tuple(
         (
-            time(point.seconds),
+            time_text(point.seconds),
             f"{point.calls:,}",
-            time(point.p50),
-            _told(point.p99, time),
-            _told(point.resident_bytes, memory),
-            _told(point.device_bytes, memory),
+            time_text(point.p50),
+            _told(point.p99, time_text),
+            _told(point.resident_bytes, size_text),
+            _told(point.device_bytes, size_text),
             str(point.recompiles),
         )
         for point in soak.points
     )
     headings = ("since the start", "calls", "p50", "p99", "resident memory", "device memory", "recompiles")
     return (
-        _over_time(soak, f"Calls of {soak.arm} over the soak", calls, time, headings, rows),
-        _over_time(soak, f"Resident memory of {soak.arm} over the soak", resident, memory),
-        _over_time(soak, f"Device memory of {soak.arm} over the soak", device, memory),
+        _over_time(soak, f"Calls of {soak.arm} over the soak", calls, time_text, headings, rows),
+        _over_time(soak, f"Resident memory of {soak.arm} over the soak", resident, size_text),
+        _over_time(soak, f"Device memory of {soak.arm} over the soak", device, size_text),
     )
 
 
@@ -332,7 +334,7 @@ def _over_time(
             places = tuple((since.at(seconds), scale.at(value)) for seconds, value in stretch)
             curves.append(Curve(places, kind, f"{name}: {words(stretch[0][1])} to {words(stretch[-1][1])}"))
             dots += [Dot(x, y, kind) for x, y in places]
-    below, beside = across(since, top, top + PLOT, time), up(scale, words)
+    below, beside = across(since, top, top + PLOT, time_text), up(scale, words)
     begins = words(scale.low) if scale.low else "0"
     return Chart(
         title,

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 from tcready.reports.bench_charts import case_charts, charts
 from tcready.reports.bench_view import (
-    BENCH_WORD,
     CHECK_WORD,
     COSTS,
     TIMES,
     WORK,
     Table,
+    answer,
     case_title,
     facts,
     new_notes,
+    noise_of,
     table,
     ways,
 )
@@ -30,6 +31,8 @@ class CaseView:
     notes: tuple[tuple[str, str], ...]
     """An arm, and what stands in none of its columns."""
     charts: tuple[Chart, ...]
+    noise: str = ""
+    """How eager compares with itself in it, if that is told by case."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def bench_page(bench: Bench) -> BenchView:
     named = (("A warm call", TIMES), ("Its work", WORK), ("What compiling costs", COSTS))
     return BenchView(
         bench=bench,
-        word=BENCH_WORD[bench.verdict],
+        word=answer(bench),
         ways=tuple(ways(bench)),
         cases=tuple(
             CaseView(
@@ -58,6 +61,7 @@ def bench_page(bench: Bench) -> BenchView:
                 tuple((name, shown) for name, columns in named if (shown := table(case, columns)).headings),
                 notes,
                 case_charts(case),
+                noise_of(bench, case),
             )
             for case, notes in new_notes(bench)
         ),

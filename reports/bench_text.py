@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
+from tcready.quantities import UNKNOWN
 from tcready.reports.bench_view import (
-    BENCH_WORD,
     CHECK_WORD,
     FOR_A_TERMINAL,
-    UNKNOWN,
     Table,
+    answer,
     case_title,
     facts,
     new_notes,
+    noise_of,
     summary,
     table,
     ways,
@@ -25,7 +26,8 @@ from tcready.schema import Bench, CheckState
 MANY_CELLS = 24
 """A longer name of an arm has a line of its own."""
 ARM_STYLE = {"real_gain": "green", "regression": "red", "failed": "red"}
-BENCH_STYLE = {"real_gain": "bold green", "regression": "bold red"}
+BENCH_STYLE = {"real gain": "bold green", "regression": "bold red", "failed": "bold red"}
+"""By the answer in words."""
 _CHECK_SIGN: dict[CheckState, str] = {
     "pass": STAGE_SIGN["pass"],
     "fail": STAGE_SIGN["fail"],
@@ -48,7 +50,7 @@ class Line:
 def lines(bench: Bench, about: str, width: int) -> Iterator[Line]:
     """What a report `width` columns wide says of the bench of a target; `about` names that."""
     yield Line("  is it worth compiling ", about, "dim", "bold")
-    yield Line("    ", f"{BENCH_WORD[bench.verdict]}: {bench.reason}", BENCH_STYLE.get(bench.verdict, "bold"))
+    yield Line("    ", f"{answer(bench)}: {bench.reason}", BENCH_STYLE.get(answer(bench), "bold"))
     for what, code in ways(bench):
         yield Line("    ", f"{what}:")
         yield from (Line("      > ", line, whole=True) for line in lines_of(code))
@@ -58,6 +60,8 @@ def lines(bench: Bench, about: str, width: int) -> Iterator[Line]:
         yield Line("    ", case_title(case), "bold")
         for columns in FOR_A_TERMINAL if whole in (None, case) else FOR_A_TERMINAL[:1]:
             yield from _table(table(case, columns), width)
+        if own := noise_of(bench, case):
+            yield Line("      ", own, "dim")
         failed = {arm.arm for arm in case.arms if arm.verdict in ("failed", "regression")}
         for arm, note in notes:
             yield Line("      ", f"{arm}: {note}", "red" if arm in failed else "dim")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tcready.quantities import DIGITS, UNKNOWN, decimals, plain_number, size_text, time_text, unit_of_time
 from tcready.reports.view import number, percent, sentence
 from tcready.schema import (
     EAGER,
@@ -50,90 +51,48 @@ PHASE_WORD: Mapping[str, str] = MappingProxyType(
 )
 REST = "the rest"
 """Of a cold start: what no phase accounts for."""
-UNKNOWN = "\u2013"
-"""A dash."""
-ALL_CASES = "all cases"
 MANY_CASES = 4
-_DIGITS = 3
 _FAR = 10.0
 """How many times as large as a median, or as small, a bound may be to be told in its unit."""
-_TIMES = ((3600.0, 2.0, "h"), (60.0, 10.0, "min"), (1.0, 1.0, "s"), (1e-3, 1.0, "ms"), (1e-6, 1.0, "\u00b5s"))
-"""Of each unit its seconds, how many of it there must be, its name."""
-_LEAST_TIME = 1e-9
-_SIZES = ((1e12, 1.0, "TB"), (1e9, 1.0, "GB"), (1e6, 1.0, "MB"), (1e3, 1.0, "kB"))
 _LOOKED_AT_FIRST = ("torch", "gpu", "cpu", "device", "cuda", "cudnn", "driver", "triton", "python", "threads")
 
 
 # Numbers with their units
 
 
-def decimals(value: float, figure: Figure | None = None) -> int:
-    """How many places `value` is told with: three digits; up to five if its interval is that narrow."""
-    if not math.isfinite(value) or value == 0:
+def _places(value: float, figure: Figure) -> int:
+    """How many places `value` is told with: up to five digits if its interval is that narrow."""
+    places, wide = decimals(value), figure.high - figure.low
+    if not places and (not math.isfinite(value) or value == 0):
         return 0
-    places = max(_DIGITS - 1 - math.floor(math.log10(abs(value))), 0)
-    wide = (figure.high - figure.low) if figure is not None else 0.0
     if not math.isfinite(wide) or wide <= 0:
         return places
     return max(places, min(-math.floor(math.log10(wide)), places + 2))
 
 
-def plain_number(value: float, places: int | None = None) -> str:
-    """`1,230`, `0.0412`; three digits unless `places` after the point are asked for."""
-    if math.isnan(value):
-        return UNKNOWN
-    if math.isinf(value):
-        return "\u221e" if value > 0 else "-\u221e"
-    rounded = float(f"{value:.{_DIGITS}g}")
-    return f"{rounded:,.{decimals(rounded)}f}" if places is None else f"{value:,.{places}f}"
-
-
-def _unit(value: float, units: Sequence[tuple[float, float, str]], least: str) -> tuple[float, str]:
-    """What `value` is divided by to be read, and the name of that; `least` if it is below all units."""
-    rounded = abs(float(f"{value:.{_DIGITS}g}"))
-    for size, count, name in units:
-        if rounded >= size * count * (1 - 1e-9):
-            return size, name
-    return (1.0, least) if least else (units[-1][0], units[-1][2])
-
-
-def time(seconds: float) -> str:
-    """`812 \u00b5s`, `1.92 ms`, `12.3 s`, `25.0 min`."""
-    if abs(seconds) < _LEAST_TIME:
-        return "0 s"
-    size, name = _unit(seconds, _TIMES, "")
-    return f"{plain_number(seconds / size)} {name}"
-
-
-def memory(count: float) -> str:
-    """Bytes as `812 MB`, `1.20 GB`: powers of 1000."""
-    size, name = _unit(count, _SIZES, "B")
-    return f"{plain_number(count / size)} {name}"
-
-
 def _interval(figure: Figure, size: float, after: str, alone: Callable[[float], str]) -> str:
     """Bounds in the unit of the median; each with its own (`alone`) if they are too far from it to be read so."""
     scaled = Figure(figure.median / size, figure.low / size, figure.high / size, figure.n)
-    median = float(f"{scaled.median:.{_DIGITS}g}") if math.isfinite(scaled.median) else scaled.median
+    median = float(f"{scaled.median:.{DIGITS}g}") if math.isfinite(scaled.median) else scaled.median
     if figure.low == figure.high:
         return f"{plain_number(scaled.median, decimals(median))}{after}"
     if not figure.median / _FAR <= figure.low <= figure.high <= figure.median * _FAR:
         middle = plain_number(scaled.median, decimals(median))
         return f"{middle}{after} ({alone(figure.low)}\u2013{alone(figure.high)})"
-    places = decimals(median, scaled)
+    places = _places(median, scaled)
     low, high = (plain_number(each, places) for each in (scaled.low, scaled.high))
     return f"{plain_number(scaled.median, places)}{after} ({low}\u2013{high})"
 
 
 def time_interval(figure: Figure) -> str:
     """`1.92 ms (1.90\u20131.95)`; the median alone where there is no interval."""
-    size, name = _unit(figure.median, _TIMES, "") if figure.median else (1.0, "s")
-    return _interval(figure, size, f" {name}", time)
+    size, name = unit_of_time(figure.median) if figure.median else (1.0, "s")
+    return _interval(figure, size, f" {name}", time_text)
 
 
 def ratio_interval(figure: Figure) -> str:
     """`1.31x (1.29\u20131.33)`."""
-    return _interval(figure, 1.0, "x", lambda ratio: plain_number(round(ratio, _DIGITS)))
+    return _interval(figure, 1.0, "x", lambda ratio: plain_number(round(ratio, DIGITS)))
 
 
 def calls_interval(figure: Figure) -> str:
@@ -143,7 +102,7 @@ def calls_interval(figure: Figure) -> str:
 
 
 def _calls(count: float) -> str:
-    return plain_number(float(f"{count:.{_DIGITS}g}"), 0)
+    return plain_number(float(f"{count:.{DIGITS}g}"), 0)
 
 
 def relative(now: float, before: float) -> str:
@@ -186,7 +145,7 @@ def _of(value: object, words: Callable[..., str]) -> str:
 
 def _bytes(now: int | None, eager: int | None) -> str:
     against = f" ({relative(now, eager)})" if now and eager else ""
-    return _of(now, lambda count: memory(count) + against)
+    return _of(now, lambda count: size_text(count) + against)
 
 
 def pays_after(arm: ArmBench, calls: Figure | None, cold: Figure | None) -> str:
@@ -200,7 +159,7 @@ def pays_after(arm: ArmBench, calls: Figure | None, cold: Figure | None) -> str:
 
 def _single(name: str) -> Callable[[ArmBench, ArmBench | None], str]:
     """A quantile of single calls."""
-    return lambda arm, _: _of(getattr(arm.seconds, name, None), time)
+    return lambda arm, _: _of(getattr(arm.seconds, name, None), time_text)
 
 
 def _other(eager: ArmBench | None, arm: ArmBench) -> ArmBench | None:
@@ -238,7 +197,7 @@ TIMES = (
 WORK = (
     Column("kernel time", lambda arm, _: _of(arm.kernel_seconds, time_interval)),
     LAUNCHES,
-    Column("host time", lambda arm, _: _of(arm.host_seconds, time)),
+    Column("host time", lambda arm, _: _of(arm.host_seconds, time_text)),
     Column("energy", lambda arm, _: _of(arm.energy_joules, lambda joules: f"{plain_number(joules)} J")),
     Column("graphs", lambda arm, _: _of(arm.graphs, str)),
     BREAKS,
@@ -289,10 +248,22 @@ def summary(bench: Bench) -> BenchCase | None:
     """The case that stands for all, if there are too many to tell each at length; else None."""
     if len(bench.cases) <= MANY_CASES:
         return None
-    return next((case for case in bench.cases if case.case == ALL_CASES), bench.cases[-1])
+    return bench.cases[-1]
 
 
 # Sentences
+
+
+def answer(bench: Bench) -> str:
+    """The verdict in words: `failed` if no compiled arm is left, whatever its times were."""
+    return BENCH_WORD["failed" if bench.failed else bench.verdict]
+
+
+def noise_of(bench: Bench, case: BenchCase) -> str:
+    """How eager compares with itself in a case of several; empty if that is told of the whole bench."""
+    if case.noise is None or case is bench.cases[-1]:
+        return ""
+    return noise_sentence(case.noise)
 
 
 def phases(arm: ArmBench) -> tuple[tuple[str, float], ...]:
@@ -311,7 +282,7 @@ def arm_notes(arm: ArmBench) -> Iterator[str]:
     if arm.parity_detail:
         yield f"parity: {arm.parity_detail}"
     if parts := phases(arm):
-        yield "cold start: " + ", ".join(f"{name} {time(seconds)}" for name, seconds in parts)
+        yield "cold start: " + ", ".join(f"{name} {time_text(seconds)}" for name, seconds in parts)
     if arm.settled is False:
         after = f" after {number(arm.warm_calls, 'call')}" if arm.warm_calls is not None else ""
         yield f"its times had not settled{after} of warm-up"
@@ -341,11 +312,11 @@ def loader_sentence(loader: LoaderShare) -> str:
 def soak_sentence(soak: Soak) -> str:
     """What a long run of one arm showed, its state first."""
     facts = [f"{CHECK_WORD[soak.state]}: {soak.reason}" if soak.reason else CHECK_WORD[soak.state]]
-    facts.append(f"{soak.arm} for {time(soak.seconds)}, {soak.calls:,} calls")
+    facts.append(f"{soak.arm} for {time_text(soak.seconds)}, {soak.calls:,} calls")
     facts.append(number(soak.recompiles, "recompile"))
     if soak.growth_bytes_per_hour is not None:
         grew = soak.growth_bytes_per_hour
-        facts.append(f"memory {'grows' if grew >= 0 else 'shrinks'} by {memory(abs(grew))} an hour")
+        facts.append(f"memory {'grows' if grew >= 0 else 'shrinks'} by {size_text(abs(grew))} an hour")
     if soak.drift is not None:
         slower = "slower" if soak.drift >= 0 else "faster"
         facts.append(f"the last quarter {percent(abs(soak.drift))} {slower} than the first")
@@ -364,7 +335,7 @@ def made_sentence(bench: Bench) -> str:
     """`15 processes in 4.2 min`; empty if that is not known."""
     if not bench.processes:
         return ""
-    took = f" in {time(bench.seconds)}" if bench.seconds else ""
+    took = f" in {time_text(bench.seconds)}" if bench.seconds else ""
     return number(bench.processes, "process", "processes") + took
 
 
@@ -385,6 +356,8 @@ def facts(bench: Bench) -> Iterator[tuple[str, str]]:
         yield "take", "eager: leave it as it is"
     elif bench.recommended is None and bench.verdict == "inconclusive":
         yield "take", "undecided: leave it eager until a bench tells"
+    for note in bench.notes:
+        yield "note", note
     if bench.noise is not None:
         yield "noise", noise_sentence(bench.noise)
     if bench.loader is not None:

@@ -7,12 +7,13 @@ import re
 from collections.abc import Sequence
 
 from tcready.reports.bench_view import (
-    BENCH_WORD,
     CHECK_WORD,
     IN_SHORT,
+    answer,
     case_title,
     facts,
     new_notes,
+    noise_of,
     summary,
     table,
     ways,
@@ -128,9 +129,7 @@ def _plan(target: TargetReport, plan: Plan) -> list[str]:
 
 def _bench(target: TargetReport, bench: Bench) -> list[str]:
     """The verdict, a table for each case, and the boxes to tick; code, notes and the rest are folded."""
-    shown = [
-        f"**Is it worth compiling** {code(target.target)}: **{BENCH_WORD[bench.verdict]}**: {plain(bench.reason)}."
-    ]
+    shown = [f"**Is it worth compiling** {code(target.target)}: **{answer(bench)}**: {plain(bench.reason)}."]
     folded: list[str] = []
     whole = summary(bench)
     for case, notes in new_notes(bench):
@@ -143,6 +142,8 @@ def _bench(target: TargetReport, bench: Bench) -> list[str]:
             name = f"**{plain(row.arm)}**" if row.recommended else plain(row.arm)
             rows.append(f"| {name} | {' | '.join(map(plain, row.cells))} |")
         (shown if whole in (None, case) else folded).append("\n".join(rows))
+        if own := noise_of(bench, case):
+            notes = (*notes, ("noise", own))
         if notes:
             of_case = "\n".join(f"- {plain(f'{arm}: {note}')}" for arm, note in notes)
             folded.append(f"{plain(sentence(case.case))}:\n\n{of_case}")

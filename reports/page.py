@@ -307,7 +307,8 @@ def _title(targets: Sequence[TargetView]) -> str:
     if not targets:
         return "Nothing to judge: no target"
     if len(targets) == 1:
-        return f"{targets[0].name}: {targets[0].word}"
+        (target,) = targets
+        return f"{target.name}: {target.bench.word if target.bench is not None else target.word}"
     words = Counter(target.word for target in targets)
     return f"{len(targets)} targets: {', '.join(f'{count} {word}' for word, count in words.items())}"
 

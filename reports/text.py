@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 from tcready.reports import bench_text
-from tcready.reports.bench_view import BENCH_WORD
+from tcready.reports.bench_view import answer
 from tcready.reports.view import (
     EFFECT_WORD,
     PLACEMENT_COLUMNS,
@@ -660,8 +660,8 @@ class _Printer:
         self.wrapped("VERDICT ", body, style=_VERDICT_STYLE[target.verdict], lead_style="bold")
         bench = target.observation.bench
         if bench is not None:
-            style = bench_text.BENCH_STYLE.get(bench.verdict, "bold")
-            body = f"{named_target(target, self.given.targets)}: {BENCH_WORD[bench.verdict].upper()}: {bench.reason}"
+            style = bench_text.BENCH_STYLE.get(answer(bench), "bold")
+            body = f"{named_target(target, self.given.targets)}: {answer(bench).upper()}: {bench.reason}"
             self.wrapped("SPEED   ", body, style=style, lead_style="bold")
 
 

@@ -12,6 +12,7 @@ from tcready.bench.assemble import assembled, more_processes
 from tcready.bench.regression import regressed
 from tcready.bench.verdicts import Limits
 from tcready.bench.wanted import BenchWanted, Process, Purpose
+from tcready.comparison import compare_benches
 from tcready.schema import (
     EAGER,
     Arm,
@@ -273,10 +274,10 @@ def test_kernel_time_and_launches_explain_a_gain_on_a_device() -> None:
 
     ran = without(GAIN, "profile")
     faster = arm(of([*ran, profile(Profile(9 * MS, 50, 20 * MS), Profile(4 * MS, 50, 20 * MS))]))
-    assert "4 ms in kernels instead of 9 ms" in faster.reason
+    assert "4.00 ms in kernels instead of 9.00 ms" in faster.reason
     assert faster.kernel_seconds is not None
     fewer = arm(of([*ran, profile(Profile(9 * MS, 50, 20 * MS), Profile(9 * MS, 50, 2 * MS))]))
-    assert "2 ms in Python and launches instead of 20 ms" in fewer.reason
+    assert "2.00 ms in Python and launches instead of 20.0 ms" in fewer.reason
     neither = arm(of([*ran, profile(Profile(9 * MS, 50, 20 * MS), Profile(9 * MS, 50, 20 * MS))]))
     assert neither.verdict == "inconclusive"
     # On a CPU the thread that calls is all of the call: that it took less says nothing.
@@ -401,6 +402,49 @@ def test_an_arm_that_fails_in_one_case_fails_in_all_of_them() -> None:
     assert "a gain only with default in small" in bench.reason
 
 
+def test_all_cases_together_are_told_from_a_case_of_that_name() -> None:
+    times = {EAGER: 20 * MS, "default": 10 * MS}
+    bench = of(merged(steady(times, case="all cases"), steady(times, case="small", seed=1)))
+    assert [case.case for case in bench.cases] == ["all cases", "small", "all cases together"]
+
+
+def test_eager_is_held_against_itself_in_each_case() -> None:
+    cases = (
+        steady({EAGER: 20 * MS, "default": 10 * MS}, case="quiet"),
+        steady({EAGER: MS, "default": MS}, case="noisy", seed=1, trouble=Trouble(white=0.2)),
+    )
+    bench = of(merged(*cases))
+    quiet, noisy, whole = (case.noise for case in bench.cases)
+    assert quiet is not None
+    assert noisy is not None
+    assert noisy.ratio.high - noisy.ratio.low > 5 * (quiet.ratio.high - quiet.ratio.low)
+    assert bench.noise == whole == quiet, "it takes the most time"
+
+
+def test_the_headline_names_what_failed_and_why() -> None:
+    ran = [*without(GAIN, "parity"), parities({"default": False})]
+    bench = of(ran)
+    assert bench.verdict == "no_gain"
+    assert bench.reason == "default failed: its outputs differ from eager: output 0 differs by 3"
+    times = {EAGER: 20 * MS, "default": 20 * MS, "reduce-overhead": 8 * MS}
+    both = of([*steady(times), parities({"default": True, "reduce-overhead": False})], arms=ARMS)
+    assert both.reason.startswith("default: ")
+    assert both.reason.endswith(
+        "; reduce-overhead failed: its outputs differ from eager: output 0 differs by 3"
+    )
+
+
+def test_of_notes_of_one_kind_the_first_stands() -> None:
+    first, second, third = steady({EAGER: 20 * MS, "default": 10 * MS})
+    busy = [
+        replace(each, answer=replace(each.answer, notes=(f"busy: {share} of 2",)))
+        for each, share in ((first, 1.5), (second, 1.9))
+    ]
+    row = replace(third.answer.measured[0], notes=("each call changes kept",))
+    noted = replace(third, answer=replace(third.answer, measured=(row, third.answer.measured[1])))
+    assert of([*busy, noted]).notes == ("busy: 1.5 of 2", "each call changes kept")
+
+
 def test_what_waits_for_its_data_gains_nothing() -> None:
     waits = LoaderShare("m.py::loader", 50, 2.0, 0.0, 0.02, bound=1.01)
     bench = of([*GAIN, process("loader", (), loader=waits)])
@@ -480,6 +524,36 @@ def test_an_empty_box_names_the_command_that_fills_it() -> None:
     assert unfilled["stability"] == "tcready bench m.py::Net --soak 600"
 
 
+@pytest.mark.parametrize(("seeds", "state"), [(3, "pass"), (1, "not_measured")])
+def test_parity_of_fewer_seeds_than_are_asked_for_ticks_no_box(seeds: int, state: str) -> None:
+    (process_of,) = (parities({"default": True}),)
+    (row,) = process_of.answer.measured
+    assert row.parity is not None
+    row = replace(row, parity=replace(row.parity, seeds=seeds))
+    bench = of(
+        [*without(GAIN, "parity"), replace(process_of, answer=replace(process_of.answer, measured=(row,)))]
+    )
+    assert box(bench, "parity").state == state
+    assert state == "pass" or box(bench, "parity").detail.startswith(
+        "default agrees with eager from 1 of 3 seeds"
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "state"),
+    [
+        (("prefill", "decode 1"), "pass"),
+        (("prefill and decode", "decode"), "not_measured"),
+        (("prefill and decode", "other"), "not_measured"),
+        (("prefill and decode",), "not_measured"),
+    ],
+)
+def test_prefill_and_decode_are_apart_in_two_cases(names: Sequence[str], state: str) -> None:
+    times = {EAGER: 20 * MS, "default": 10 * MS}
+    bench = of(merged(*(steady(times, case=name, seed=n) for n, name in enumerate(names))))
+    assert box(bench, "prefill and decode apart").state == state
+
+
 def test_boxes_fail() -> None:
     memory = {EAGER: 10**9, "default": 3 * 10**9}
     ran = [
@@ -521,6 +595,23 @@ def test_what_became_slower_beyond_noise() -> None:
     assert not regressed(stored(10 * MS, 1), stored(12 * MS, 2), 0.3).regressed, "less than the threshold"
     assert not regressed(stored(10 * MS, 1), stored(10.02 * MS, 2), 0.0001).regressed, "within noise"
     assert not regressed(stored(12 * MS, 1), stored(10 * MS, 2), 0.05).regressed, "faster"
+
+
+def test_both_ways_to_compare_benches_agree() -> None:
+    for seed in range(60):
+        before, after = stored(10 * MS, seed), stored(10.4 * MS, seed + 100)
+        change = compare_benches(before, after)
+        assert change is not None
+        states = {(each.case, each.arm): each.state for each in change.arms}
+        slower = {(each.case, each.arm) for each in regressed(before, after, 0.0).changes if each.regressed}
+        assert slower == {key for key, state in states.items() if state == "slower"}
+
+
+def test_one_process_shows_no_regression() -> None:
+    before, after = (
+        of(steady({EAGER: 20 * MS, "default": value}, processes=1)) for value in (10 * MS, 20 * MS)
+    )
+    assert not regressed(replace(before, stack=STACK), replace(after, stack=STACK), 0.05).regressed
 
 
 def test_an_arm_that_fails_now_has_regressed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,18 +11,25 @@ import pytest
 from tcready import benching
 from tcready.bench.wanted import BenchWanted
 from tcready.options import BenchOptions
+from tcready.plan import PlannedRun
+from tcready.resolve import resolve
 from tcready.schema import (
     Arm,
+    ArmBench,
     ArmMeasured,
+    Bench,
     BenchAnswer,
+    BenchCase,
     BenchRequest,
     ColdStart,
+    Figure,
     Observation,
     ParityMeasured,
     Plan,
     Profile,
     Sizes,
     TcreadyError,
+    as_json,
 )
 
 SEEN = Observation("m.py::M", None, "infer", (), None)
@@ -150,7 +158,15 @@ def test_sizes_that_are_none_are_refused(tmp_path: Path, text: str, words: str) 
 class Processes:
     """Answers as a worker would, and notes what it is asked; each takes `takes` seconds of a clock of its own."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, takes: float, isolates: bool = True) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        takes: float,
+        isolates: bool = True,
+        device: bool = False,
+        fails: str = "",
+    ) -> None:
+        self.device, self.fails = device, fails
         self.asked: list[BenchRequest] = []
         self.now = 0.0
         self.takes = takes
@@ -166,14 +182,20 @@ class Processes:
     def _measured(self, request: BenchRequest) -> Iterator[ArmMeasured]:
         for arm in request.arms:
             took = 1.0 if arm.name == "eager" else 0.5
+            if arm.name == self.fails:
+                yield ArmMeasured(arm.name, error="it gave up")
+                continue
             yield ArmMeasured(
                 arm.name,
                 graphs=1 if arm.code else 0,
                 blocks=(took, took * 1.001, took * 0.999) if request.kind == "steady" else (),
                 cold=ColdStart(3.0) if request.kind == "cold" else None,
-                profile=Profile(kernels=10 if arm.code else 30) if request.kind == "profile" else None,
+                profile=Profile(kernels=10 if arm.code else 30) if self._profiles(request) else None,
                 parity=ParityMeasured(True) if request.kind == "parity" and arm.code else None,
             )
+
+    def _profiles(self, request: BenchRequest) -> bool:
+        return request.kind == "profile" or (self.device and request.profile)
 
     def kinds(self) -> list[str]:
         return [f"{each.kind} {'+'.join(arm.name for arm in each.arms)}" for each in self.asked]
@@ -195,9 +217,9 @@ def test_arms_are_timed_together_and_started_apart(monkeypatch: pytest.MonkeyPat
     assert processes.kinds() == [
         "steady eager+default",
         "profile eager+default",
-        "steady eager+default",
-        "steady eager+default",
         "parity eager+default",
+        "steady eager+default",
+        "steady eager+default",
         "cold default",
         "cold eager",
         "cold default",
@@ -208,6 +230,14 @@ def test_arms_are_timed_together_and_started_apart(monkeypatch: pytest.MonkeyPat
     assert (found.verdict, found.recommended, found.cut) == ("real_gain", "default", ())
 
 
+def test_on_a_device_the_first_process_profiles_what_it_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(monkeypatch, takes=5, device=True)
+    found = measured(processes, DEFAULT, quick=True)
+    assert [each.profile for each in processes.asked if each.kind == "steady"] == [True, False, False]
+    assert "profile eager+default" not in processes.kinds()
+    assert found.verdict == "real_gain"
+
+
 def test_where_arms_share_a_limit_each_has_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(monkeypatch, takes=1, isolates=False)
     found = measured(processes, DEFAULT, OTHER)
@@ -216,6 +246,22 @@ def test_where_arms_share_a_limit_each_has_its_own_process(monkeypatch: pytest.M
     assert steady[2:] == ["steady eager+default", "steady eager+other"] * 2
     rows = {arm.arm: len(arm.blocks) for arm in found.cases[0].arms}
     assert (rows["default"], rows["other"]) == (3, 3)
+
+
+@pytest.mark.parametrize("isolates", [True, False])
+def test_an_arm_that_failed_is_not_measured_again(monkeypatch: pytest.MonkeyPatch, isolates: bool) -> None:
+    processes = Processes(monkeypatch, takes=1, isolates=isolates, fails="default")
+    found = measured(processes, DEFAULT, OTHER)
+    assert sum("default" in kind for kind in processes.kinds()) == 1
+    assert {arm.arm: arm.verdict for arm in found.cases[0].arms} == {
+        "eager": "baseline",
+        "default": "failed",
+        "other": "real_gain",
+    }
+    alone = Processes(monkeypatch, takes=1, isolates=isolates, fails="default")
+    found = measured(alone, DEFAULT)
+    assert alone.kinds() == ["steady eager+default"]
+    assert found.reason == "default failed: it gave up"
 
 
 def test_what_the_budget_cuts_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,3 +285,80 @@ def test_the_soak_takes_the_recommended_arm_beyond_the_budget(monkeypatch: pytes
     measured(processes, DEFAULT, soak=600.0)
     assert processes.kinds()[-1] == "soak default"
     assert processes.asked[-1].seconds == 600.0
+
+
+def test_the_budget_counts_from_the_start_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(monkeypatch, takes=10)
+    options = BenchOptions(bench_budget=100.0)
+    processes.now = 60.0  # so long the check took
+    found = benching.measured(
+        processes,
+        (EAGER, DEFAULT),
+        options,
+        BenchWanted("m.py::M"),
+        lambda _text: None,
+        lambda _text: None,
+        began=0.0,
+    )
+    assert processes.now <= 110
+    assert found.seconds == processes.now
+    assert found.cut
+
+
+def test_a_bench_of_which_every_arm_failed_fails_its_stage() -> None:
+    arms = (
+        ArmBench("eager", "baseline", Figure(1, 1, 1, 3)),
+        ArmBench("default", "failed", None, parity=False),
+    )
+    found = benching.stage_of(Bench("no_gain", "default failed: it differs", (BenchCase("x", arms),)))
+    assert (found.state, found.reason) == ("fail", "mismatch")
+    either = (*arms, ArmBench("plan", "no_gain", Figure(1, 1, 1, 3)))
+    assert benching.stage_of(Bench("no_gain", "", (BenchCase("x", either),))).state == "pass"
+
+
+# a stored bench to compare with
+
+
+STACK = (("torch", "2.13.0"), ("cpu", "x"), ("device", "cpu"), ("inputs", "m.py::sizes"), ("accumulate", "1"))
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> str:
+    bench = Bench("no_gain", "", (), stack=STACK)
+    path = tmp_path / "before.json"
+    path.write_text(json.dumps(as_json(dataclasses.replace(SEEN, bench=bench))))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("target", "changed", "words"),
+    [
+        ("m.py::M", {}, None),
+        ("m.py::N", {}, "it holds no bench of m.py::N"),
+        ("m.py::M", {"mode": "train"}, "it holds no bench of m.py::M (--mode train)"),
+        ("m.py::M", {"device": "cuda"}, "device (cpu, now cuda)"),
+        ("m.py::M", {"device": "auto"}, None),
+        ("m.py::M", {"dtype": "bfloat16"}, "dtype (-, now bfloat16)"),
+        ("m.py::M", {"inputs": "m.py::other"}, "inputs (m.py::sizes, now m.py::other)"),
+        ("m.py::M", {"inputs": None}, "inputs (m.py::sizes, now -)"),
+    ],
+)
+def test_what_a_stored_bench_cannot_be_compared_with_is_refused_before_anything_runs(
+    before: str, tmp_path: Path, target: str, changed: dict[str, object], words: str | None
+) -> None:
+    chosen = resolve({"inputs": "m.py::sizes", **changed}, root=tmp_path)
+    planned = (PlannedRun(target, "", True),)
+    if words is None:
+        benching.refuse_another_bench(planned, chosen, BenchOptions(against=before))
+        return
+    with pytest.raises(TcreadyError) as refused:
+        benching.refuse_another_bench(planned, chosen, BenchOptions(against=before))
+    assert words in str(refused.value)
+
+
+def test_another_machine_is_refused_once_the_check_knows_it(before: str) -> None:
+    here = dataclasses.replace(SEEN, environment={"torch": "2.13.0", "cpu": "x", "dtype": None})
+    benching.refuse_another_machine(before, here)
+    there = dataclasses.replace(SEEN, environment={"torch": "2.14.0", "cpu": "x"})
+    with pytest.raises(TcreadyError, match=r"torch \(2.13.0, now 2.14.0\)"):
+        benching.refuse_another_machine(before, there)

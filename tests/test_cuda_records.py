@@ -128,3 +128,34 @@ def test_blocks_compiled_once_are_quicker_to_compile_than_the_whole_model() -> N
     assert seconds["repeated_blocks"] < seconds["whole"] / 4
     assert plan.quickest is not None
     assert plan.quickest.name == "repeated_blocks"
+
+
+BENCHES = sorted((FOLDER / "bench").glob("*.json"))
+PAGE = (Path(__file__).parents[1] / "docs" / "pages" / "benchmarks.md").read_text("utf-8")
+
+
+def test_benches_are_of_five_kinds_of_models_in_two_precisions() -> None:
+    kinds = ("cnn", "decoder", "encoder", "policy", "unet")
+    assert [path.stem for path in BENCHES] == [
+        f"{kind}_{dtype}" for kind in kinds for dtype in ("bf16", "fp32")
+    ]
+
+
+@pytest.mark.parametrize("path", BENCHES, ids=lambda path: path.stem)
+def test_a_bench_of_a_gpu_is_shown_as_it_was_measured(path: Path) -> None:
+    recorded = from_json(Observation, json.loads(path.read_text("utf-8")))
+    bench = recorded.bench
+    assert bench is not None
+    assert dict(bench.stack)["gpu"] == "NVIDIA H200"
+    report = merge.merge(STATIC, [recorded], (), Tool("tcready", "0"))
+    for form in ("text", "html", "markdown", "json"):
+        assert "NVIDIA H200" in reports.render(report, form)
+    for case in bench.cases:
+        for arm in case.arms:
+            if arm.arm == "eager":
+                continue
+            assert arm.speedup is not None
+            assert arm.kernel_seconds is not None
+            shown = f"{arm.speedup.median:.3f} ({arm.speedup.low:.3f} to {arm.speedup.high:.3f})"
+            (row,) = (line for line in PAGE.splitlines() if shown in line)
+            assert row.endswith(f"| {arm.verdict.replace('_', ' ')} |")

@@ -92,12 +92,13 @@ def assembled(
         checklist=checklist(ran, wanted),
         loader=loader,
         soak=soak,
-        noise=_noise(processes, weights, wanted),
+        noise=cases[-1].noise if cases else None,
         stack=stack,
         command=wanted.command,
         processes=len(processes),
         seconds=seconds,
         cut=(*cut, *failures),
+        notes=_notes(processes),
     )
 
 
@@ -150,6 +151,15 @@ def _on_device(processes: Sequence[Process]) -> bool:
     return any(row.memory and row.memory.device_steady is not None for row in _rows(processes, "cold"))
 
 
+def _notes(processes: Sequence[Process]) -> tuple[str, ...]:
+    """One of each kind, as the first process has it."""
+    found: dict[str, str] = {}
+    for answer in (process.answer for process in processes):
+        for note in (*answer.notes, *(note for row in answer.measured for note in row.notes)):
+            found.setdefault(note.partition(":")[0], note)
+    return tuple(found.values())
+
+
 def _failures(processes: Sequence[Process]) -> Iterator[str]:
     for process in processes:
         if process.answer.failure:
@@ -197,10 +207,19 @@ def _case(
     cold: bool,
 ) -> BenchCase:
     """`weights`: of the cases that it is made of. `cold`: whether cold starts are its own."""
-    name = ALL_CASES if len(weights) > 1 else next(iter(weights)) or ALL_CASES
+    name = _together(weights) if len(weights) > 1 else next(iter(weights)) or ALL_CASES
     plain = {arm.name: _figures(processes, arm, weights, cold=cold) for arm in arms}
-    judged = tuple(_judged(processes, plain[arm.name], plain[EAGER], weights, wanted) for arm in arms)
-    return BenchCase(name, judged, weight, recommended_of(judged))
+    own = _noise(processes, weights, wanted)
+    judged = tuple(_judged(processes, plain[arm.name], plain[EAGER], weights, wanted, own) for arm in arms)
+    return BenchCase(name, judged, weight, recommended_of(judged), own)
+
+
+def _together(names: Iterable[str | None]) -> str:
+    """What all cases together are called: as none of them is."""
+    name, taken = ALL_CASES, {*names}
+    while name in taken:
+        name += " together"
+    return name
 
 
 def _figures(
@@ -254,8 +273,9 @@ def _judged(
     eager: ArmBench,
     weights: Mapping[str | None, float],
     wanted: BenchWanted,
+    own: Noise | None,
 ) -> ArmBench:
-    """With what follows from a comparison with eager."""
+    """With what follows from a comparison with eager, given how eager compares with itself."""
     error = _error(processes, arm.arm, weights)
     if arm.arm == EAGER:
         return replace(arm, verdict="failed", reason=error) if error else arm
@@ -275,7 +295,7 @@ def _judged(
         on_device=_on_device(processes),
         parity=arm.parity,
         parity_detail=arm.parity_detail,
-        noise=_noise(processes, weights, wanted),
+        noise=own,
     )
     verdict, reason = verdict_of(seen, wanted.limits)
     return replace(
@@ -366,7 +386,7 @@ def _profile(processes: Sequence[Process], arm: str, weights: Mapping[str | None
     for case in weights:
         rows = [
             row.profile
-            for row in _rows(processes, "profile")
+            for row in (*_rows(processes, "steady"), *_rows(processes, "profile"))
             if row.arm == arm and row.case == case and row.profile is not None
         ]
         if not rows:

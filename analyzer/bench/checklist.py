@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tcready.bench.verdicts import explanation, memory_growth, time_text
+from tcready.bench.verdicts import explanation, memory_growth
 from tcready.bench.wanted import BenchWanted
+from tcready.quantities import size_text, time_text
 from tcready.schema import (
     EAGER,
+    PARITY_SEEDS,
     ArmBench,
     BenchCase,
     CheckItem,
@@ -20,6 +22,7 @@ from tcready.schema import (
 
 _PHASES_OF_GENERATION = ("prefill", "decode")
 _SOAK_SECONDS = 600
+_LONG_BUDGET = 1200
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def _items(ran: Ran, wanted: BenchWanted) -> Iterator[CheckItem]:
     yield _inputs(ran, wanted, again)
     yield _apart(ran, again)
     yield _memory(ran, wanted, eager, arm, again)
-    yield _parity(arm, again)
+    yield _parity(ran, arm, again)
     yield _profile(eager, arm, wanted, again)
     yield _stability(ran, again)
     stack = f"{len(ran.stack)} entries" if ran.stack else again
@@ -86,9 +89,10 @@ def _inputs(ran: Ran, wanted: BenchWanted, again: str) -> CheckItem:
 
 def _apart(ran: Ran, again: str) -> CheckItem:
     item = "prefill and decode apart"
-    names = [case.case for case in ran.cases]
-    if all(any(phase in name.lower() for name in names) for phase in _PHASES_OF_GENERATION):
-        return CheckItem(item, "pass", ", ".join(names[:-1]))
+    names = [case.case for case in ran.cases[:-1]]
+    phases = [[phase for phase in _PHASES_OF_GENERATION if phase in name.lower()] for name in names]
+    if all([phase] in phases for phase in _PHASES_OF_GENERATION):
+        return CheckItem(item, "pass", ", ".join(names))
     detail = f"no cases `prefill` and `decode`; for a model that generates, name them: {again} --inputs FILE.py::NAME"
     return CheckItem(item, "not_measured", detail)
 
@@ -102,16 +106,20 @@ def _memory(
     beyond = memory_growth(after, before, ran.on_device, wanted.limits)
     what = "device memory" if ran.on_device else "resident memory"
     peak = arm.memory_peak_bytes if arm else None
-    detail = f"{what} {_size(after)}, eager {_size(before)}" + (
-        "" if peak is None else f"; at most {_size(peak)}"
+    detail = f"{what} {size_text(after)}, eager {size_text(before)}" + (
+        "" if peak is None else f"; at most {size_text(peak)}"
     )
     return CheckItem("memory", "pass" if beyond is None else "fail", detail)
 
 
-def _parity(arm: ArmBench | None, again: str) -> CheckItem:
+def _parity(ran: Ran, arm: ArmBench | None, again: str) -> CheckItem:
     if arm is None or arm.parity is None:
         why = f"{arm.parity_detail}; " if arm and arm.parity_detail else ""
         return CheckItem("parity", "not_measured", why + again)
+    seeds = min((parity.seeds for name, parity in ran.parities if name == arm.arm), default=0)
+    if arm.parity and seeds < PARITY_SEEDS:
+        why = f"{arm.arm} agrees with eager from {seeds} of {PARITY_SEEDS} seeds: there was no time for more"
+        return CheckItem("parity", "not_measured", f"{why}; {again} --budget {_LONG_BUDGET}")
     detail = f"{arm.arm} agrees with eager" if arm.parity else arm.parity_detail
     return CheckItem("parity", "pass" if arm.parity else "fail", detail)
 
@@ -186,7 +194,3 @@ def _rollback(ran: Ran, again: str) -> CheckItem:
     if ran.recommended is None:
         return CheckItem("rollback", "not_measured", "nothing is recommended")
     return CheckItem("rollback", "pass" if ran.rollback else "not_measured", ran.rollback or again)
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tcready.bench.figures import ratio
+from tcready.bench.again import again, noise_of
 from tcready.schema import ArmBench, Bench, Figure
 
 _CHANGES_BY_ITSELF = frozenset({"clock", "clocks", "git", "commit", "date", "temperature", "load", "seed"})
@@ -14,7 +14,7 @@ _CHANGES_BY_ITSELF = frozenset({"clock", "clocks", "git", "commit", "date", "tem
 
 
 @dataclass(frozen=True)
-class ArmSlower:
+class ArmChanged:
     """What became of one arm in one case."""
 
     case: str
@@ -44,7 +44,7 @@ class Regressions:
     comparable: bool
     """Whether both are of one machine and stack, and have something in common."""
     reason: str
-    changes: tuple[ArmSlower, ...] = ()
+    changes: tuple[ArmChanged, ...] = ()
     """Of each arm and case that both have, those that did not change too."""
     stack: tuple[StackChange, ...] = ()
 
@@ -57,8 +57,8 @@ class Regressions:
 def regressed(before: Bench, after: Bench, threshold: float) -> Regressions:
     """Which arms of `after` are slower than in `before` beyond noise and by more than `threshold` (0.05 for 5 %).
 
-    Beyond noise: the 95 % interval of the ratio, over processes, lies above 1. The changes are there too if machine or
-    stack differ, but say nothing of the code then. Raises TcreadyError without scipy.
+    What is beyond noise `again` says. The changes are there too if machine or stack differ, but say nothing of the code
+    then.
     """
     stack = tuple(_stack(before, after))
     changes = tuple(_changes(before, after, threshold))
@@ -82,24 +82,23 @@ def _stack(before: Bench, after: Bench) -> Iterator[StackChange]:
             yield StackChange(name, then.get(name), now.get(name))
 
 
-def _changes(before: Bench, after: Bench, threshold: float) -> Iterator[ArmSlower]:
+def _changes(before: Bench, after: Bench, threshold: float) -> Iterator[ArmChanged]:
+    noise = noise_of(before, after)
     then = {(case.case, arm.arm): arm for case in before.cases for arm in case.arms}
     for case in after.cases:
         for arm in case.arms:
             if (case.case, arm.arm) in then:
-                yield _change(case.case, then[case.case, arm.arm], arm, threshold)
+                yield _change(case.case, then[case.case, arm.arm], arm, threshold, noise)
 
 
-def _change(case: str, then: ArmBench, now: ArmBench, threshold: float) -> ArmSlower:
+def _change(case: str, then: ArmBench, now: ArmBench, threshold: float, noise: float) -> ArmChanged:
     name = f"{now.arm} in {case}"
-    # The rows change places: the ratio of times is to rise where the code got slower.
-    found = ratio(now.blocks, then.blocks, paired=False) if then.blocks and now.blocks else None
-    slower = found is not None and found.low > 1 and found.median > 1 + threshold
+    found = again(then, now, noise)
+    seconds = then.seconds, now.seconds
     if now.verdict == "failed" and then.verdict != "failed":
-        return ArmSlower(
-            case, now.arm, then.seconds, now.seconds, found, True, f"{name} fails now: {now.reason}"
-        )
-    reason = ""
-    if found is not None and slower:
-        reason = f"{name} takes {found.median:.3f} times as long ({found.low:.3f} to {found.high:.3f})"
-    return ArmSlower(case, now.arm, then.seconds, now.seconds, found, slower, reason)
+        return ArmChanged(case, now.arm, *seconds, found.ratio, True, f"{name} fails now: {now.reason}")
+    if found.ratio is None or not found.slower or found.ratio.median <= 1 + threshold:
+        return ArmChanged(case, now.arm, *seconds, found.ratio, False)
+    bounds = f"{found.ratio.low:.3f} to {found.ratio.high:.3f}"
+    reason = f"{name} takes {found.ratio.median:.3f} times as long ({bounds})"
+    return ArmChanged(case, now.arm, *seconds, found.ratio, True, reason)

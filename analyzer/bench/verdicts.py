@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tcready.bench.figures import MIN_EFFECT, more_needed, shown
+from tcready.quantities import time_text
 from tcready.schema import (
     EAGER,
     ArmBench,
@@ -195,7 +196,8 @@ def overall(
     if not others:
         return "not_run", "no compiled arm was asked for", EAGER
     verdict, arm = _best(others)
-    reason = f"{arm.arm}: {arm.reason}"
+    failed = [f"{each.arm} failed: {each.reason}" for each in others if each.verdict == "failed"]
+    reason = "; ".join([*([f"{arm.arm}: {arm.reason}"] if arm.verdict != "failed" else []), *failed])
     recommended = summary.recommended
     if loader is not None and loader.bound is not None:
         reason += f"; {_waiting(loader)}"
@@ -245,11 +247,3 @@ def _waiting(loader: LoaderShare) -> str:
         f"your pipeline waits {share:.0%} of the time for data; compiling can make it at most {loader.bound:.2f}"
         " times as fast"
     )
-
-
-def time_text(seconds: float) -> str:
-    """`1.23 ms`."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"

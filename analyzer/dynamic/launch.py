@@ -25,6 +25,7 @@ from typing import IO, TypeVar
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.worker.convention import find_convention
 from tcready.dynamic.worker.request import (
+    DROPPED_IN_A_BENCH,
     DROPPED_PREFIXES,
     LEFT,
     State,
@@ -95,6 +96,8 @@ class RunRequest:
     """The working folder: display paths and origin are relative to it."""
     own_packages: tuple[str, ...] = ()
     """First segments below site-packages that count as own."""
+    toolchain: str | None = None
+    """Folder of what Inductor makes once for all models, for several runs; None: each makes it anew."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,8 @@ def bench(
 ) -> BenchAnswer:
     """Measure in one process of its own, within the limits of the request's options.
 
+    Variables of the environment that set up Dynamo and Inductor are part of what is measured, unlike in a run.
+
     Whatever happens in it, the answer is a BenchAnswer: what was measured until then, and in `failure` why there is no
     more. Raises TcreadyError if the target's text names nothing, and OSError if the temporary folder cannot be written.
     """
@@ -181,9 +186,13 @@ def bench(
         return BenchAnswer(wanted.kind, failure="not run: a model over several processes is not measured")
     work = replace(_work(request, os.path.realpath(request.root)), bench=wanted)
     answer, state, ending = _answered(BenchAnswer, request, work, progress)
+    found = answer or BenchAnswer(wanted.kind)
+    if dropped := sorted(name for name in os.environ if name.startswith(DROPPED_IN_A_BENCH)):
+        words = f"not passed on, since what it makes torch write would be timed: {', '.join(dropped)}"
+        found = replace(found, notes=(*found.notes, words))
     if answer is not None and (answer.failure or (ending.code == 0 and not ending.limit)):
-        return answer
-    return replace(answer or BenchAnswer(wanted.kind), failure=_why(state, ending))
+        return found
+    return replace(found, failure=_why(state, ending))
 
 
 def _answered(
@@ -194,7 +203,7 @@ def _answered(
         room = Path(folder)
         build_bundle(room / "worker.pyz")
         write_json(str(room / "request.json"), work)
-        ending = _run(request, work.root, room, progress)
+        ending = _run(request, work.root, room, progress, work.bench is not None)
         left = room / "result.json"
         answer = from_json(kind, json.loads(left.read_text("utf-8"))) if left.exists() else None
         return answer, _state(room), ending
@@ -251,14 +260,16 @@ def _work(request: RunRequest, root: str) -> Work:
         root,
         request.own_packages,
         tuple(os.path.abspath(entry) for entry in entries),
+        toolchain=request.toolchain,
     )
 
 
-def _environment(request: RunRequest, mark: str) -> dict[str, str]:
+def _environment(request: RunRequest, mark: str, dropped: tuple[str, ...]) -> dict[str, str]:
+    """`dropped`: how the names begin that the worker is not to see."""
     kept = {
         name: value
         for name, value in os.environ.items()
-        if name not in DROPPED and not name.startswith(DROPPED_PREFIXES)
+        if name not in DROPPED and not name.startswith(dropped)
     }
     kept |= {MARK: mark, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
     if not request.options.allow_downloads:
@@ -266,7 +277,9 @@ def _environment(request: RunRequest, mark: str) -> dict[str, str]:
     return kept
 
 
-def _run(request: RunRequest, root: str, room: Path, progress: Callable[[str], None]) -> Ending:
+def _run(
+    request: RunRequest, root: str, room: Path, progress: Callable[[str], None], benched: bool = False
+) -> Ending:
     """Start the worker, watch it to its end, leave none of its processes alive."""
     mark = uuid.uuid4().hex
     command = _command(request, room)
@@ -275,7 +288,7 @@ def _run(request: RunRequest, root: str, room: Path, progress: Callable[[str], N
             command,
             # `python -m` puts the folder it starts in before everything else; each worker goes to `root` by itself.
             cwd=room if request.options.processes else root,
-            env=_environment(request, mark),
+            env=_environment(request, mark, DROPPED_IN_A_BENCH if benched else DROPPED_PREFIXES),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

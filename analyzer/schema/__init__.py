@@ -6,6 +6,7 @@ are tuples; lines and columns are 1-based; columns count characters, the end col
 
 from tcready.schema.bench import (
     EAGER,
+    PARITY_SEEDS,
     Arm,
     ArmBench,
     ArmMeasured,
@@ -167,6 +168,7 @@ __all__ = [
     "INTENDED",
     "LEVELS",
     "OF_THE_MODEL",
+    "PARITY_SEEDS",
     "PLACEMENT_WORDS",
     "RESOLVED",
     "SCHEMA_VERSION",

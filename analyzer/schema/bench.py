@@ -12,7 +12,9 @@ BenchKind = Literal["steady", "cold", "profile", "parity", "soak", "loader"]
 profiler; outputs held against eager; one arm for a long time; the data loader beside the model."""
 CheckState = Literal["pass", "fail", "not_measured"]
 EAGER = "eager"
-"""The arm that the others are held against."""
+"""The arm that the others are held against: the code as it stands. What it compiles itself stays compiled."""
+PARITY_SEEDS = 3
+"""From so many seeds outputs are compared."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,15 @@ class BenchRequest:
     """Of a training step: forwards and backwards for one step of the optimiser."""
     cache: str | None = None
     """Folder of Inductor's files, which outlasts the process; None: one of its own, which starts empty."""
-    toolchain: str | None = None
-    """Folder of what Inductor makes once for all models (headers compiled in advance, the choice of vector instructions),
-    which outlasts the process; None: it is made anew, which takes 10 s on a CPU and counts nowhere."""
     artifacts: str | None = None
     """File of `torch.compiler.save_cache_artifacts`: loaded before the first call if it is there, else written."""
     loader: str | None = None
     """`path.py::name` or `pkg.mod::name`: a callable that gives a data loader, or one."""
     steps: int = 3
     """Of `parity` in training: steps after which losses are compared."""
+    profile: bool = False
+    """Of `steady`: at its end, a profile of what was timed. Only on a device: a CPU's kernels have to be compiled
+    otherwise to be seen, which is a process of its own."""
 
 
 # What a process measured
@@ -224,6 +226,9 @@ class ArmMeasured:
     memory: MemoryUse | None = None
     profile: Profile | None = None
     parity: ParityMeasured | None = None
+    notes: tuple[str, ...] = ()
+    """What a reader of the figures must know of how they came about. What stands before a colon says what kind of note
+    it is: of each kind one is reported."""
 
 
 @dataclass(frozen=True)
@@ -240,6 +245,8 @@ class BenchAnswer:
     """Versions, device, clocks and settings that the figures hold for, by name."""
     failure: str | None = None
     """Why the process gave nothing (else), in one line."""
+    notes: tuple[str, ...] = ()
+    """As of an arm, of the whole process."""
 
 
 # What follows
@@ -310,6 +317,8 @@ class BenchCase:
     arms: tuple[ArmBench, ...]
     weight: float | None = None
     recommended: str | None = None
+    noise: Noise | None = None
+    """Of eager in this case; in all of them together, in the one that takes the most time by its weight."""
 
 
 @dataclass(frozen=True)
@@ -358,3 +367,11 @@ class Bench:
     """All of it took."""
     cut: tuple[str, ...] = ()
     """What was left out, and why."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of how it was measured."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether every compiled arm did, whatever their times were."""
+        arms = [arm for arm in self.cases[-1].arms if arm.arm != EAGER] if self.cases else []
+        return self.verdict != "not_run" and bool(arms) and all(arm.verdict == "failed" for arm in arms)

@@ -56,8 +56,9 @@ class ArmChange:
     before: Figure
     after: Figure
     state: BenchState
-    """`faster` and `slower`: the intervals are apart, and by more than eager differed from itself in either bench;
-    `not_comparable`: the benches were made on other machines."""
+    """`faster` and `slower`: the interval of their ratio, made of both intervals, does not hold 1, and the ratio is
+    further from 1 than eager was from itself in either bench; `not_comparable`: the benches were made on other
+    machines."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,9 @@ if importlib.util.find_spec("torch") is None:
 
 
 @pytest.fixture(scope="session")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What Inductor makes once on a machine, for all tests that ask for it."""
-    return tmp_path_factory.mktemp("tools")
+def tools(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """What Inductor makes once on a machine, for all tests that ask for it, in all processes: it locks its files."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "tools"
+    folder.mkdir(exist_ok=True)
+    return folder

@@ -24,7 +24,9 @@ def measure(
     **options: Any,
 ) -> BenchAnswer:
     """`tools` is the fixture: what Inductor makes once is made once for all tests. `asked` are fields of BenchRequest, `options` those of RunOptions."""
-    request = BenchRequest(kind, arms, toolchain=str(tools) if tools else None, **(asked or {}))
-    answer = bench(RunRequest(target, RunOptions(**{"timeout": 300, **options}), str(root)), request)
+    request = BenchRequest(kind, arms, **(asked or {}))
+    toolchain = str(tools) if tools else None
+    run = RunRequest(target, RunOptions(**{"timeout": 300, **options}), str(root), toolchain=toolchain)
+    answer = bench(run, request)
     assert from_json(BenchAnswer, as_json(answer)) == answer
     return answer

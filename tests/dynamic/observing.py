@@ -28,10 +28,13 @@ def observe_target(
     root: str | Path = ".",
     own_packages: tuple[str, ...] = (),
     progress: Callable[[str], None] = lambda _: None,
+    tools: Path | None = None,
     **options: Any,
 ) -> Observation:
-    """`options` are the fields of RunOptions."""
-    return observe(RunRequest(target, RunOptions(**options), str(root), own_packages), progress)
+    """`options` are the fields of RunOptions; `tools` is the fixture: what Inductor makes once is made once for all
+    tests."""
+    toolchain = str(tools) if tools else None
+    return observe(RunRequest(target, RunOptions(**options), str(root), own_packages, toolchain), progress)
 
 
 def report_of(seen: Observation) -> Report:

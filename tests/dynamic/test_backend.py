@@ -114,12 +114,18 @@ def stage(seen: Observation, name: str = "backend") -> Stage:
 
 
 @pytest.fixture(scope="module")
-def watch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Observation]:
+def watch(tmp_path_factory: pytest.TempPathFactory, tools: Path) -> Callable[..., Observation]:
     root = tmp_path_factory.mktemp("inductor")
     (root / "model.py").write_text(MODEL)
 
     def run(name: str, inputs: str = "example", budget: float | None = None, **options: Any) -> Observation:
-        usual = {"inputs": f"model.py::{inputs}", "timeout": 300, "backend": True, "budget": budget}
+        usual = {
+            "inputs": f"model.py::{inputs}",
+            "timeout": 300,
+            "backend": True,
+            "budget": budget,
+            "tools": tools,
+        }
         seen = observe_target(f"model.py::{name}", root=root, **(usual | options))
         assert from_json(Observation, as_json(seen)) == seen
         return seen
@@ -133,7 +139,7 @@ def test_what_inductor_made_of_each_case(
 ) -> None:
     # Inductor's own default cache, and the run's room, lie below TMPDIR.
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    seen = watch("Model", "examples")
+    seen = watch("Model", "examples", tools=None)
     found = stage(seen)
     assert found.state == "pass", found.detail
     assert "cold" in found.detail
@@ -254,6 +260,18 @@ def outcome(*values: Any) -> Outcome:
 def test_differences_are_held_against_the_largest_value(expected: Any, actual: Any, text: str | None) -> None:
     found = difference(outcome(expected), outcome(actual), 1e-3).text
     assert (found is None) if text is None else (found is not None and text in found)
+
+
+def test_without_float64_a_small_difference_may_be_rounding() -> None:
+    one, near, far = torch.tensor([1.0, 100.0]), torch.tensor([1.0, 100.5]), torch.tensor([1.0, 102.0])
+    small = difference(outcome(one), outcome(near), 1e-3)
+    assert small.text is not None
+    assert small.unsure
+    assert not difference(outcome(one), outcome(far), 1e-3).unsure
+    assert not difference(outcome(one), outcome(near), 1e-3, outcome(one.double())).unsure
+    assert not difference(outcome(one), outcome(one), 1e-3).unsure
+    both = difference(outcome(one, 3), outcome(near, 4), 1e-3)
+    assert (both.text, both.unsure) == ("output 1: 3 became 4", False)
 
 
 def test_what_should_be_zero_is_no_difference() -> None:

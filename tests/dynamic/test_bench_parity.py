@@ -9,7 +9,9 @@ import pytest
 import torch
 from measuring import CAPTURED, measure
 from tcready.dynamic.worker.bench.parity import losses_differ
+from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.outcome import Outcome, difference
+from tcready.dynamic.worker.precision import case_in_float64
 from tcready.schema import Arm, ParityMeasured
 
 DEFAULT = Arm("default", "model = torch.compile(model)")
@@ -33,6 +35,15 @@ class WrongGradient(Model):
     def forward(self, x):
         out = super().forward(x)
         return out + 0.1 * (out - out.detach()) if torch.compiler.is_compiling() else out
+
+
+class Shifted(Model):  # not all that differs between models of two seeds is in parameters and buffers
+    def __init__(self):
+        super().__init__()
+        self.shift = float(torch.rand(()))
+
+    def forward(self, x):
+        return super().forward(x) + self.shift
 
 
 def inputs():
@@ -85,6 +96,32 @@ def test_training_compares_gradients_losses_and_what_is_drawn(trained: Path, too
         assert len(dict(parity.losses)) == 3  # it learns
     assert plain.error is not None
     assert drops.error is None  # in float64 it would draw other numbers
+
+
+@pytest.mark.dynamo
+def test_an_arm_compiled_for_one_seed_is_not_blamed_for_what_another_one_draws(
+    trained: Path, tools: Path
+) -> None:
+    (found,) = measure(
+        "parity", "model.py::Shifted", CAPTURED, tools=tools, root=trained, inputs="model.py::one"
+    ).measured
+    assert found.parity is not None
+    assert (found.parity.same, found.parity.detail, found.parity.seeds) == (True, "", 3)
+
+
+class _Cache:
+    def __init__(self) -> None:
+        self.layers = [{"keys": torch.ones(2, dtype=torch.bfloat16), "length": torch.tensor(2)}]
+
+
+def test_what_stands_in_objects_is_in_float64_too() -> None:
+    cache = _Cache()
+    wide = case_in_float64(Case(None, (cache,), {"same": cache.layers[0]["keys"]}))
+    (copied,) = wide.args
+    assert copied.layers[0]["keys"].dtype == torch.float64
+    assert copied.layers[0]["length"].dtype == torch.int64
+    assert wide.kwargs["same"] is copied.layers[0]["keys"]
+    assert cache.layers[0]["keys"].dtype == torch.bfloat16
 
 
 @pytest.mark.dynamo

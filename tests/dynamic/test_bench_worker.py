@@ -76,19 +76,17 @@ pytestmark = pytest.mark.dynamo
 Measure = Callable[..., BenchAnswer]
 
 
-@pytest.fixture(scope="module")
-def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("toolchain")
-
-
 @pytest.fixture
 def measure(tmp_path: Path) -> Measure:
     """Runs a process; the target is a class of MODEL, the inputs a function of it."""
     (tmp_path / "net.py").write_text(MODEL, encoding="utf-8")
 
-    def run(name: str, inputs: str, request: BenchRequest, **options: Any) -> BenchAnswer:
+    def run(
+        name: str, inputs: str, request: BenchRequest, tools: Path | None = None, **options: Any
+    ) -> BenchAnswer:
         asked = RunOptions(inputs=f"net.py::{inputs}", **options)
-        return bench(RunRequest(f"net.py::{name}", asked, str(tmp_path)), request)
+        toolchain = str(tools) if tools else None
+        return bench(RunRequest(f"net.py::{name}", asked, str(tmp_path), toolchain=toolchain), request)
 
     return run
 
@@ -162,16 +160,12 @@ def test_a_training_step_is_measured_and_its_loss_is_made(measure: Measure) -> N
 
 @pytest.mark.slow
 def test_a_second_cold_start_finds_what_the_first_one_left(
-    measure: Measure, tmp_path: Path, toolchain: Path
+    measure: Measure, tmp_path: Path, tools: Path
 ) -> None:
     request = BenchRequest(
-        "cold",
-        (INDUCTOR,),
-        cache=str(tmp_path / "cache"),
-        toolchain=str(toolchain),
-        artifacts=str(tmp_path / "carried"),
+        "cold", (INDUCTOR,), cache=str(tmp_path / "cache"), artifacts=str(tmp_path / "carried")
     )
-    first, second = (measure("Net", "one", request).measured[0] for _ in range(2))
+    first, second = (measure("Net", "one", request, tools).measured[0] for _ in range(2))
     assert not first.error
     assert first.graphs == 1
     assert first.cold is not None
@@ -190,9 +184,9 @@ def test_a_second_cold_start_finds_what_the_first_one_left(
     assert (tmp_path / "carried").stat().st_size > 1000
 
 
-def test_a_profile_counts_operators_and_compiled_kernels(measure: Measure, toolchain: Path) -> None:
-    request = BenchRequest("profile", (EAGER, INDUCTOR), warm_least=3, warm_most=3, toolchain=str(toolchain))
-    eager, compiled = (each.profile for each in measure("Net", "one", request).measured)
+def test_a_profile_counts_operators_and_compiled_kernels(measure: Measure, tools: Path) -> None:
+    request = BenchRequest("profile", (EAGER, INDUCTOR), warm_least=3, warm_most=3)
+    eager, compiled = (each.profile for each in measure("Net", "one", request, tools).measured)
     assert eager is not None
     assert compiled is not None
     assert eager.kernels == 5  # linear, add, relu, mul, sub

@@ -11,6 +11,7 @@ from bench_samples import VENDOR, full_bench
 from report_samples import benched, changed, sample
 from rich.cells import cell_len
 from tcready.comparison import compare, compare_benches
+from tcready.quantities import plain_number, size_text, time_text
 from tcready.reports import render, render_comparison
 from tcready.reports.bench_charts import case_charts, charts
 from tcready.reports.bench_view import (
@@ -18,13 +19,10 @@ from tcready.reports.bench_view import (
     TIMES,
     calls_interval,
     loader_sentence,
-    memory,
     phases,
-    plain_number,
     ratio_interval,
     relative,
     table,
-    time,
     time_interval,
 )
 from tcready.reports.drawing import Scale
@@ -71,7 +69,7 @@ def small(seconds: float, wide: float, *, arm: str = "default", case: str = "all
     ],
 )
 def test_times_have_three_digits_in_the_unit_that_reads_best(seconds: float, text: str) -> None:
-    assert time(seconds) == text
+    assert time_text(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -79,7 +77,7 @@ def test_times_have_three_digits_in_the_unit_that_reads_best(seconds: float, tex
     [(0, "0 B"), (999, "999 B"), (999_950, "1.00 MB"), (1.2e9, "1.20 GB"), (8.12e8, "812 MB")],
 )
 def test_memory_is_told_in_powers_of_1000(count: float, text: str) -> None:
-    assert memory(count) == text
+    assert size_text(count) == text
 
 
 def test_an_interval_has_the_unit_of_its_median_and_as_many_digits_as_it_tells() -> None:
@@ -180,6 +178,35 @@ def test_a_bench_that_could_not_be_made_is_rendered() -> None:
         assert "no arm compiled anything" in text
 
 
+def test_the_answer_of_a_bench_stands_above_that_of_the_check() -> None:
+    page = render(benched(), "html")
+    assert ": real gain</h1>" in page
+    first, then = (page.index(f'<span class="word">{word}</span>') for word in ("real gain", "ready"))
+    assert first < then
+    assert page.index('id="bench"') < page.index('id="first"')
+
+
+def test_a_bench_of_which_every_arm_failed_says_failed() -> None:
+    arms = (
+        ArmBench("eager", "baseline", Figure(1, 1, 1, 3)),
+        ArmBench("default", "failed", None, "it differs"),
+    )
+    bench = Bench("no_gain", "default failed: it differs", (BenchCase("x", arms),))
+    assert "FAILED: default failed: it differs" in render(with_bench(bench), "text")
+    assert '<span class="word">failed</span>' in render(with_bench(bench), "html")
+    assert "**failed**: default failed: it differs" in render(with_bench(bench), "markdown")
+
+
+@pytest.mark.parametrize("form", ["text", "html", "markdown"])
+def test_noise_is_told_by_case_and_notes_are_told(form: str) -> None:
+    bench = full_bench()
+    noise = Noise(Figure(1.25, 1.2, 1.3, 3), "inconclusive", 0.1)
+    cases = (dataclasses.replace(bench.cases[0], noise=noise), *bench.cases[1:])
+    text = render(with_bench(dataclasses.replace(bench, cases=cases, notes=("busy: much",))), form)
+    assert text.lower().replace("\\", "").count("eager against itself 1.25x") == 1
+    assert "busy: much" in text.lower()
+
+
 # Drawings
 
 
@@ -253,7 +280,7 @@ def test_odd_numbers_are_drawn_by_nobody(value: float) -> None:
     [
         (1.0, 0.8, 0.02, 1.01, "faster"),
         (1.0, 1.2, 0.02, 1.01, "slower"),
-        (1.0, 1.03, 0.02, 1.01, "within_noise"),
+        (1.0, 1.025, 0.02, 1.01, "within_noise"),
         (1.0, 1.2, 0.02, 1.25, "within_noise"),
         (0.0, 1.2, 0.02, 1.0, "within_noise"),
     ],

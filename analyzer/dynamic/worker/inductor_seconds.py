@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tcready.dynamic.worker.calling import call, compile_error
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.placements import fresh, steady_seconds
-from tcready.dynamic.worker.toolchain import PREFIX, missing_toolchain
+from tcready.dynamic.worker.toolchain import cache_folder, missing_toolchain, shared_folder
 from tcready.dynamic.worker.torch_internals import inductor
 from tcready.dynamic.worker.torch_internals.placement import executed
 from tcready.schema import Placement
@@ -18,27 +18,29 @@ from tcready.schema import Placement
 
 @dataclass(frozen=True)
 class InductorClock:
-    """Beside the state file, so that the launcher clears away what a process that died left behind."""
+    """Every placement compiles into an empty cache; what Inductor makes once for all models is in `tools`."""
 
-    room: str | None
+    tools: str
 
     @staticmethod
-    def of(context: Context) -> InductorClock | None:
+    @contextlib.contextmanager
+    def of(context: Context) -> Iterator[InductorClock | None]:
         """None where Inductor cannot compile for the device."""
-        state = context.journal.state_path
-        clock = InductorClock(os.path.dirname(os.path.abspath(state)) if state else None)
-        with clock._folder() as folder, inductor.inductor_cache(folder):
-            return None if missing_toolchain(context.work.options.device, context) else clock
-
-    def _folder(self) -> tempfile.TemporaryDirectory[str]:
-        return tempfile.TemporaryDirectory(prefix=PREFIX, dir=self.room, ignore_cleanup_errors=True)
+        with shared_folder(context, context.work.toolchain) as tools:
+            with inductor.inductor_cache(tools):
+                missing = missing_toolchain(context.work.options.device, context)
+            yield None if missing else InductorClock(tools)
 
     def timed(self, context: Context, placement: Placement) -> Placement:
         """With the seconds of Inductor, from an empty cache; what it raises puts the placement out."""
         cold = steady = 0.0
         try:
             for case in context.cases:
-                with self._folder() as folder, inductor.inductor_cache(folder), fresh(context) as model:
+                with (
+                    cache_folder(context) as folder,
+                    inductor.inductor_cache(folder, headers_in=self.tools),
+                    fresh(context) as model,
+                ):
                     placed = executed(placement.code, model, None)
                     started = time.perf_counter()
                     call(context, placed, case)

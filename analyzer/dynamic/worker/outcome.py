@@ -19,6 +19,9 @@ TIMES = 5.0
 """How many times as far from float64 as eager code compiled code may be, beside the tolerance: two ways to round the
 same sum are seldom further apart (a sum of 8192 values that cancel: 3 times, under Inductor on a CPU). PyTorch's own
 benchmark runner allows 2 to 3 times the root mean square."""
+UNSURE = 10.0
+"""Without float64, a tensor that differs by no more than so many times the tolerance may be rounded otherwise: eager code
+may be as far off. A sum of bfloat16 values that cancel is 2 to 3 times the tolerance off in both."""
 FEW, TIMES_OF_FEW = 100, 10.0
 """The same for tensors of so few values: eager code may hit the right one by chance."""
 
@@ -42,6 +45,8 @@ class Difference:
     """The largest difference of the second outcome from float64, over the largest value of its tensor."""
     expected_error: float | None = None
     """The same of the first."""
+    unsure: bool = False
+    """Whether what `text` says may be rounding: there is nothing in float64 to hold it against, and it is not large."""
 
 
 def difference(
@@ -62,21 +67,27 @@ def difference(
         if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
             floor = floors.get(_kind(label), 0.0)
             this = _tensor_difference(one, other, floor, tolerance, reference)
-            found = Difference(
-                _worse(found.share, this.share),
-                found.text or (this.text and f"{label}: {this.text}"),
-                _worse(found.error, this.error),
-                _worse(found.expected_error, this.expected_error),
+            found = replace(
+                _with_text(found, this.text and f"{label}: {this.text}", this.unsure),
+                share=_worse(found.share, this.share),
+                error=_worse(found.error, this.error),
+                expected_error=_worse(found.expected_error, this.expected_error),
             )
         elif type(one) is not type(other):
-            text = f"{label}: {type(one).__name__} became {type(other).__name__}"
-            found = replace(found, text=found.text or text)
+            found = _with_text(found, f"{label}: {type(one).__name__} became {type(other).__name__}")
         elif isinstance(one, float):
             if not math.isclose(one, other, rel_tol=tolerance) and not (one != one and other != other):
-                found = replace(found, text=found.text or f"{label}: {one!r} became {other!r}")
+                found = _with_text(found, f"{label}: {one!r} became {other!r}")
         elif isinstance(one, (bool, int, str)) and one != other:
-            found = replace(found, text=found.text or f"{label}: {one!r} became {other!r}")
+            found = _with_text(found, f"{label}: {one!r} became {other!r}")
     return found
+
+
+def _with_text(found: Difference, text: str | None, unsure: bool = False) -> Difference:
+    """The first difference is the one that is told, and what is sure goes before what is not."""
+    if text is None or (found.text is not None and (unsure or not found.unsure)):
+        return found
+    return replace(found, text=text, unsure=unsure)
 
 
 def _kind(label: str) -> str:
@@ -149,7 +160,9 @@ def _tensor_difference(
     share = size / max(_largest(one), floor, TINY)
     words = f"by {size:.3g}, {share:.2%} of its largest value ({tolerance:.2%} allowed)"
     if exact is None:
-        return Difference(share, words if share > tolerance else None)
+        return Difference(
+            share, words if share > tolerance else None, unsure=tolerance < share <= UNSURE * tolerance
+        )
     own, error = _error(one, exact, floor), _error(other, exact, floor)
     allowed = tolerance + (TIMES_OF_FEW if one.numel() <= FEW else TIMES) * own
     words += f"; from float64 by {error:.2%} ({allowed:.2%} allowed), eager code by {own:.2%}"

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from tcready.dynamic.worker.torch_internals import pytree
+from tcready.dynamic.worker.torch_internals.placement import writes
+
+DEPTH = 6
+"""Objects within objects that `seen` looks into."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +51,72 @@ def compare(expected: Any, actual: Any, tolerance: tuple[float, float] | None = 
     return Comparison(tensors, None)
 
 
+def attributes_of(value: Any) -> dict[str, Any] | None:
+    """Those of an object, in `__dict__` and in slots; None of what has neither. Slots of the standard library's types are
+    its own: caches stand in some."""
+    found: dict[str, Any] = {}
+    kind = type(value)
+    slots = [] if kind.__module__.split(".")[0] in sys.stdlib_module_names else kind.__mro__
+    names = [name for each in slots for name in _slots(each) if hasattr(value, name)]
+    inner = getattr(value, "__dict__", None)
+    if not names and not isinstance(inner, dict):
+        return None
+    found = {name: getattr(value, name) for name in names}
+    return found | inner if isinstance(inner, dict) else found
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = vars(kind).get("__slots__", ())
+    named = (slots,) if isinstance(slots, str) else tuple(slots)
+    return tuple(name for name in named if not name.startswith("__"))
+
+
 def flatten(value: Any) -> tuple[list[Any], list[str]]:
     """Leaves and the structure; an object that pytree does not know is opened by its attributes."""
     leaves, spec = pytree.tree_flatten(value)
     flat: list[Any] = []
     shape = [str(spec)]
     for leaf in leaves:
-        inner = getattr(leaf, "__dict__", None)
-        if isinstance(leaf, (torch.Tensor, torch.nn.Module)) or not isinstance(inner, dict) or callable(leaf):
+        opaque = isinstance(leaf, (torch.Tensor, torch.nn.Module)) or callable(leaf)
+        inner = None if opaque else attributes_of(leaf)
+        if inner is None:
             flat.append(leaf)
             continue
-        found, names = pytree.tree_flatten(dict(inner))
+        found, names = pytree.tree_flatten(inner)
         flat += found
         shape.append(f"{type(leaf).__name__}{names}")
     return flat, shape
+
+
+def written(tensor: torch.Tensor) -> Any:
+    """What is another if it is another tensor, or was written to."""
+    return id(tensor), tuple(tensor.shape), writes(tensor)
+
+
+def seen(
+    value: Any, depth: int, opened: set[int], of: Callable[[torch.Tensor], Any] = written
+) -> Iterator[Any]:
+    """All that a call could change of a value, in an order that is always the same; of a tensor what `of` gives."""
+    if isinstance(value, torch.Tensor):
+        yield of(value)
+    elif value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        yield value
+    elif depth and id(value) not in opened:
+        opened.add(id(value))
+        yield type(value).__name__
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                yield from seen(key, 1, opened, of)
+                yield from seen(item, depth - 1, opened, of)
+        elif isinstance(value, (set, frozenset)):
+            yield len(value)
+        elif isinstance(value, (list, tuple, deque)):
+            for item in value:
+                yield from seen(item, depth - 1, opened, of)
+        elif not isinstance(value, type) and not callable(value):
+            for name, item in sorted((attributes_of(value) or {}).items()):
+                yield name
+                yield from seen(item, depth - 1, opened, of)
 
 
 def _tensors(one: torch.Tensor, other: torch.Tensor, tolerance: tuple[float, float] | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -15,8 +16,8 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import dtype_of
 from tcready.dynamic.worker.loss import Loss, NotTrainedError, loss_of
 from tcready.dynamic.worker.outcome import EXACT, Outcome
-from tcready.dynamic.worker.parity import flatten
-from tcready.dynamic.worker.torch_internals import pytree
+from tcready.dynamic.worker.parity import DEPTH, flatten, seen
+from tcready.dynamic.worker.torch_internals import placement, pytree
 from tcready.dynamic.worker.torch_internals.layers import CONVOLUTION
 from torch import nn
 
@@ -49,6 +50,8 @@ class Called:
     """Whether the call drew random numbers."""
     random: tuple[torch.Tensor, ...]
     """The states of the generators after it."""
+    wrote: bool = False
+    """Whether it changed its arguments."""
 
 
 def called(
@@ -58,16 +61,21 @@ def called(
     case: Case,
     loss: Loss | None = None,
     calls: int = 1,
+    after: bool = False,
 ) -> Called:
     """Calls of `function`, which is `model` or its compiled form, in training each with its backward.
 
-    The leaves are copies: a CUDA graph writes over its outputs. `loss`: None for that of the output.
+    The leaves are copies: a CUDA graph writes over its outputs. `loss`: None for that of the output. `after`: whether
+    the arguments and the model's buffers, as the last call leaves them, are part of what it gave.
     """
     for _ in range(calls):
         before: tuple[torch.Tensor, ...] = ()
+        given: tuple[Any, Any] = ((), {})
+        written: list[Any] = []
 
         def seeded(*args: Any, **kwargs: Any) -> Any:
-            nonlocal before
+            nonlocal before, given, written
+            given, written = (args, kwargs), _written((args, kwargs))
             before = _generators(context.work.options.device)
             return function(*args, **kwargs)
 
@@ -83,13 +91,40 @@ def called(
                     if parameter.grad is not None:
                         gradients[f"gradient of {name}"] = parameter.grad
                         parameter.grad = None
+            for index, leaf in enumerate(flatten(given)[0]):
+                if isinstance(leaf, torch.Tensor) and leaf.is_leaf and leaf.grad is not None:
+                    gradients[f"gradient of argument {index}"] = leaf.grad
     leaves, structure = flatten(result)
     labels = [f"output {index}" for index in range(len(leaves))]
     copied = [leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     copied += [gradient.detach().clone() for gradient in gradients.values()]
-    outcome = Outcome(tuple(zip(labels + list(gradients), copied, strict=True)), tuple(structure))
+    named = [*zip(labels + list(gradients), copied, strict=True)]
+    if after:
+        arguments, shape = flatten(given)  # of this call alone: nobody else has them
+        named += [(f"argument {index}", _detached(leaf)) for index, leaf in enumerate(arguments)]
+        buffers = model.named_buffers() if isinstance(model, nn.Module) else ()
+        named += [(f"buffer {name}", buffer.detach().clone()) for name, buffer in buffers]
+        structure = [*structure, *shape]
+    outcome = Outcome(tuple(named), tuple(structure))
     draws = any(not torch.equal(one, other) for one, other in zip(before, random, strict=True))
-    return Called(outcome, loss, draws, random)
+    return Called(outcome, loss, draws, random, _written(given) != written)
+
+
+def _detached(leaf: Any) -> Any:
+    return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def _written(value: Any) -> list[Any]:
+    """What tells whether a value was changed meanwhile: its structure, which tensors are in it, how often each was
+    written to, and every other leaf."""
+    leaves, structure = flatten(value)
+    return [
+        structure,
+        *(
+            (id(leaf), placement.writes(leaf)) if isinstance(leaf, torch.Tensor) else repr(leaf)
+            for leaf in leaves
+        ),
+    ]
 
 
 def _generators(device: str) -> tuple[torch.Tensor, ...]:
@@ -99,15 +134,22 @@ def _generators(device: str) -> tuple[torch.Tensor, ...]:
     return tuple(states)
 
 
-def called_eagerly(context: Context, build: Callable[[], Any], case: Case, calls: int = 1) -> Called:
+def called_eagerly(
+    context: Context, build: Callable[[], Any], case: Case, calls: int = 1, after: bool = False
+) -> Called:
     """The same of eager code; `build` gives the model, which every call changes if it likes."""
     model = build()
     with torch.compiler.set_stance("force_eager"):
-        return called(context, model, model, case, calls=calls)
+        return called(context, model, model, case, calls=calls, after=after)
 
 
 def exactly(
-    context: Context, build: Callable[[], Any], case: Case, eager: Called, calls: int = 1
+    context: Context,
+    build: Callable[[], Any],
+    case: Case,
+    eager: Called,
+    calls: int = 1,
+    after: bool = False,
 ) -> tuple[Outcome | None, str]:
     """What eager code gives in float64 for the same weights and inputs; None with the reason if that cannot be had."""
     if eager.draws:
@@ -119,27 +161,39 @@ def exactly(
         wide = in_float64(model)
         loss = None if eager.loss is None else loss_in_float64(eager.loss)
         with torch.compiler.set_stance("force_eager"), created_in_float64():
-            outcome = called(context, wide, wide, case_in_float64(case), loss, calls).outcome
+            outcome = called(context, wide, wide, case_in_float64(case), loss, calls, after).outcome
     except Exception as error:  # an operation that has no float64, a dtype that the code names, memory
         return None, f"in float64 it raises {type(error).__name__}"
-    if not any(isinstance(leaf, torch.Tensor) and leaf.dtype in EXACT for _, leaf in outcome.leaves):
+    gave = (leaf for label, leaf in outcome.leaves if not label.startswith(("argument", "buffer")))
+    if not any(isinstance(leaf, torch.Tensor) and leaf.dtype in EXACT for leaf in gave):
         return None, "its outputs are of less than float64 whatever it is given"
     return outcome, ""
 
 
 def in_float64(model: Any) -> Any:
-    """The model itself, its parameters and buffers now in float64; a function stays as it is."""
-    return model.double() if isinstance(model, nn.Module) else model
+    """A copy of the model, its parameters and buffers in float64: others may share parts of it, as of what a target
+    caches. The model itself if it cannot be copied; a function stays as it is."""
+    if not isinstance(model, nn.Module):
+        return model
+    with contextlib.suppress(Exception):
+        model = copy.deepcopy(model)
+    return model.double()
 
 
 def case_in_float64(case: Case) -> Case:
+    """Copies of the inputs, also of tensors that stand in objects, as in a cache of keys and values. Raises what copying
+    them raises."""
+    tensors: list[torch.Tensor] = []
+    list(seen((case.args, case.kwargs), DEPTH, set(), tensors.append))
+
     def wide(tensor: torch.Tensor) -> torch.Tensor:
         if not (tensor.is_floating_point() or tensor.is_complex()):
-            return tensor
+            return tensor.detach().clone()
         kind = torch.complex128 if tensor.is_complex() else torch.float64
-        return tensor.detach().to(kind).requires_grad_(tensor.requires_grad)
+        return tensor.detach().to(kind, copy=True).requires_grad_(tensor.requires_grad)
 
-    args, kwargs = pytree.tree_map_only(torch.Tensor, wide, (case.args, case.kwargs))
+    copies = {id(tensor): wide(tensor) for tensor in tensors}
+    args, kwargs = copy.deepcopy((case.args, case.kwargs), copies)
     return replace(case, args=args, kwargs=kwargs)
 
 

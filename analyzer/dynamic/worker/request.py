@@ -21,6 +21,8 @@ from tcready.schema import (
 
 DROPPED_PREFIXES = ("TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE", "TORCHINDUCTOR_")
 """Environment variables that would change what Dynamo does or says."""
+DROPPED_IN_A_BENCH = ("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG")
+"""Those that a bench does not see either: they have torch write much more, which takes time."""
 LEFT: tuple[str, StageReason] = ("an earlier stage failed", "earlier_stage")
 """Why a stage that was never begun did not run, in words and as a word, where nothing else is known."""
 
@@ -42,6 +44,9 @@ class Work:
     """Changes to be tried, in place of the stages of a run."""
     bench: BenchRequest | None = None
     """What to measure, in place of the stages of a run."""
+    toolchain: str | None = None
+    """Folder of what Inductor makes once for all models (headers compiled in advance, the choice of vector instructions),
+    which outlasts the process; None: it is made anew, which takes 10 to 20 s on a CPU and counts nowhere."""
 
 
 @dataclass(frozen=True)

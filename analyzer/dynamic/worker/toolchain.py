@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
+from collections.abc import Iterator
 
 import torch
 from tcready.dynamic.worker.context import Context
@@ -12,6 +15,30 @@ from tcready.dynamic.worker.torch_internals.placement import compile_callable
 
 PREFIX = "torchinductor_tcready_"
 """Of the cache folder: by it `frames.is_user_file` knows generated code."""
+
+
+def room_of(context: Context) -> str | None:
+    """The folder of the state file, which the launcher clears away even if this process dies; None if there is none."""
+    state = context.journal.state_path
+    return os.path.dirname(os.path.abspath(state)) if state else None
+
+
+@contextlib.contextmanager
+def shared_folder(context: Context, shared: str | None) -> Iterator[str]:
+    """Where Inductor keeps what it makes once for all models (headers compiled in advance, the choice of vector
+    instructions): a folder that several processes share, or one of its own."""
+    with contextlib.ExitStack() as stack:
+        if shared is None:
+            shared = stack.enter_context(cache_folder(context))
+        else:
+            shared = os.path.join(shared, f"{PREFIX}files")
+            os.makedirs(shared, exist_ok=True)
+        yield shared
+
+
+def cache_folder(context: Context) -> tempfile.TemporaryDirectory[str]:
+    """An empty one, which goes when it is left."""
+    return tempfile.TemporaryDirectory(prefix=PREFIX, dir=room_of(context), ignore_cleanup_errors=True)
 
 
 def missing_toolchain(device: str, context: Context) -> str | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from tcready.dynamic.worker.bench import state
 from tcready.dynamic.worker.bench.inputs import Inputs
 from tcready.dynamic.worker.calling import autocast, call
 from tcready.dynamic.worker.case import Case
@@ -16,6 +17,12 @@ from tcready.dynamic.worker.gradients import wanted_parameters
 from tcready.dynamic.worker.loss import Loss, loss_of
 from tcready.dynamic.worker.torch_internals import placement
 from tcready.dynamic.worker.torch_internals.placement import Beside, executed
+from tcready.dynamic.worker.torch_internals.settings import (
+    Setting,
+    changed_meanwhile,
+    put_after,
+    put_before,
+)
 from tcready.schema import Arm
 from torch import nn
 
@@ -39,6 +46,12 @@ class Running:
     """What its lines left: this is called."""
     beside: tuple[Beside, Beside] | None
     """What its lines changed beside the model, as it was and as they left it; None if nothing."""
+    settings: tuple[Setting, ...] = ()
+    """Those of the process that its lines changed."""
+    forced: bool = False
+    """Of eager code: whether nothing is compiled during its calls, whatever other arms left."""
+    start: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    """Buffers that calls change, as they were at first."""
     optimizer: torch.optim.Optimizer | None = None
 
     @property
@@ -47,11 +60,13 @@ class Running:
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Around calls of this arm: eager code compiles nothing, what the arm's lines changed beside the model is so for
-        this arm alone, and inference makes no gradients."""
+        """Around calls of this arm: what the arm's lines changed beside the model, and of the settings of the process, is
+        so for this arm alone, and inference makes no gradients."""
         with contextlib.ExitStack() as stack:
-            if self.eager:
+            if self.forced:
                 stack.enter_context(placement.stance("force_eager"))
+            stack.callback(put_before, self.settings)
+            put_after(self.settings)
             if self.beside is not None:
                 before, after = self.beside
                 after.put()
@@ -59,6 +74,10 @@ class Running:
             if self.context.work.options.mode == "infer":
                 stack.enter_context(torch.no_grad())
             yield
+
+    def rewind(self) -> None:
+        """Put back what calls changed of the model's buffers."""
+        state.put_back(self.model, self.start)
 
     def step(self, loss: Loss | None, accumulate: int = 1) -> Callable[[Iterator[Inputs]], Any]:
         """What is measured, called with the inputs of its calls: one call; in training (with a `loss`) forward, loss and
@@ -90,12 +109,15 @@ class Running:
         return train
 
 
-def built(context: Context, arm: Arm) -> Running:
-    """The arm over a fresh model. Raises what building it or the arm's lines raise."""
+def built(context: Context, arm: Arm, *, forced: bool = False, drifting: Sequence[str] = ()) -> Running:
+    """The arm over a fresh model; `drifting` are buffers that can be put back. Raises what building it or the arm's lines
+    raise."""
     model = context.build()
+    start = state.kept(model, drifting)
     classes = {type(module) for module in model.modules()} if isinstance(model, nn.Module) else set()
     before = Beside.of(classes)
-    function = executed(arm.code, model, None, isolated=True) if arm.code.strip() else model
+    with changed_meanwhile() as settings:
+        function = executed(arm.code, model, None, isolated=True) if arm.code.strip() else model
     after = before.now()
     changed = after.differs(before)
     if changed:
@@ -104,7 +126,17 @@ def built(context: Context, arm: Arm) -> Running:
     if context.work.options.mode == "train":
         wanted = list(wanted_parameters(model).values())
         optimizer = torch.optim.AdamW(wanted, lr=LEARNING_RATE) if wanted else None
-    return Running(arm, context, model, function, (before, after) if changed else None, optimizer)
+    return Running(
+        arm,
+        context,
+        model,
+        function,
+        (before, after) if changed else None,
+        tuple(settings),
+        forced and not arm.code.strip(),
+        start,
+        optimizer,
+    )
 
 
 def loss_for(context: Context, model: Any, case: Case) -> Loss | None:

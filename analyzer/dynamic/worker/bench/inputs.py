@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.loading import fresh
-from tcready.dynamic.worker.torch_internals.placement import writes
+from tcready.dynamic.worker.parity import DEPTH, seen
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
-DEPTH = 6
-"""Objects within objects that are looked into."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +34,9 @@ class Feed:
 def feed_of(case: Case, step: Callable[[Iterator[Inputs]], Any], accumulate: int = 1) -> Feed:
     """What calls do to their inputs, seen in two steps of eager code. Raises what the first of them raises."""
     inputs = _copy(case)
-    before = list(_seen(inputs, DEPTH, set()))
+    before = list(seen(inputs, DEPTH, set()))
     step(itertools.repeat(inputs, accumulate))
-    if list(_seen(inputs, DEPTH, set())) == before:
+    if list(seen(inputs, DEPTH, set())) == before:
         return Feed(case_of(case), "never")
     try:
         step(itertools.repeat(inputs, accumulate))
@@ -57,25 +54,3 @@ def case_of(case: Case) -> Case:
 def _copy(case: Case) -> Inputs:
     copied = fresh(case)
     return copied.args, copied.kwargs
-
-
-def _seen(value: Any, depth: int, opened: set[int]) -> Iterator[Any]:
-    """All that a call could change of a value, in an order that is always the same."""
-    if isinstance(value, torch.Tensor):
-        yield id(value), tuple(value.shape), writes(value)
-    elif value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
-        yield value
-    elif depth and id(value) not in opened:
-        opened.add(id(value))
-        yield type(value).__name__
-        if isinstance(value, Mapping):
-            for key, item in value.items():
-                yield from _seen(key, 1, opened)
-                yield from _seen(item, depth - 1, opened)
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                yield from _seen(item, depth - 1, opened)
-        elif not isinstance(value, type) and not callable(value):
-            for name, item in sorted(getattr(value, "__dict__", {}).items()):
-                yield name
-                yield from _seen(item, depth - 1, opened)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import functools
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.bench.arms import Running, built, loss_for
 from tcready.dynamic.worker.bench.inputs import Feed, Inputs, feed_of
+from tcready.dynamic.worker.bench.state import Drift, drift
 from tcready.dynamic.worker.calling import compile_error, settle
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.loss import Loss, NotTrainedError
-from tcready.dynamic.worker.toolchain import PREFIX, missing_toolchain
+from tcready.dynamic.worker.toolchain import missing_toolchain, shared_folder
 from tcready.dynamic.worker.torch_internals import dynamo, inductor, placement
 from tcready.dynamic.worker.torch_internals.recording import Record, recording
 from tcready.schema import EAGER, Arm, ArmMeasured, BenchRequest
@@ -33,6 +33,9 @@ SETTLED = 0.05
 """By how much these may differ."""
 COMPILED_NOTHING = "compiled nothing"
 GAVE_UP = "Dynamo gave up at its recompile limit: from there on calls run eagerly"
+OWN_PARTS = (
+    "the code compiles parts of itself: `eager` is the code as it stands; in parity all of it is eager"
+)
 ONE_ARM = (
     "not run: this torch keeps no limit of recompilations apart for each arm, so one is compiled in a process"
 )
@@ -51,6 +54,8 @@ class Lane:
     accumulate: int = 1
     seconds: float = 0.0
     """Of a warm step."""
+    drifts: bool = False
+    """Whether calls change its model: then all arms of a case are called equally often."""
     gave_up: bool = False
     """Whether code of its arm was compiled too often, and runs eagerly since."""
 
@@ -98,25 +103,17 @@ def compiler(context: Context, request: BenchRequest) -> Iterator[str | None]:
     Without the folders that may be asked for they are beside the state file, and the launcher clears them away.
     """
     dynamo.reset()
-    state = context.journal.state_path
-    room = os.path.dirname(os.path.abspath(state)) if state else None
-    with contextlib.ExitStack() as stack:
-
-        def folder(wanted: str | None) -> str:
-            if wanted is None:
-                own = tempfile.TemporaryDirectory(prefix=PREFIX, dir=room, ignore_cleanup_errors=True)
-                return stack.enter_context(own)
-            below = os.path.join(wanted, f"{PREFIX}files")
-            os.makedirs(below, exist_ok=True)
-            return below
-
-        tools, missing = folder(request.toolchain), None
+    with (
+        shared_folder(context, context.work.toolchain) as tools,
+        shared_folder(context, request.cache) as folder,
+    ):
+        missing = None
         if any(_names_inductor(arm.code) for arm in request.arms):
             with inductor.inductor_cache(tools):
                 missing = missing_toolchain(context.work.options.device, context)
             dynamo.reset()
-        stack.enter_context(inductor.inductor_cache(folder(request.cache), headers_in=tools))
-        yield missing
+        with inductor.inductor_cache(folder, headers_in=tools):
+            yield missing
 
 
 def _names_inductor(code: str) -> bool:
@@ -128,18 +125,25 @@ def lanes_of(context: Context, request: BenchRequest, missing: str | None) -> li
     """Every arm in every case, built; those that cannot be are out. Raises NotTrainedError if nothing is trained."""
     given = _given(context, request)
     lanes: list[Lane] = []
+    drifting = given.drift.buffers
     compiled = 0
     for arm in request.arms:
+        notes = given.notes if arm.name == EAGER else ()
         own = [
-            Lane(ArmMeasured(arm.name, case.name), accumulate=request.accumulate) for case in context.cases
+            Lane(
+                ArmMeasured(arm.name, case.name, notes=notes),
+                accumulate=request.accumulate,
+                drifts=bool(given.drift),
+            )
+            for case in context.cases
         ]
         lanes += own
         compiled += bool(arm.code.strip())
         if arm.code.strip() and compiled > 1 and not placement.isolates_recompiles():
             running: Running | str = ONE_ARM
         else:
-            running = built_or_why(context, arm, missing)
-        for lane, each in zip(own, given, strict=True):
+            running = built_or_why(context, arm, missing, forced=not given.compiles, drifting=drifting)
+        for lane, each in zip(own, given.cases, strict=True):
             if isinstance(running, str):
                 lane.out(running)
             elif isinstance(each, str):
@@ -150,27 +154,54 @@ def lanes_of(context: Context, request: BenchRequest, missing: str | None) -> li
     return lanes
 
 
-def built_or_why(context: Context, arm: Arm, missing: str | None) -> Running | str:
-    """The arm, or in one line why it cannot be built."""
+def built_or_why(
+    context: Context,
+    arm: Arm,
+    missing: str | None,
+    *,
+    forced: bool = False,
+    drifting: Sequence[str] = (),
+) -> Running | str:
+    """The arm, as of `built`, or in one line why it cannot be."""
     try:
-        return built(context, arm)
+        return built(context, arm, forced=forced, drifting=drifting)
     except Exception as error:
         return error_of(error, context, missing)
 
 
-def _given(context: Context, request: BenchRequest) -> list[tuple[Loss | None, Feed] | str]:
-    """What eager code shows of each case: the loss, and how its calls get their inputs; or why it cannot be called."""
+@dataclass
+class _Given:
+    """What eager code shows before any arm has run."""
+
+    cases: list[tuple[Loss | None, Feed] | str]
+    """Of each the loss, and how its calls get their inputs; or why it cannot be called."""
+    drift: Drift
+    compiles: bool
+    """Whether the code compiles parts of itself."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        own = (OWN_PARTS,) if self.compiles else ()
+        return (*own, self.drift.note) if self.drift.note else own
+
+
+def _given(context: Context, request: BenchRequest) -> _Given:
     eager = built(context, Arm(EAGER, ""))
-    found: list[tuple[Loss | None, Feed] | str] = []
+    record = Record()
+    found = _Given([], Drift(), False)
     for case in context.cases:
         try:
-            with eager.in_place():
+            with recording(record), eager.in_place():
                 loss = loss_for(context, eager.model, case)
-                found.append((loss, feed_of(case, eager.step(loss, request.accumulate), request.accumulate)))
+                step = eager.step(loss, request.accumulate)
+                feed = feed_of(case, step, request.accumulate)
+                found.drift |= drift(eager.model, functools.partial(step, feed.take(request.accumulate)))
+                found.cases.append((loss, feed))
         except NotTrainedError:
             raise
         except Exception as error:
-            found.append(f"eager code raises {one_line(error, context.work.root)}")
+            found.cases.append(f"eager code raises {one_line(error, context.work.root)}")
+    found.compiles = any(frame.ops for frame in record.compiled)
     return found
 
 
@@ -217,12 +248,13 @@ def warm_up(context: Context, lane: Lane, request: BenchRequest, seconds: float,
     times: list[float] = []
     began = time.monotonic()
     settled = False
+    most = request.warm_least if lane.drifts else request.warm_most
     try:
-        while len(times) < request.warm_most and not (settled and len(times) >= request.warm_least):
+        while len(times) < most and not (settled and len(times) >= request.warm_least):
             if time.monotonic() - began > seconds and len(times) >= FIRST_CALLS:
                 break
-            slow = seconds / max(request.warm_most, 1)
-            at_once = 1 if times and times[-1] > slow else min(SETTLING, request.warm_most - len(times))
+            slow = seconds / max(most, 1)
+            at_once = 1 if times and times[-1] > slow else min(SETTLING, most - len(times))
             times += watched(context, lane, at_once)
             settled = _settled(times)
     except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,18 @@ import torch
 LIBRARY = "libnvidia-ml.so.1"
 GRAPHICS, MEMORY = 0, 2
 """Kinds of clocks."""
+
+
+MOST_PROCESSES = 256
+
+
+class _Process(ctypes.Structure):
+    _fields_ = (
+        ("pid", ctypes.c_uint),
+        ("memory", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    )
 
 
 class NvmlError(Exception):
@@ -41,6 +54,17 @@ class Gpu:
             raise NvmlError("this torch does not say which GPU it is")
         gpu._ask("nvmlDeviceGetHandleByUUID", f"GPU-{identity}".encode(), ctypes.byref(gpu.handle))
         return gpu
+
+    def others(self) -> int:
+        """Other processes that compute on it, as far as this process may see them. Raises NvmlError if the driver does
+        not tell."""
+        count = ctypes.c_uint(MOST_PROCESSES)
+        rows = (_Process * MOST_PROCESSES)()
+        self._ask("nvmlDeviceGetComputeRunningProcesses_v3", self.handle, ctypes.byref(count), rows)
+        pids = [row.pid for row in rows[: count.value]]
+        # Inside a container the driver tells the numbers of the host: one of them is then this process.
+        own = os.getpid() in pids or torch.cuda.is_initialized()
+        return max(0, len(pids) - own)
 
     def energy(self) -> float:
         """Joules since the driver was loaded. Raises NvmlError if it does not count them."""

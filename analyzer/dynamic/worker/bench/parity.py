@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.bench.arms import built
+from tcready.dynamic.worker.bench import state
+from tcready.dynamic.worker.bench.arms import Running, built
 from tcready.dynamic.worker.bench.lanes import COMPILED_NOTHING, GAVE_UP, any_given_up, compiler, error_of
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
@@ -34,14 +35,19 @@ from tcready.dynamic.worker.precision import (
 )
 from tcready.dynamic.worker.torch_internals import inductor, placement, pytree
 from tcready.dynamic.worker.torch_internals.recording import Record, recording
-from tcready.schema import Arm, ArmMeasured, BenchAnswer, BenchRequest, ParityMeasured
+from tcready.schema import PARITY_SEEDS, Arm, ArmMeasured, BenchAnswer, BenchRequest, ParityMeasured
 
-SEEDS = (SEED_BUILD, SEED_BUILD + 1, SEED_BUILD + 2)
+SEEDS = tuple(SEED_BUILD + number for number in range(PARITY_SEEDS))
 """Of weights and of inputs, where these are drawn."""
 LEARNING_RATE = 1e-3
 """Of the steps whose losses are compared: large enough that a wrong gradient shows in the next loss."""
 REPLAYED = 3
 """On CUDA the last of so many calls is compared: CUDA graphs are recorded on the second one and replayed on the third."""
+
+
+NOTHING_COMPARED = (
+    "nothing was compared: the outputs hold no tensor with a value that is neither NaN nor infinite"
+)
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,8 @@ class _Reference:
     why: str
     """Why there is nothing in float64."""
     tolerance: float
+    stateful: bool = False
+    """Whether a call changes the model: then each case begins with a model of its own."""
 
 
 def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], None]) -> BenchAnswer:
@@ -83,6 +91,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
     # Inductor's own generator gives other numbers: to compare, it has to draw those of eager code.
     with compiler(context, request) as missing, inductor.eager_random():
         until = math.inf
+        kept: dict[str, Running] = {}
         for number, (seed, layout) in enumerate(_rounds()):
             if time.monotonic() > until:
                 break
@@ -92,7 +101,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             for arm in arms:
                 wanted = [each for each in references if not found[arm.name, each.index].error]
                 try:
-                    _arm(seeded, arm, wanted, found)
+                    _arm(seeded, arm, wanted, found, kept)
                 except Exception as error:
                     why = error_of(error, context, missing)
                     for each in wanted:
@@ -167,9 +176,12 @@ def _calls(context: Context) -> int:
 
 def _reference(context: Context, case: Case, index: int, words: str, layout: str | None) -> _Reference:
     calls = _calls(context)
-    eager = called_eagerly(context, context.build, case, calls)
-    again = called_eagerly(context, context.build, case, calls)
-    exact, why = exactly(context, context.build, case, eager, calls)
+    model = context.build()
+    before = state.marks(model)
+    eager = called_eagerly(context, lambda: model, case, calls, after=True)
+    stateful = state.marks(model) != before
+    again = called_eagerly(context, context.build, case, calls, after=True)
+    exact, why = exactly(context, context.build, case, eager, calls, after=True)
     allowed = tolerance(context, context.build(), eager.outcome, exact=exact is not None)
     twice = difference(eager.outcome, again.outcome, allowed)
     return _Reference(
@@ -183,22 +195,34 @@ def _reference(context: Context, case: Case, index: int, words: str, layout: str
         exact,
         why,
         allowed,
+        stateful,
     )
 
 
-def _arm(context: Context, arm: Arm, references: Sequence[_Reference], found: Found) -> None:
-    """One arm over a fresh model, in all cases. Raises what building it raises."""
-    inductor.forget_compiled()
-    running = built(context, arm)
+def _arm(
+    context: Context, arm: Arm, references: Sequence[_Reference], found: Found, kept: dict[str, Running]
+) -> None:
+    """One arm in all cases: over what was compiled for an earlier seed, with the weights of this one, as long as it
+    agrees there; else over a fresh model, and over one for each case if calls change the model.
+
+    Raises what building it raises.
+    """
+    earlier = kept.get(arm.name)
+    references = [each for each in references if not _agrees(context, arm, earlier, each, found)]
+    running: Running | None = None
     compiled = False
     for each in references:
         key = arm.name, each.index
         record = Record()
+        if running is None or each.stateful:
+            if earlier is not None or running is not None:
+                inductor.forget_compiled()
+            running, compiled = built(context, arm), False
+            if each.layout is None:
+                kept[arm.name] = running
         try:
-            with recording(record), running.in_place():
-                actual = called(
-                    context, running.function, running.model, each.case, each.eager.loss, _calls(context)
-                )
+            with recording(record):
+                actual = _called(context, running, each)
         except Exception as error:
             _raises(found, arm, each.index, f"{error_of(error, context, None)}{each.words}")
             continue
@@ -208,6 +232,40 @@ def _arm(context: Context, arm: Arm, references: Sequence[_Reference], found: Fo
             continue
         parity = found[key].parity or ParityMeasured(None)
         found[key] = replace(found[key], parity=_joined(parity, each, actual))
+
+
+def _called(context: Context, running: Running, reference: _Reference) -> Called:
+    with running.in_place():
+        return called(
+            context,
+            running.function,
+            running.model,
+            reference.case,
+            reference.eager.loss,
+            _calls(context),
+            after=True,
+        )
+
+
+def _agrees(context: Context, arm: Arm, running: Running | None, reference: _Reference, found: Found) -> bool:
+    """Whether what was compiled before gives the same once it has the weights of this seed, which is noted. If not, that
+    may be since weights are not all that differs between models of two seeds."""
+    key = arm.name, reference.index
+    if running is None or reference.layout is not None or reference.stateful or found[key].parity is None:
+        return False
+    try:
+        if not state.as_built(running.model, context.build()):
+            return False
+        actual = _called(context, running, reference)
+    except Exception:
+        return False
+    judged = difference(reference.eager.outcome, actual.outcome, reference.tolerance, reference.exact)
+    if judged.text is not None:
+        return False
+    found[key] = replace(
+        found[key], parity=_joined(found[key].parity or ParityMeasured(None), reference, actual)
+    )
+    return True
 
 
 def _joined(parity: ParityMeasured, reference: _Reference, actual: Called) -> ParityMeasured:
@@ -226,21 +284,38 @@ def _joined(parity: ParityMeasured, reference: _Reference, actual: Called) -> Pa
     elif reference.layout not in parity.layouts:
         parity = replace(parity, layouts=(*parity.layouts, reference.layout))
     if judged.text is None:
-        compared = judged.share is not None
-        detail = parity.detail if compared or parity.same is not None else "no tensor in the outputs"
-        return replace(parity, same=True if compared and parity.same is None else parity.same, detail=detail)
-    others = reference.eager.draws and not _same_draws(reference.eager, actual)
-    if not reference.comparable or others:
-        why = (
-            "not comparable: it draws random numbers, and draws others when compiled"
-            if others
-            else "not comparable: eager differs from eager under the same seeds"
-        )
-        return replace(parity, detail=parity.detail or why + reference.words)
+        if parity.same is not None or parity.detail not in ("", NOTHING_COMPARED):
+            return parity  # what could not be compared before is not made good by this
+        compared = _tells(reference.eager)
+        return replace(parity, same=compared or None, detail="" if compared else NOTHING_COMPARED)
+    without = f"; not compared with float64: {reference.why}" if reference.why else ""
+    why = ""
+    if reference.eager.draws and not _same_draws(reference.eager, actual):
+        why = "not comparable: it draws random numbers, and draws others when compiled"
+    elif not reference.comparable:
+        why = "not comparable: eager differs from eager under the same seeds"
+    elif judged.unsure:
+        why = f"not decided: {judged.text}, which may be rounding{without}"
+    if why:
+        same = parity.same if parity.same is False else None
+        return replace(parity, same=same, detail=parity.detail or why + reference.words)
     if parity.same is False:
         return parity
-    without = f"; not compared with float64: {reference.why}" if reference.why else ""
     return replace(parity, same=False, detail=f"{judged.text}{without}{reference.words}")
+
+
+def _tells(eager: Called) -> bool:
+    """Whether a difference could have shown: a value in the outputs or gradients that is neither NaN nor infinite, or an
+    argument that was changed."""
+    gave = [leaf for label, leaf in eager.outcome.leaves if not label.startswith(("argument", "buffer"))]
+    return eager.wrote or any(isinstance(leaf, torch.Tensor) and _has_value(leaf) for leaf in gave)
+
+
+def _has_value(tensor: torch.Tensor) -> bool:
+    plain = tensor.to_dense() if tensor.is_sparse else tensor
+    if plain.layout != torch.strided or plain.is_quantized:
+        return False
+    return bool(torch.isfinite(plain).any())
 
 
 def _same_draws(one: Called, other: Called) -> bool:

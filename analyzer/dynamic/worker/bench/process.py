@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from tcready.dynamic.worker.bench import cold, loader, parity, profile, soak, steady
 from tcready.dynamic.worker.bench.arms import Unmeasured
+from tcready.dynamic.worker.bench.load import load
 from tcready.dynamic.worker.bench.stack import stack_of
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError, one_line
@@ -42,17 +43,19 @@ def run(context: Context, request: BenchRequest, room: Path) -> None:
 
     def keep(measured: BenchAnswer) -> None:
         nonlocal answer
-        answer = replace(measured, weights=answer.weights, stack=answer.stack)
+        answer = replace(measured, weights=answer.weights, stack=answer.stack, notes=answer.notes)
         write_json(path, answer)
 
     try:
         overlay.install(_sources(request))
         if why := _not_begun(context):
             raise Unmeasured(why)
+        busy, notes = load(context)
         answer = replace(
             answer,
             weights=tuple((case.name, case.weight) for case in context.cases if case.name is not None),
-            stack=stack_of(context, request),
+            stack=(*stack_of(context, request), *busy),
+            notes=notes,
         )
         context.journal.begin("speed", f"bench, {request.kind}")
         keep(answer)

@@ -49,19 +49,27 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             warm_up(context, lane, request, share, missing)
             if lane.found.error:
                 continue
-            context.journal.write(f"bench: {lane.name}, profile")
             try:
-                lane.add(profile=_profiled(context, lane, min(share, ENERGY_SECONDS)))
+                add_profile(context, lane, share)
             except Exception as error:
                 lane.out(error_of(error, context, missing))
             keep(replace(answer, measured=measured(lanes)))
         return replace(answer, measured=measured(lanes))
 
 
+def add_profile(context: Context, lane: Lane, seconds: float) -> None:
+    """Of a lane that is warm. The energy is counted for so many seconds at most. Raises what calls raise."""
+    context.journal.write(f"bench: {lane.name}, profile")
+    lane.add(profile=_profiled(context, lane, min(seconds, ENERGY_SECONDS)))
+
+
 def _profiled(context: Context, lane: Lane, seconds: float) -> Profile:
+    assert lane.arm is not None
+    lane.arm.rewind()
     events, span = _events(context, lane)
     cuda = memory.is_cuda(context)
     joules, reason = _energy(context, lane, seconds)
+    lane.arm.rewind()
     host, processors = _seconds(context, lane)
     called = _called(events)
     if cuda:

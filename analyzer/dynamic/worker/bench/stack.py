@@ -23,7 +23,7 @@ VARIABLES = (
     "KMP_",
     "GOMP_",
     "CUDA_",
-    "NVIDIA_",
+    "NVIDIA_TF32",
     "TORCH",
     "PYTORCH_",
     "TRITON_",

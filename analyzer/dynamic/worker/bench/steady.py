@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import statistics
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+from tcready.dynamic.worker.bench import memory
 from tcready.dynamic.worker.bench.lanes import (
     GAVE_UP,
     Lane,
@@ -23,6 +25,7 @@ from tcready.dynamic.worker.bench.lanes import (
     warm_up,
     watched,
 )
+from tcready.dynamic.worker.bench.profile import add_profile
 from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.torch_internals.recording import Record, recording
@@ -85,6 +88,11 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
                 _guarded(context, lane, missing, lambda lane: _singly(context, lane, request.latencies))
             keep(replace(answer, measured=measured(lanes)))
         _drop_eager(lanes)
+        if request.profile and memory.is_cuda(context):
+            for lane in alive(lanes):
+                with contextlib.suppress(Exception):  # times stand without it; a process of its own says why
+                    add_profile(context, lane, share)
+                keep(replace(answer, measured=measured(lanes)))
         return replace(answer, measured=measured(lanes))
 
 
@@ -103,6 +111,10 @@ def _plan_blocks(lanes: list[Lane], blocks: int, seconds: float) -> None:
         fitting = max(1, int(min(share / once - BLOCK_WARM, 1e6)))
         calls = min(fitting, math.ceil(BLOCK_SECONDS / once))
         lane.add(block_calls=lane.calls_at_once(calls))
+    for lane in alive(lanes):
+        if lane.drifts:
+            of_case = [each for each in alive(lanes) if each.found.case == lane.found.case]
+            lane.add(block_calls=min(each.found.block_calls for each in of_case))
 
 
 def _guarded(context: Context, lane: Lane, missing: str | None, measure: Callable[[Lane], None]) -> None:
@@ -122,18 +134,22 @@ def _block(context: Context, lane: Lane) -> None:
         return time.perf_counter()
 
     assert lane.arm is not None
-    timer = Timer(
-        "step(inputs)",
-        timer=clock,
-        globals={"step": lane.step, "inputs": lane.inputs(calls + max(calls // 100, BLOCK_WARM))},
-        num_threads=torch.get_num_threads(),
-    )
+    lane.arm.rewind()
+    inputs = lane.inputs(calls + max(calls // 100, BLOCK_WARM))
     with recording(record), lane.arm.in_place():
+        timer = Timer(
+            "step(inputs)",
+            timer=clock,
+            globals={"step": lane.step, "inputs": inputs},
+            num_threads=torch.get_num_threads(),
+        )
         seconds = timer.timeit(calls).mean
     lane.add(blocks=(*lane.found.blocks, seconds))
     count(lane, record)
 
 
 def _singly(context: Context, lane: Lane, wanted: int) -> None:
+    assert lane.arm is not None
+    lane.arm.rewind()
     calls = min(IN_A_ROW, wanted - len(lane.found.latencies))
     lane.add(latencies=(*lane.found.latencies, *watched(context, lane, calls + 1)[1:]))

@@ -6,10 +6,7 @@ as it is. Inductor is loaded only if this is asked for.
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import tempfile
 import time
 from collections import Counter
 from dataclasses import replace
@@ -25,7 +22,7 @@ from tcready.dynamic.worker.journal import BUDGET_SPENT, counted
 from tcready.dynamic.worker.outcome import Outcome, difference
 from tcready.dynamic.worker.precision import Called, called, called_eagerly, exactly
 from tcready.dynamic.worker.step import Step
-from tcready.dynamic.worker.toolchain import PREFIX, missing_toolchain
+from tcready.dynamic.worker.toolchain import cache_folder, missing_toolchain, shared_folder
 from tcready.dynamic.worker.torch_internals import dynamo, inductor
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
 from tcready.schema import Backend, CudaGraphSkip, Fallback
@@ -48,18 +45,14 @@ def run(context: Context) -> None:
         journal.end("not_run", f"{BUDGET_SPENT} before it began", "budget")
         return
     try:
-        # Beside the state file, so that the launcher clears it away even if this process dies.
-        room = os.path.dirname(os.path.abspath(journal.state_path)) if journal.state_path else None
-        with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(
-                tempfile.TemporaryDirectory(prefix=PREFIX, dir=room, ignore_cleanup_errors=True)
-            )
-            stack.enter_context(inductor.inductor_cache(folder))
-            missing = missing_toolchain(context.work.options.device, context)
+        with shared_folder(context, context.work.toolchain) as tools:
+            with inductor.inductor_cache(tools):
+                missing = missing_toolchain(context.work.options.device, context)
             if missing:
                 journal.end("not_run", missing, "no_toolchain")
                 return
-            details = [_case(context, case) for case in context.cases]
+            with cache_folder(context) as folder, inductor.inductor_cache(folder, headers_in=tools):
+                details = [_case(context, case) for case in context.cases]
             journal.end("pass", "; ".join(details))
     except _MismatchError as error:
         journal.end("fail", str(error), "mismatch")
@@ -212,6 +205,11 @@ def _compared(
         judged = difference(eager.outcome, outcome, tolerance, exact)
     if result.share is not None and math.isfinite(result.share):
         found = replace(found, difference=result.share, tolerance=tolerance)
+    if judged.unsure:
+        parts.append(
+            f"not decided: {judged.text}, and not compared with float64: {why or 'it was computed in less'}"
+        )
+        return found
     if judged.text is not None:
         _put(context, found)
         without = f" (not compared with float64: {why})" if why else ""

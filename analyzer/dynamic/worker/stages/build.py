@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -52,13 +55,17 @@ def _built(context: Context) -> None:
     with failing(context, "build"):
         distributed.begin(work)
 
+        model = build(context.value, init, work)
+        first: Callable[[], Any] = weakref.ref(model) if isinstance(model, torch.nn.Module) else lambda: None
+
         def build_as(mode: Mode, seed: int) -> Any:
-            return build(context.value, init, replace(work, options=replace(work.options, mode=mode)), seed)
+            made = build(context.value, init, replace(work, options=replace(work.options, mode=mode)), seed)
+            # A target that caches its model gives the same one every time: what one call leaves on it, others would see.
+            return _copied_if_possible(made) if made is first() else made
 
         def build_anew() -> Any:
-            return build(context.value, init, work)
+            return build_as(work.options.mode, SEED_BUILD)
 
-        model = build_anew()
         if made_up:
             journal.write("build, looking for inputs")
             made = synthesis.synthesise(model, work, lambda error: one_line(error, work.root))
@@ -85,6 +92,13 @@ def _built(context: Context) -> None:
     if patched := replaced(context.originals):
         more = f" and {len(patched) - 3} more" if len(patched) > 3 else ""
         journal.warn(f"the code replaces {', '.join(patched[:3])}{more}: what ran is a patched torch")
+
+
+def _copied_if_possible(model: torch.nn.Module) -> torch.nn.Module:
+    try:
+        return copy.deepcopy(model)
+    except Exception:
+        return model
 
 
 def _size(model: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -125,12 +126,13 @@ def run(context: Context) -> None:
     try:
         tree = tree_of(node_of(module) for module in journal.observation.modules)
         study = _Study(context, _expected(context), tree)
-        if context.work.options.backend:
-            study.clock = InductorClock.of(context)
-            if study.clock is None:
-                study.cut.append("seconds with Inductor: its toolchain is not here")
-        _tried(study)
-        journal.add(plan=_ended(study))
+        with contextlib.ExitStack() as stack:
+            if context.work.options.backend:
+                study.clock = stack.enter_context(InductorClock.of(context))
+                if study.clock is None:
+                    study.cut.append("seconds with Inductor: its toolchain is not here")
+            _tried(study)
+            journal.add(plan=_ended(study))
     except Exception as error:
         journal.end("fail", one_line(error, context.work.root), "error")
         return

@@ -1,0 +1,48 @@
+"""One arm in one case, measured twice: whether the second time differs beyond noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tcready.schema import ArmBench, Bench, Figure
+
+
+@dataclass(frozen=True)
+class Again:
+    """What became of an arm."""
+
+    ratio: Figure | None
+    """Seconds of a call now over those before: above 1 is slower; None if one of them was not timed."""
+    differs: bool
+    """Beyond noise: 1 is not within the interval, and eager differed from itself by less in both benches."""
+
+    @property
+    def slower(self) -> bool:
+        return self.differs and self.ratio is not None and self.ratio.median > 1
+
+
+def again(before: ArmBench, after: ArmBench, noise: float) -> Again:
+    """An arm of one bench beside the same of another, of which `noise` is `noise_of`.
+
+    The interval of the ratio comes from those of both times, as independent errors. Of one process alone nothing
+    differs: its interval says nothing of the next one.
+    """
+    one, two = before.seconds, after.seconds
+    if one is None or two is None or min(one.median, one.low, two.median, two.low) <= 0:
+        return Again(None, False)
+    ratio = two.median / one.median
+    down = math.hypot(math.log(two.median / two.low), math.log(one.high / one.median))
+    up = math.hypot(math.log(two.high / two.median), math.log(one.median / one.low))
+    found = Figure(ratio, ratio * math.exp(-down), ratio * math.exp(up), min(one.n, two.n))
+    alone = len(before.blocks) == 1 or len(after.blocks) == 1
+    beyond = abs(math.log(ratio)) > noise and not found.low <= 1 <= found.high
+    return Again(found, beyond and not alone)
+
+
+def noise_of(*benches: Bench) -> float:
+    """By how much eager differed from itself: the farthest end of an interval from 1, as a logarithm."""
+    ends = [
+        end for bench in benches if bench.noise for end in (bench.noise.ratio.low, bench.noise.ratio.high)
+    ]
+    return max((abs(math.log(end)) for end in ends if 0 < end < math.inf), default=0.0)

@@ -1,0 +1,282 @@
+"""What must not differ between arms, or be lost: settings of the process, state of the model, what the code compiles."""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch._inductor.config
+from measuring import CAPTURED, measure
+from tcready.dynamic.worker.bench.inputs import DEPTH, seen
+from tcready.dynamic.worker.bench.load import busy_note
+from tcready.dynamic.worker.bench.state import drift, kept, put_back
+from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.torch_internals.settings import changed_meanwhile, put_after, put_before
+from tcready.schema import EAGER, Arm, BenchAnswer
+from torch import nn
+
+CODE = """\
+import functools
+
+import torch
+from torch import nn
+
+
+class Writes(nn.Module):
+    \"\"\"It writes into a cache with each call, and compiles a part of itself.\"\"\"
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(8))
+        self.kept = []
+        self.part = torch.compile(nn.Linear(8, 8), backend="eager", dynamic=False)
+
+    def forward(self, x):
+        self.note()
+        self.cache += x[0]
+        return self.part(x) + self.cache
+
+    @torch.compiler.disable
+    def note(self):
+        self.kept.append(1)
+
+
+class SeesSettings(nn.Module):
+    def forward(self, x):
+        if torch.get_num_threads() != SeesSettings.threads:
+            raise RuntimeError(f"{torch.get_num_threads()} threads")
+        return x + 1
+
+    threads = torch.get_num_threads()
+
+
+class Shared(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x, what):
+        if what == "argument":
+            x.add_(2 if torch.compiler.is_compiling() else 1)
+            return torch.ones(2)
+        if what == "buffer":
+            if not torch.compiler.is_compiling():
+                self.calls += 1
+            return x * 1
+        if what == "nan":
+            return x * float("nan"), x[:0]
+        self.calls += 1
+        return self.layer(x) * self.calls
+
+
+@functools.lru_cache
+def shared():
+    return Shared()
+
+
+def wrong_gradient(x):
+    out = x * x
+    return out + 0.1 * (out - out.detach()) if torch.compiler.is_compiling() else out
+
+
+def x():
+    return torch.ones(2, 8)
+
+
+def needs_grad():
+    return torch.ones(2, 8, requires_grad=True)
+
+
+def cases():
+    return {"cases": {what: (torch.ones(2, 8), what) for what in ("counts", "argument", "buffer", "nan", "again")}}
+"""
+
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("state")
+    (root / "m.py").write_text(CODE)
+    return root
+
+
+def ask(kind: Any, name: str, code: Path, *arms: Arm, inputs: str = "x", **more: Any) -> BenchAnswer:
+    return measure(kind, f"m.py::{name}", *arms, root=code, inputs=f"m.py::{inputs}", **more)
+
+
+STEADY = {"blocks": 2, "latencies": 4, "seconds": 1.0, "warm_least": 5, "warm_most": 12}
+
+
+# Settings
+
+
+def test_settings_are_put_back_and_known() -> None:
+    inductor = torch._inductor.config
+    before = inductor.max_autotune, torch.get_num_threads(), torch.get_float32_matmul_precision()
+    graphs = inductor.triton.cudagraphs
+    with changed_meanwhile() as changed:
+        inductor.max_autotune = not before[0]
+        inductor.triton.cudagraphs = not graphs
+        torch.set_num_threads(before[1] + 1)
+        torch.set_float32_matmul_precision("high")
+        torch.use_deterministic_algorithms(True)
+        torch.set_autocast_enabled("cpu", True)
+        torch._dynamo.config.capture_scalar_outputs = True
+
+    def now() -> tuple[Any, ...]:
+        return inductor.max_autotune, torch.get_num_threads(), torch.get_float32_matmul_precision()
+
+    assert (*now(), inductor.triton.cudagraphs) == (*before, graphs)
+    assert not torch.are_deterministic_algorithms_enabled()
+    names = {each.name for each in changed}
+    assert {"max_autotune", "triton.cudagraphs", "threads", "matmul precision", "deterministic"} <= names
+    assert {"autocast cpu", "capture_scalar_outputs"} <= names
+    put_after(changed)
+    assert now() == (not before[0], before[1] + 1, "high")
+    put_before(changed)
+    assert now() == before
+    with changed_meanwhile() as unchanged:
+        pass
+    assert unchanged == []
+
+
+def _set_and_raise(threads: int) -> None:
+    torch.set_num_threads(threads)
+    raise RuntimeError
+
+
+def test_settings_are_put_back_if_the_lines_raise() -> None:
+    threads = torch.get_num_threads()
+    with pytest.raises(RuntimeError), changed_meanwhile():
+        _set_and_raise(threads + 1)
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.dynamo
+def test_what_one_arm_sets_does_not_hold_for_the_others(code: Path) -> None:
+    threads = Arm("threads", "torch.set_num_threads(torch.get_num_threads() + 1)\n" + CAPTURED.code)
+    answer = ask("steady", "SeesSettings", code, Arm(EAGER, ""), threads, CAPTURED, asked=STEADY)
+    eager, other, captured = answer.measured
+    assert not eager.error
+    assert not captured.error
+    assert "threads" in other.error  # its own calls see what it set
+
+
+# State
+
+
+class Stateful(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.register_buffer("steps", torch.zeros(()))
+        self.kept: list[int] = []
+        self.last = torch.zeros(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.steps += 1
+        self.kept.append(1)
+        self.last = self.norm(x)
+        return self.last
+
+
+def test_what_calls_change_is_named_and_buffers_are_put_back() -> None:
+    model = Stateful()
+    x = torch.ones(2, 4)
+    model(x)
+    found = drift(model, functools.partial(model, x))
+    assert (found.buffers, found.attributes) == (("steps",), ("kept",))
+    assert found.note.startswith("each call changes kept: all arms are called equally often")
+    start = kept(model, found.buffers)
+    place = model.steps.data_ptr()
+    model(x)
+    put_back(model, start)
+    assert (int(model.steps), model.steps.data_ptr()) == (2, place)
+    model.steps = torch.zeros(3)
+    put_back(model, start)
+    assert int(model.steps) == 2
+    assert not drift(nn.Linear(4, 4), lambda: None)
+
+
+@pytest.mark.dynamo
+def test_arms_begin_with_the_same_state_and_are_called_equally_often(
+    code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Arm(
+        "slow",
+        "import time\ninner = model\ndef model(x):\n    time.sleep(0.02)\n    return inner(x)\n"
+        'model = torch.compile(model, backend="eager")',
+    )
+    monkeypatch.setenv("TORCHINDUCTOR_FREEZING", "1")
+    monkeypatch.setenv("TORCH_LOGS", "dynamo")
+    answer = ask("steady", "Writes", code, Arm(EAGER, ""), CAPTURED, slow, asked=STEADY)
+    assert answer.failure is None
+    eager = answer.measured[0]
+    kinds = [note.partition(":")[0] for note in eager.notes]
+    assert kinds == ["the code compiles parts of itself", "each call changes kept"]
+    assert not any(each.error for each in answer.measured)
+    assert len({(each.block_calls, each.warm_calls) for each in answer.measured}) == 1
+    # Settings in the environment are part of what is measured.
+    stack = dict(answer.stack)
+    assert {"load_average", "load_cpu", "cpus"} <= stack.keys()
+    assert stack["env.TORCHINDUCTOR_FREEZING"] == "1"
+    assert "env.TORCH_LOGS" not in stack
+    assert any(note.endswith(": TORCH_LOGS") for note in answer.notes)
+
+
+def test_a_busy_machine_is_noted() -> None:
+    assert busy_note(0.2, 2) == []
+    assert "others used 1.3 of 2 CPUs" in busy_note(1.3, 2)[0]
+
+
+# Parity
+
+
+@pytest.mark.dynamo
+def test_parity_looks_at_what_a_call_leaves_and_begins_each_case_anew(code: Path, tools: Path) -> None:
+    answer = ask("parity", "shared", code, CAPTURED, inputs="cases", tools=tools, asked={"seconds": 0.0})
+    assert answer.failure is None
+    found = {row.case: row.parity for row in answer.measured if row.parity}
+    shown = {case: (parity.same, parity.detail.partition(":")[0]) for case, parity in found.items()}
+    assert shown == {
+        "counts": (True, ""),
+        "argument": (False, "argument 0"),
+        "buffer": (False, "buffer calls"),
+        "nan": (None, "nothing was compared"),
+        "again": (True, ""),
+    }
+    # A model that its target caches is compared with float64, and is not itself of float64 after that.
+    assert (found["again"].error or 1.0) < 1e-6
+
+
+@pytest.mark.dynamo
+def test_gradients_of_what_a_function_is_given_are_compared(code: Path, tools: Path) -> None:
+    more = {"inputs": "needs_grad", "mode": "train", "tools": tools, "asked": {"seconds": 0.0}}
+    (row,) = ask("parity", "wrong_gradient", code, CAPTURED, **more).measured
+    assert row.parity is not None, row.error
+    assert row.parity.same is False
+    assert row.parity.detail.startswith("gradient of argument 0")
+
+
+class Slotted:
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+
+def test_slots_and_deques_are_opened() -> None:
+    assert compare(Slotted(torch.ones(2)), Slotted(torch.zeros(2))).difference is not None
+    assert compare(deque([torch.ones(2)]), deque([torch.zeros(2)])).difference is not None
+    for value, change in (
+        (Slotted(torch.ones(2)), lambda it: it.tensor.add_(1)),
+        (deque([1]), lambda it: it.append(2)),
+        ({1}, lambda it: it.add(2)),
+    ):
+        before = list(seen(value, DEPTH, set()))
+        change(value)  # type: ignore[no-untyped-call]
+        assert list(seen(value, DEPTH, set())) != before
