@@ -1,4 +1,4 @@
-"""A tensor is cast to plain `torch.Tensor` with `as_subclass`, or made by calling a class with an `__init__`.
+"""A tensor is cast to plain `torch.Tensor`, or made by calling a class with an `__init__`.
 
 ## What it does
 Finds `x.as_subclass(torch.Tensor)` in compiled code, `as_subclass` of a tensor that is of a subclass already, and
