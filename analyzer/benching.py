@@ -200,10 +200,21 @@ def measured(
             if more_processes(found, wanted.min_effect) and not wanted.quick:
                 schedule.measure_more(work)
             if wanted.soak is not None:
-                best = _found(work, about, began).recommended
-                arm = next((arm for arm in work.arms if arm.name == best), work.arms[0])
-                schedule.soak(work, arm, wanted.soak)
+                schedule.soak(work, _to_soak(work.arms, _found(work, about, began)), wanted.soak)
         return _found(work, about, began)
+
+
+def _to_soak(arms: tuple[Arm, ...], found: Bench) -> Arm:
+    """The recommended arm; if that is eager, or none is, the fastest of the compiled ones that did not fail."""
+    speed = {
+        arm.arm: arm.speedup.median
+        for arm in (found.cases[-1].arms if found.cases else ())
+        if arm.verdict != "failed" and arm.speedup is not None
+    }
+    best = (
+        found.recommended if found.recommended in speed else max(speed, key=speed.__getitem__, default=None)
+    )
+    return next((arm for arm in arms if arm.name == best), arms[0])
 
 
 def _found(work: Schedule, about: BenchWanted, began: float) -> Bench:
@@ -339,8 +350,16 @@ def worked_out(seen: Observation) -> Observation:
     if ran is None:
         return seen
     asked = dict(ran.asked)
+    device = str((seen.environment or {}).get("device") or "cpu")
+    options = RunOptions(
+        inputs=asked.get("inputs"),
+        mode=seen.mode,
+        device=device,
+        dtype=asked.get("dtype"),
+        autocast=asked.get("autocast"),
+    )
     about = BenchWanted(
-        target=seen.target,
+        target=_as_asked(seen.target, options, BenchOptions()),
         command=ran.command,
         mode=seen.mode,
         inputs_from=seen.inputs_from,
@@ -461,6 +480,9 @@ def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:
         if not found.comparable:
             raise TcreadyError(f"--against {before}: {found.reason}")
         lines += [each.reason for each in found.changes if each.regressed]
+        unknown = [each.why_not for each in found.changes if each.why_not]
+        if unknown and not lines:
+            raise TcreadyError(f"--against {before}: whether it is slower cannot be said: {unknown[0]}")
     return tuple(lines)
 
 
@@ -469,6 +491,6 @@ def _share(text: str) -> float:
         number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         number = -1.0
-    if not 0 <= number < float("inf"):
+    if not 0 <= number < (float("inf") if text.endswith("%") else 1):
         raise TcreadyError(f"--fail-on-regression {text}: write 5% or 0.05")
     return number

@@ -618,6 +618,16 @@ def test_one_process_shows_no_regression() -> None:
     assert not regressed(replace(before, stack=STACK), replace(after, stack=STACK), 0.05).regressed
 
 
+def test_other_code_under_the_same_name_is_not_compared() -> None:
+    before, after = stored(10 * MS, 1), stored(12 * MS, 2)
+    case = after.cases[0]
+    arms = tuple(replace(arm, code="model.compile()") if arm.arm == "default" else arm for arm in case.arms)
+    other = replace(after, cases=(replace(case, arms=arms), *after.cases[1:]))
+    found = regressed(before, other, 0.05)
+    assert not found.comparable
+    assert "code of default" in found.reason
+
+
 def test_an_arm_that_fails_now_has_regressed() -> None:
     found = regressed(stored(10 * MS, 1), stored(10 * MS, 1, blocks=(), error="RuntimeError: x"), 0.05)
     assert found.regressed

@@ -16,6 +16,8 @@ class Again:
     """Seconds of a call now over those before: above 1 is slower; None if one of them was not timed."""
     differs: bool
     """Beyond noise: 1 is not within the interval, and eager differed from itself by less in both benches."""
+    why_not: str = ""
+    """Why it cannot be said whether it differs."""
 
     @property
     def slower(self) -> bool:
@@ -30,14 +32,16 @@ def again(before: ArmBench, after: ArmBench, noise: float) -> Again:
     """
     one, two = before.seconds, after.seconds
     if one is None or two is None or min(one.median, one.low, two.median, two.low) <= 0:
-        return Again(None, False)
+        return Again(None, False, "not timed in both")
     ratio = two.median / one.median
     down = math.hypot(math.log(two.median / two.low), math.log(one.high / one.median))
     up = math.hypot(math.log(two.high / two.median), math.log(one.median / one.low))
     found = Figure(ratio, ratio * math.exp(-down), ratio * math.exp(up), min(one.n, two.n))
     alone = len(before.blocks) == 1 or len(after.blocks) == 1
     beyond = abs(math.log(ratio)) > noise and not found.low <= 1 <= found.high
-    return Again(found, beyond and not alone)
+    return Again(
+        found, beyond and not alone, "timed in one process, which says nothing of the next" if alone else ""
+    )
 
 
 def noise_of(*benches: Bench) -> float:

@@ -428,9 +428,16 @@ def _parity(
     differs = next((row.parity for row in rows if row.parity and row.parity.same is False), None)
     if differs is not None:
         return False, differs.detail
-    failure = next((p.answer.failure for p in processes if p.purpose == "parity" and p.answer.failure), None)
-    if failure is not None and any(row.error or row.parity is None for row in rows):
-        return None, failure
+    ended = next(
+        (
+            p.answer
+            for p in processes
+            if p.purpose == "parity" and p.answer.failure and any(each.name == arm for each in p.request.arms)
+        ),
+        None,
+    )
+    if ended is not None and (not ended.timed_out or any(row.error or row.parity is None for row in rows)):
+        return None, ended.failure or ""
     unknown = next((row for row in rows if row.error or row.parity is None or row.parity.same is None), None)
     if unknown is not None:
         return None, unknown.error or (unknown.parity.detail if unknown.parity else "")

@@ -12,6 +12,9 @@ from tcready.schema import ArmBench, Bench, Figure
 _CHANGES_BY_ITSELF = frozenset({"clock", "clocks", "git", "commit", "date", "temperature", "load", "seed"})
 """Words in names of the stack that differ from run to run, or because the code does, which is what is compared."""
 
+_PLAN = "plan"
+"""The arm whose code is found anew for the code that is measured."""
+
 
 @dataclass(frozen=True)
 class ArmChanged:
@@ -26,6 +29,8 @@ class ArmChanged:
     """`after` over `before`: above 1 is slower."""
     regressed: bool
     reason: str = ""
+    why_not: str = ""
+    """Why it cannot be said whether it changed."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,12 @@ def _stack(before: Bench, after: Bench) -> Iterator[StackChange]:
         words = re.findall(r"[a-z]+", name.lower())
         if then.get(name) != now.get(name) and _CHANGES_BY_ITSELF.isdisjoint(words):
             yield StackChange(name, then.get(name), now.get(name))
+    first, second = (
+        {arm.arm: arm.code for case in each.cases for arm in case.arms} for each in (before, after)
+    )
+    for arm in first.keys() & second.keys() - {_PLAN}:
+        if first[arm] != second[arm]:
+            yield StackChange(f"code of {arm}", first[arm], second[arm])
 
 
 def _changes(before: Bench, after: Bench, threshold: float) -> Iterator[ArmChanged]:
@@ -98,7 +109,8 @@ def _change(case: str, then: ArmBench, now: ArmBench, threshold: float, noise: f
     if now.verdict == "failed" and then.verdict != "failed":
         return ArmChanged(case, now.arm, *seconds, found.ratio, True, f"{name} fails now: {now.reason}")
     if found.ratio is None or not found.slower or found.ratio.median <= 1 + threshold:
-        return ArmChanged(case, now.arm, *seconds, found.ratio, False)
+        why = f"{name}: {found.why_not}" if found.why_not else ""
+        return ArmChanged(case, now.arm, *seconds, found.ratio, False, why_not=why)
     bounds = f"{found.ratio.low:.3f} to {found.ratio.high:.3f}"
     reason = f"{name} takes {found.ratio.median:.3f} times as long ({bounds})"
     return ArmChanged(case, now.arm, *seconds, found.ratio, True, reason)

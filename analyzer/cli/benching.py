@@ -55,10 +55,17 @@ def bench(
             announce=announce,
             progress=progress,
         )
-    show(report, output_format, output, html, third_party=False, quiet=quiet)
     slower: tuple[str, ...] = ()
+    unknown: TcreadyError | None = None
     if wanted.against is not None and wanted.fail_on_regression is not None:
-        slower = api.regressions(wanted.against, report, wanted.fail_on_regression)
+        try:
+            slower = api.regressions(wanted.against, report, wanted.fail_on_regression)
+        except TcreadyError as error:
+            unknown = error
+    # Only now: what is written may be the file that was compared with.
+    show(report, output_format, output, html, third_party=False, quiet=quiet)
+    if unknown is not None:
+        raise unknown
     for line in slower:
         click.echo(f"tcready: slower than in {wanted.against}: {line}", err=True)
     benches = [each.observation.bench for each in report.targets if each.was_run]

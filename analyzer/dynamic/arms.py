@@ -31,7 +31,8 @@ def arms_of(wanted: BenchOptions, plan: Plan | None, sources: Callable[[], Sourc
     code that is none, for a plan that nothing gives, and what `sources` raises.
     """
     named = [name_and_code(text) for text in wanted.arms] or [("default", None)]
-    if not wanted.arms and not wanted.quick and plan is not None and plan.code:
+    by_itself = not wanted.arms and not wanted.quick and plan is not None and plan.code
+    if (by_itself or (wanted.plan_from is not None and plan is not None)) and PLAN not in dict(named):
         named.append((PLAN, None))
     if wanted.patch is not None and PATCHED not in dict(named):
         named.append((PATCHED, None))

@@ -37,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     request = _request(given)
     try:
-        known = replace(_bench_options(given), arms=tuple(arm for arm in given.arm if arm != PLAN))
-        arms_of(known, None, _no_patch)  # what is wrong with them is said before anything runs
+        _refuse(given)
         seen = observe(request, _say)
         seen = _measured(seen, request, given, began) if given.bench else seen
     except TcreadyError as error:
@@ -55,6 +54,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _say(note: str) -> None:
     print(f"{note} ...", file=sys.stderr)
+
+
+def _refuse(given: argparse.Namespace) -> None:
+    """Raises TcreadyError, before anything runs, for what would be wrong only after it."""
+    if not given.bench:
+        if given.arm or given.quick or given.bench_budget is not None or given.accumulate != 1:
+            raise TcreadyError("--arm, --quick, --accumulate and --bench-budget are of --bench: add it")
+        return
+    if given.accumulate < 1:
+        raise TcreadyError(f"--accumulate {given.accumulate}: expected a whole number above 0")
+    if given.accumulate > 1 and given.mode != "train":
+        raise TcreadyError("--accumulate is of training steps: add --mode train")
+    if given.bench_budget is not None and not 0 < given.bench_budget < float("inf"):
+        raise TcreadyError(f"--bench-budget {given.bench_budget}: expected a number of seconds above 0")
+    known = replace(_bench_options(given), arms=tuple(arm for arm in given.arm if arm != PLAN))
+    if len(arms_of(known, None, _no_patch)) == 1 and PLAN not in given.arm:
+        raise TcreadyError("--arm eager: name an arm to hold against it")
 
 
 def _no_patch() -> Sources:
@@ -76,6 +92,9 @@ def _measured(seen: Observation, request: RunRequest, given: argparse.Namespace,
     if any(states[name] != "pass" for name in ("import", "build", "eager")):
         return seen
     wanted = _bench_options(given)
+    if PLAN in wanted.arms and (seen.plan is None or not seen.plan.code):
+        _say("there is no plan to measure")
+        wanted = replace(wanted, arms=tuple(arm for arm in wanted.arms if arm != PLAN))
     arms = arms_of(wanted, seen.plan, _no_patch)
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
         run = replace(request, options=request.options.without_studies(), toolchain=f"{folder}/toolchain")
@@ -160,6 +179,8 @@ def _words(text: str) -> tuple[str, ...]:
 def _request(given: argparse.Namespace) -> RunRequest:
     package = Target.parse(given.target).package
     run = RunOptions(synthesise=True, **{each.field: getattr(given, each.field) for each in _OPTIONS})
+    if given.bench and PLAN in given.arm:
+        run = replace(run, plan=True)
     return RunRequest(given.target, run, given.root, (package,) if package else ())
 
 

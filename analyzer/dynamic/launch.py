@@ -254,7 +254,7 @@ def bench(
         found = replace(found, notes=(*found.notes, words))
     if answer is not None and (answer.failure or (ending.code == 0 and not ending.limit)):
         return found
-    return replace(found, failure=_why(state, ending))
+    return replace(found, failure=_why(state, ending), timed_out=ending.reason == "timeout")
 
 
 def _answered(

@@ -22,7 +22,7 @@ TIMED, QUICK_TIMED = 20.0, 8.0
 EXTRA = 2
 """Processes more if the verdict is near a threshold."""
 LEAST = 20.0
-"""Seconds without which no process is begun."""
+"""Seconds without which no process is begun, unless others took less."""
 CARRIED = "artifacts.bin"
 PARITY_SHARE = 0.15
 """Of the budget, for outputs from further seeds and in other layouts."""
@@ -43,7 +43,8 @@ class Schedule:
     ends: float
     done: list[BenchProcess] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
-    longest: float = LEAST
+    longest: float = 0.0
+    """Seconds of the longest process that timed calls; 0 before there was one."""
 
     @property
     def compiled(self) -> tuple[Arm, ...]:
@@ -78,7 +79,7 @@ class Schedule:
         self, purpose: BenchPurpose, request: BenchRequest, words: str, *, more: float = 0.0
     ) -> BenchAnswer | None:
         """One process; None, and a line in `cut`, if the budget does not reach for it. `more` is not of the budget."""
-        if self.done and self.left() + more < min(self.longest, LEAST):
+        if self.done and self.left() + more < min(self.longest or LEAST, LEAST):
             self.cut.append(f"{words}: the budget was spent")
             return None
         self.tell(f"  {max(self.left(), 0.0):.0f} s left: {words}")

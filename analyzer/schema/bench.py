@@ -245,6 +245,8 @@ class BenchAnswer:
     """Versions, device, clocks and settings that the figures hold for, by name."""
     failure: str | None = None
     """Why the process gave nothing (else), in one line."""
+    timed_out: bool = False
+    """Whether that is since its time was over: what it gave until then stands."""
     notes: tuple[str, ...] = ()
     """As of an arm, of the whole process."""
 

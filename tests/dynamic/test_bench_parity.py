@@ -37,6 +37,22 @@ class WrongGradient(Model):
         return out + 0.1 * (out - out.detach()) if torch.compiler.is_compiling() else out
 
 
+class Remembers(Model):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(4, 6))
+
+    def forward(self, x, read=False):
+        if read:
+            return super().forward(x) + self.seen
+        self.seen.copy_(x)
+        return super().forward(x)
+
+
+def written_then_read():
+    return {"cases": {"writes": torch.randn(4, 6), "reads": {"x": torch.randn(4, 6), "read": True}}}
+
+
 class Shifted(Model):  # not all that differs between models of two seeds is in parameters and buffers
     def __init__(self):
         super().__init__()
@@ -107,6 +123,28 @@ def test_an_arm_compiled_for_one_seed_is_not_blamed_for_what_another_one_draws(
     ).measured
     assert found.parity is not None
     assert (found.parity.same, found.parity.detail, found.parity.seeds) == (True, "", 3)
+
+
+def test_what_shares_memory_shares_it_in_float64() -> None:
+    whole = torch.arange(6.0)
+    wide = case_in_float64(Case(None, (whole, whole[2:4]), {}))
+    wide.args[0][2] = 7.0
+    assert wide.args[1].tolist() == [7.0, 3.0]
+    assert wide.args[1].dtype == torch.float64
+    assert whole[2] == 2.0
+
+
+@pytest.mark.dynamo
+def test_a_case_does_not_see_what_another_one_left(trained: Path, tools: Path) -> None:
+    answer = measure(
+        "parity",
+        "model.py::Remembers",
+        CAPTURED,
+        tools=tools,
+        root=trained,
+        inputs="model.py::written_then_read",
+    )
+    assert [(found.parity or ParityMeasured(None)).same for found in answer.measured] == [True, True]
 
 
 class _Cache:
@@ -223,8 +261,15 @@ def test_losses_are_compared_step_by_step(
     compiled: list[float], exact: list[float] | None, differs: bool
 ) -> None:
     found = losses_differ([1.0, 0.5], compiled, exact, 1e-3)
-    assert (found is not None) is differs
-    assert found is None or found.startswith("loss of training step 2: 0.5 became")
+    assert (found.text is not None) is differs
+    assert found.text is None or found.text.startswith("loss of training step 2: 0.5 became")
+    assert not found.unsure
+
+
+def test_losses_that_float64_does_not_rule_out_are_not_the_same() -> None:
+    found = losses_differ([1.0, 0.5], [1.0, 0.8], [1.0, 0.4], 1e-3)
+    assert found.text == "loss of training step 2: 0.5 became 0.8"
+    assert found.unsure
 
 
 @pytest.mark.dynamo

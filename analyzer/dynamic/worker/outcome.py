@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,6 @@ import torch
 EXACT = (torch.float64, torch.complex128)
 ROUNDED = (torch.float32, torch.complex64, torch.float16, torch.bfloat16)
 """What has a counterpart in float64."""
-TINY = torch.finfo(torch.float32).tiny
 FLOOR = 1e-3
 """A tensor is not compared by less than this part of the largest value of its kind (outputs, gradients): what should be
 zero is noise twice."""
@@ -22,6 +22,9 @@ benchmark runner allows 2 to 3 times the root mean square."""
 UNSURE = 10.0
 """Without float64, a tensor that differs by no more than so many times the tolerance may be rounded otherwise: eager code
 may be as far off. A sum of bfloat16 values that cancel is 2 to 3 times the tolerance off in both."""
+TOO_FAR = 0.1
+"""Of the largest value: what is further from float64 than this is not called the same, however far eager code itself is.
+It may take another way there (another expert, another branch), and then float64 is nothing to hold it against."""
 FEW, TIMES_OF_FEW = 100, 10.0
 """The same for tensors of so few values: eager code may hit the right one by chance."""
 
@@ -46,7 +49,8 @@ class Difference:
     expected_error: float | None = None
     """The same of the first."""
     unsure: bool = False
-    """Whether what `text` says may be rounding: there is nothing in float64 to hold it against, and it is not large."""
+    """Whether what `text` says may be rounding: there is nothing in float64 to hold it against, and it is not large; or
+    eager code itself is too far from float64."""
 
 
 def difference(
@@ -75,10 +79,10 @@ def difference(
             )
         elif type(one) is not type(other):
             found = _with_text(found, f"{label}: {type(one).__name__} became {type(other).__name__}")
-        elif isinstance(one, float):
-            if not math.isclose(one, other, rel_tol=tolerance) and not (one != one and other != other):
+        elif isinstance(one, (float, complex)):
+            if not cmath.isclose(one, other, rel_tol=tolerance) and not (one != one and other != other):
                 found = _with_text(found, f"{label}: {one!r} became {other!r}")
-        elif isinstance(one, (bool, int, str)) and one != other:
+        elif isinstance(one, (bool, int, str, bytes)) and one != other:
             found = _with_text(found, f"{label}: {one!r} became {other!r}")
     return found
 
@@ -129,7 +133,7 @@ def _error(tensor: torch.Tensor, exact: torch.Tensor, floor: float) -> float:
     value, right = _wide(tensor), _wide(exact)
     both = torch.isfinite(value) & torch.isfinite(right)
     size = float((value[both] - right[both]).abs().max()) if bool(both.any()) else 0.0
-    largest: float = max(_largest(exact), floor, TINY)
+    largest: float = max(_largest(exact), floor) or 1.0
     return size / largest
 
 
@@ -157,7 +161,7 @@ def _tensor_difference(
     if not same:
         return Difference(math.inf, "NaN or infinity stand elsewhere")
     size = float((left[finite] - right[finite]).abs().max()) if bool(finite.any()) else 0.0
-    share = size / max(_largest(one), floor, TINY)
+    share = size / (max(_largest(one), floor) or 1.0)
     words = f"by {size:.3g}, {share:.2%} of its largest value ({tolerance:.2%} allowed)"
     if exact is None:
         return Difference(
@@ -166,7 +170,8 @@ def _tensor_difference(
     own, error = _error(one, exact, floor), _error(other, exact, floor)
     allowed = tolerance + (TIMES_OF_FEW if one.numel() <= FEW else TIMES) * own
     words += f"; from float64 by {error:.2%} ({allowed:.2%} allowed), eager code by {own:.2%}"
-    return Difference(share, words if error > allowed else None, error, own)
+    unsure = share > tolerance and TOO_FAR < error <= allowed
+    return Difference(share, words if error > allowed or unsure else None, error, own, unsure)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -193,8 +193,27 @@ def case_in_float64(case: Case) -> Case:
         return tensor.detach().to(kind, copy=True).requires_grad_(tensor.requires_grad)
 
     copies = {id(tensor): wide(tensor) for tensor in tensors}
+    for sharing in _sharing(tensors):
+        copies |= zip(map(id, sharing), _views_in_float64(sharing), strict=True)
     args, kwargs = copy.deepcopy((case.args, case.kwargs), copies)
     return replace(case, args=args, kwargs=kwargs)
+
+
+def _sharing(tensors: list[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    """Those that are over the same memory, as values of one dtype: what is written to one is read from another."""
+    found: dict[tuple[int, torch.dtype], dict[int, torch.Tensor]] = {}
+    for tensor in tensors:
+        if tensor.layout == torch.strided and tensor.is_floating_point() and not tensor.requires_grad:
+            key = tensor.untyped_storage().data_ptr(), tensor.dtype
+            found.setdefault(key, {})[id(tensor)] = tensor
+    yield from (list(each.values()) for each in found.values() if len(each) > 1)
+
+
+def _views_in_float64(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    first = tensors[0]
+    whole = torch.empty(0, dtype=first.dtype, device=first.device).set_(first.untyped_storage())
+    wide = whole.double()
+    return [wide.as_strided(each.shape, each.stride(), each.storage_offset()) for each in tensors]
 
 
 def loss_in_float64(loss: Loss) -> Loss:

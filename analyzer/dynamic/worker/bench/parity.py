@@ -21,7 +21,7 @@ from tcready.dynamic.worker.gradients import wanted_parameters
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.loading import SEED_BUILD
 from tcready.dynamic.worker.loss import Loss
-from tcready.dynamic.worker.outcome import TIMES_OF_FEW, Outcome, difference
+from tcready.dynamic.worker.outcome import TIMES_OF_FEW, TOO_FAR, Difference, Outcome, difference
 from tcready.dynamic.worker.precision import (
     Called,
     called,
@@ -207,15 +207,16 @@ def _arm(
 
     Raises what building it raises.
     """
-    earlier = kept.get(arm.name)
+    stateful = any(each.stateful for each in references)
+    earlier = None if stateful else kept.get(arm.name)
     references = [each for each in references if not _agrees(context, arm, earlier, each, found)]
     running: Running | None = None
     compiled = False
     for each in references:
         key = arm.name, each.index
         record = Record()
-        if running is None or each.stateful:
-            if earlier is not None or running is not None:
+        if running is None or stateful:
+            if arm.name in kept or running is not None:
                 inductor.forget_compiled()
             running, compiled = built(context, arm), False
             if each.layout is None:
@@ -295,7 +296,7 @@ def _joined(parity: ParityMeasured, reference: _Reference, actual: Called) -> Pa
     elif not reference.comparable:
         why = "not comparable: eager differs from eager under the same seeds"
     elif judged.unsure:
-        why = f"not decided: {judged.text}, which may be rounding{without}"
+        why = f"not decided: {judged.text}{without or ', which float64 does not rule out'}"
     if why:
         same = parity.same if parity.same is False else None
         return replace(parity, same=same, detail=parity.detail or why + reference.words)
@@ -355,9 +356,11 @@ def _train(
                 _raises(found, arm, each.index, raised)
                 continue
             parity = replace(measured.parity, losses=tuple(zip(expected, actual, strict=True)))
-            why = losses_differ(expected, actual, exact, each.tolerance)
-            if why and parity.same is not False:
-                parity = replace(parity, same=False, detail=f"{why}{each.words}")
+            judged = losses_differ(expected, actual, exact, each.tolerance)
+            if judged.text and parity.same is not False:
+                words = f"not decided: {judged.text}" if judged.unsure else judged.text
+                same = None if judged.unsure else False
+                parity = replace(parity, same=same, detail=f"{words}{each.words}")
             found[arm.name, each.index] = replace(measured, parity=parity)
 
 
@@ -394,16 +397,20 @@ def _exact_losses(context: Context, reference: _Reference, loss: Loss, steps: in
 
 def losses_differ(
     expected: Sequence[float], actual: Sequence[float], exact: Sequence[float] | None, tolerance: float
-) -> str | None:
-    """How, or None: the first step whose loss is further off than the tolerance, of the largest loss, and a few times
-    what eager code is off from float64."""
+) -> Difference:
+    """The first step whose loss is further off than the tolerance, of the largest loss, and a few times what eager code
+    is off from float64; not sure if eager code is that far off itself."""
     scale = max((abs(value) for value in expected if math.isfinite(value)), default=0.0)
     own = max((abs(one - right) for one, right in zip(expected, exact or (), strict=False)), default=0.0)
     allowed = tolerance * scale + TIMES_OF_FEW * (own if math.isfinite(own) else 0.0)
+    found = Difference(None, None)
     for step, (one, other) in enumerate(zip(expected, actual, strict=True)):
+        words = f"loss of training step {step + 1}: {one:.6g} became {other:.6g}"
         if math.isfinite(one) != math.isfinite(other) or abs(one - other) > allowed:
-            return f"loss of training step {step + 1}: {one:.6g} became {other:.6g}"
-    return None
+            return Difference(None, words)
+        if found.text is None and abs(one - other) > max(TOO_FAR, tolerance) * scale:
+            found = Difference(None, words, unsure=True)
+    return found
 
 
 # Other layouts of the same inputs

@@ -206,9 +206,8 @@ def _compared(
     if result.share is not None and math.isfinite(result.share):
         found = replace(found, difference=result.share, tolerance=tolerance)
     if judged.unsure:
-        parts.append(
-            f"not decided: {judged.text}, and not compared with float64: {why or 'it was computed in less'}"
-        )
+        without = f"; not compared with float64: {why}" if why else ", which float64 does not rule out"
+        parts.append(f"not decided: {judged.text}{without}")
         return found
     if judged.text is not None:
         _put(context, found)
