@@ -18,6 +18,8 @@ from tcready.schema import TcreadyError
 from tcready.static import hints, locate
 from tcready.target import PACKAGES, LibraryModel
 
+WITHOUT_CONFIGURATION = ("timm", "torchvision")
+"""Libraries whose models are functions: nothing says how a smaller one would be built."""
 _DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
 _BY_STRING = {"timm.create_model": "timm", "torchvision.models.get_model": "torchvision"}
 """Functions that give a model by the name which they are called with."""
@@ -49,6 +51,11 @@ def named(names: Sequence[str], options: RunOptions, root: Path) -> tuple[Named,
     if (options.tiny or options.config) and not models:
         flag = "--tiny" if options.tiny else "--config"
         raise TcreadyError(f"{flag} goes with a model of a library, as in hf:bert")
+    for text, model in models.items():
+        if options.tiny and model.library in WITHOUT_CONFIGURATION:
+            raise TcreadyError(
+                f"{text}: --tiny goes with hf: and diffusers:; of {model.library} name a small model"
+            )
     for pair in options.config:
         if not re.match(r"\w+=", pair):
             raise TcreadyError(f"--config {pair}: write KEY=VALUE, as in hidden_size=64")

@@ -84,6 +84,7 @@ def test_what_an_expression_calls_is_found(expression: str, stands_for: str, lib
         ("hf:brt", {}, "hf:brt: transformers has no such model: did you mean bert?"),
         ("hf:nobody/nothing", {}, "no configuration of that name is in the local cache"),
         ("timm:resnet19", {}, "timm has no such model: did you mean resnet18?"),
+        ("timm:resnet18", {"tiny": True}, "--tiny goes with hf: and diffusers:"),
         ("hf:bert", {"config": ("hidden_size",)}, "write KEY=VALUE"),
         ("model.py", {"tiny": True}, "--tiny goes with a model of a library"),
         ("model.py", {"model": "resnet18"}, "write a call that gives a model"),

@@ -65,9 +65,9 @@ def imported(work: Work, text: str) -> tuple[ModuleType, Callable[[], Any]]:
         return _of_expression(text)
     package = importlib.import_module(model.package)
     if model.library == "timm":
-        return package, lambda: package.create_model(model.name, pretrained=False, **_given(work))
+        return package, lambda: package.create_model(model.name, pretrained=False, **_values(work))
     if model.library == "torchvision":
-        return package, lambda: _of_torchvision(package, model.name, _given(work))
+        return package, lambda: _of_torchvision(package, model.name, _values(work))
     if model.library == "diffusers":
         kind = getattr(package, model.name, None) or _class_of(work)
         return package, lambda: _of_diffusers(kind, work)
@@ -115,6 +115,7 @@ def _image(*size: int, label: str) -> LibraryInputs:
 
 
 def _values(work: Work) -> dict[str, Any]:
+    """What `--config` says."""
     found = {}
     for pair in work.options.config:
         key, _, text = pair.partition("=")
@@ -123,16 +124,6 @@ def _values(work: Work) -> dict[str, Any]:
         except (ValueError, SyntaxError):
             found[key] = {"true": True, "false": False, "null": None}.get(text, text)
     return found
-
-
-def _given(work: Work) -> dict[str, Any]:
-    """What `--config` says, of a library that has no small form of a model."""
-    if work.options.tiny:
-        raise RunError(
-            f"{work.options.model}: --tiny goes with hf: and diffusers:, whose models have a configuration; "
-            "name a small model, or give --config"
-        )
-    return _values(work)
 
 
 def _small(name: str, value: Any) -> Any:
@@ -334,13 +325,14 @@ def _inputs_of_transformers(model: Any) -> Iterator[LibraryInputs]:
         )
     elif main == "input_features" and getattr(config, "num_mel_bins", None):
         bins, length = config.num_mel_bins, 2 * getattr(config, "max_source_positions", 500)
-        draws = {main: lambda: torch.randn(1, bins, length)}
-        if "decoder_input_ids" in parameters:
-            draws["decoder_input_ids"] = lambda: torch.ones(1, 5, dtype=torch.long)
-        yield LibraryInputs(
-            lambda: ((), {name: draw() for name, draw in draws.items()}),
-            f"main_input_name, input_features, {bins}x{length} by its config",
-        )
+
+        def sound() -> Any:
+            drawn = {main: torch.randn(1, bins, length)}
+            if "decoder_input_ids" in parameters:
+                drawn["decoder_input_ids"] = torch.ones(1, 5, dtype=torch.long)
+            return (), drawn
+
+        yield LibraryInputs(sound, f"main_input_name, input_features, {bins}x{length} by its config")
 
 
 # Expressions
