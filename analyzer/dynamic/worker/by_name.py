@@ -34,6 +34,8 @@ SMALL: Mapping[str, int] = {
     **dict.fromkeys("head_dim d_kv attention_head_dim".split(), 16),
     **dict.fromkeys("caption_projection_dim pooled_projection_dim".split(), 64),
     **dict.fromkeys("cross_attention_dim joint_attention_dim sample_size".split(), 32),
+    **dict.fromkeys("num_experts_per_tok moe_topk top_k".split(), 2),
+    **dict.fromkeys("n_group topk_group".split(), 1),
     "norm_num_groups": 8,
     "layers_per_block": 1,
     "vocab_size": 1024,
@@ -53,7 +55,8 @@ def command(options: RunOptions) -> str:
     """What names the model on the command line."""
     assert options.model is not None
     if LibraryModel.parse(options.model) is None:
-        return f"--model {shlex.quote(options.model)}"
+        plain = not set('"$`\\!') & set(options.model)  # easier to read than the quotes of quotes
+        return f'--model "{options.model}"' if plain else f"--model {shlex.quote(options.model)}"
     pairs = [word for pair in options.config for word in ("--config", shlex.quote(pair))]
     return " ".join([options.model, *(["--tiny"] if options.tiny else []), *pairs])
 
