@@ -329,10 +329,11 @@ def fix(
         TcreadyError: As `check` does; with `verify`, if nothing gives inputs, or several targets do.
         TypeError: There is no such option.
     """
-    from tcready import fixing
+    from tcready import fixing, library
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
     fixing.refuse_notebooks(names)
+    library.refuse_names(names)
     chosen = _chosen(settings, root, options)
     wanted = fixing.FixOptions(unsafe, third_party, chosen.report.select)
     if not verify:
@@ -431,8 +432,9 @@ def prove(
     Raises:
         TcreadyError: The patch does not apply, nothing gives inputs, or as `check` does.
     """
-    from tcready import fixing
+    from tcready import fixing, library
 
+    library.refuse_names((target,))
     chosen = _chosen(settings, root, options)
     return fixing.proved_patch(target, _with_tables(chosen), rule_set(), (patch, named), announce, progress)
 

@@ -73,6 +73,16 @@ def refuse_unread(models: Iterable[Named], run: bool | None) -> None:
             raise TcreadyError(f"{each.text}: its sources were not found, and --no-run forbids the run")
 
 
+def refuse_names(names: Iterable[str]) -> None:
+    """Raises TcreadyError for a model of a library where changes to its source are asked for."""
+    for text in names:
+        if LibraryModel.parse(text) is not None:
+            raise TcreadyError(
+                f"{text}: changes are made in a source: name the pkg.mod::Name that `tcready check {text}` tells, "
+                "with --inputs"
+            )
+
+
 def _of(text: str, target: str | None) -> Named:
     return Named(text, target or text, target is not None)
 
