@@ -1,19 +1,21 @@
 """A tensor indexes a Python list, or bounds a slice.
 
 ## What it does
-Finds a list, tuple or ModuleList indexed by a tensor, and slices with a tensor as bound.
+Finds a list, tuple or ModuleList indexed by a tensor, slices with a tensor as bound, and a tensor indexed by a tensor
+of one integer that compiled code worked out (`x[scores.argmax()]`).
 
 ## Why it hurts torch.compile
 Python needs the number, so it is read from the tensor (`Tensor.__index__`): the graph ends there. At a
-slice Dynamo gives up the whole function.
+slice Dynamo gives up the whole function. A tensor of no dimension is such a number to torch, which reads it too;
+the value of one that comes in as an argument is known.
 
 ## Use instead
 `torch.stack(items)[index]` or `index_select`; a mask over the full length for a slice, or a bound that is a
 size. For experts in a ModuleList, compute with stacked weights.
 
 ## Limits
-A tensor indexed by an integer tensor is harmless. Under `fullgraph=True` both are captured if the number
-stays symbolic.
+A tensor indexed by a row of integers is harmless. Of many tensors nothing tells how many dimensions they have.
+Under `fullgraph=True` a list and a slice are captured if the number stays symbolic.
 """
 
 from __future__ import annotations
@@ -21,7 +23,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tcready.static.engine.facts import Index
-from tcready.static.engine.values import ExternalInstance, Sequence, Value, options, tensor_of
+from tcready.static.engine.values import (
+    ExternalInstance,
+    Sequence,
+    Tensor,
+    Value,
+    is_place,
+    options,
+    tensor_of,
+)
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -33,6 +43,8 @@ if TYPE_CHECKING:
 def check(fact: Index) -> Claim | None:
     if any(tensor_of(bound) for bound in fact.slices):
         return Claim("slice bounded by a tensor: the frame goes eager to read it", effect="frame_skip")
+    if isinstance(fact.base, Tensor) and any(map(is_place, fact.parts)):
+        return Claim("index by one number that was worked out: its value has to be read back", "medium")
     if tensor_of(fact.index) and any(python_list(v) for v in options(fact.base)):
         message = "Python list indexed by a tensor: its value has to be read back"
         return Claim(message, unless="capture_scalar_outputs")
@@ -56,7 +68,7 @@ RULE = Rule(
     name="index-by-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0124",),
+    gb_ids=("GB0033", "GB0124"),
     settings=("capture_scalar_outputs",),
     facts=(Index,),
     check=check,
@@ -94,6 +106,15 @@ class Model(nn.Module):
         return self.experts[choice](y)  # BAD
 """,
             inputs="(torch.randn(4, 8), torch.tensor(2))",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        best = y.sum(1).argmax()
+        return y[best] + 1  # BAD
+"""
         ),
     ),
     good=(

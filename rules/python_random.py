@@ -1,9 +1,9 @@
 """Python's or numpy's random numbers are drawn in compiled code.
 
 ## What it does
-Finds draws from `random` and scalar draws from `numpy.random`, and branches on the draws that Dynamo does
-capture (`random.randint`, `random.uniform`). Array draws such as `np.random.randn(8)` are told as a change of
-meaning.
+Finds draws from `random` and scalar draws from `numpy.random`, and what is done with the draws that Dynamo does
+capture (`random.randint`, `random.uniform`): branches, arithmetic with other numbers, sizes, indices, `range`.
+Array draws such as `np.random.randn(8)` are told as a change of meaning.
 
 ## Why it hurts torch.compile
 Most generators are skipped: the graph ends at the call, and the number drawn becomes a guard on the next
@@ -15,16 +15,17 @@ Arrays are drawn by torch's generator instead: `np.random.seed` no longer decide
 the number as a tensor.
 
 ## Limits
-`random.randint`, `random.uniform` and `random.randrange` are captured and drawn anew at each call. Arithmetic with
-such a number, and a size or an index made of it, end the graph too and are not reported.
+`random.randint`, `random.uniform` and `random.randrange` are captured and drawn anew at each call: arithmetic with
+tensors is traced. Other functions of torch that read such a number (`torch.roll`) are not reported.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcready.static.engine.facts import Call, Test
-from tcready.static.engine.values import NONE, Plain, options
+from tcready.rules._names import sizes
+from tcready.static.engine.facts import Arithmetic, Call, Index, Test
+from tcready.static.engine.values import NONE, Tensor, is_captured, options
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -39,14 +40,28 @@ SCALAR = frozenset("rand randn randint uniform normal random random_sample sampl
 whatever `choice` picks)."""
 
 
-def check(fact: Call | Test) -> Claim | None:
+def check(fact: Call | Test | Index | Arithmetic) -> Claim | None:
+    if isinstance(fact, Arithmetic):
+        return Claim("arithmetic with a captured random number: the frame goes eager", None, "frame_skip")
+    if isinstance(fact, Index):
+        bound = any(map(is_captured, fact.slices))
+        if bound or (isinstance(fact.base, Tensor) and any(map(is_captured, fact.parts))):
+            message = "an index by a captured random number: its value has to be read"
+            return Claim(message, None, "frame_skip" if bound else None)
+        return None
     if isinstance(fact, Test):
-        drawn = [isinstance(v, Plain) and v.origin == "drawn" for v in options(fact.value)]
+        drawn = [is_captured(v) for v in options(fact.value)]
         if any(drawn) and fact.kind in BRANCHES:
             message = "branch on a captured random number: Dynamo cannot know which way it goes"
             return Claim(message, None if all(drawn) else "medium")
         return None
     name = fact.constructed
+    if name == "range" and any(map(is_captured, fact.args)):
+        return Claim("`range` of a captured random number: the frame goes eager", None, "frame_skip")
+    if any(map(is_captured, sizes(fact))):
+        return Claim(
+            "a captured random number gives a size: its value has to be read, and the graph ends here"
+        )
     module, _, draw = name.rpartition(".")
     breaks = draw == "choice" or (draw in SCALAR and scalar(fact, draw))
     if (module == "random" and fact.gb_id) or (module == "numpy.random" and (fact.gb_id or breaks)):
@@ -79,10 +94,12 @@ RULE = Rule(
     name="python-random",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0007", "GB0033", "GB0170", "GB0294"),
+    gb_ids=("GB0007", "GB0033", "GB0124", "GB0170", "GB0213", "GB0294", "GB4841"),
     facts=(
         Call,
         Test,
+        Index,
+        Arithmetic,
     ),
     check=check,
     rewrite=rewrite,
@@ -173,6 +190,30 @@ class Model(nn.Module):
         y = y * weight(drawn[0])
         count = random.randint(0, 1) or 3  # BAD
         return y + count
+""",
+            setup="""
+import random
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        count = random.randint(1, 2)
+        y = x * count
+        return y + torch.zeros(count, 1, 1)  # BAD
+""",
+            setup="""
+import random
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        start = random.randint(0, 1)
+        y = x * 2
+        return y[:, : 4 - start]  # BAD
 """,
             setup="""
 import random

@@ -14,13 +14,14 @@ Dense tensors and a mask; `torch.nn.attention.flex_attention` for ragged attenti
 outside of the compiled region.
 
 ## Limits
-Jagged nested tensors that come in as arguments are not reported, nor sparse ones that are used as any other.
+Jagged nested tensors that come in as arguments are not reported, nor sparse
+ones that are used as any other where neither an annotation nor the documentation of the function calls them sparse.
 `torch.sparse.mm` takes dense tensors too, and with those it is traced.
 """
 
 from tcready.rules._names import method_of_tensor
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import tensor_of
+from tcready.static.engine.facts import Call, Sparse
+from tcready.static.engine.values import is_sparse, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 NAMES = frozenset({"torch.sparse_coo_tensor", "torch.nested.nested_tensor", "torch.nested.as_nested_tensor"})
@@ -42,14 +43,23 @@ SPARSE_METHODS = (
 )
 
 
-def check(fact: Call) -> Claim | None:
+def check(fact: Call | Sparse) -> Claim | None:
+    if isinstance(fact, Sparse):
+        # a call in a loop takes the whole function with it: the break counts where the tensor is used
+        if fact.handed and {"for", "while"} & {*fact.where.enclosing}:
+            return None
+        return Claim(
+            "a sparse tensor, as its making or the documentation says: no graph takes it",
+            "medium",
+            "frame_skip",
+        )
     name = fact.constructed
     if name in NAMES or method_of_tensor(fact, "to_sparse"):
         return Claim("a sparse or nested tensor is made: the graph ends here")
     used = fact.args[0] if name in OF_SPARSE and fact.args else None
     if method_of_tensor(fact, *SPARSE_METHODS):
         used = fact.receiver
-    tensor = None if used is None else tensor_of(used)
+    tensor = None if used is None or is_sparse(used) else tensor_of(used)
     if tensor is not None and (tensor.given or tensor.leaf):
         message = "a sparse tensor comes in from outside, as its use says: the function goes eager"
         return Claim(message, "medium", "frame_skip")
@@ -66,7 +76,7 @@ RULE = Rule(
     effect="graph_break",
     level="error",
     gb_ids=("GB0277", "GB0015", "GB0090", "GB0016", "GB0007"),
-    facts=(Call,),
+    facts=(Call, Sparse),
     check=check,
     no_rewrite="Another layout is another algorithm: nothing says how dense tensors compute the same.",
     page=__doc__,
@@ -77,7 +87,7 @@ class Model(nn.Module):
     def forward(self, x):
         y = x * 2
         weight = y.to_sparse()  # BAD
-        return weight.coalesce().values()  # BAD
+        return y + 1
 """
         ),
         Sample(

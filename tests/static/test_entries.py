@@ -168,3 +168,51 @@ def test_a_class_in_a_function_is_read(
     result = read([f"model.py{name}"], ReadOptions(root=tmp_path))
     assert [finding.line for finding in result.findings] == lines
     assert [target.target for target in result.targets] == targets
+
+
+BALLS = """
+import torch
+from torch import nn, Tensor
+class Ball(nn.Module):
+    def distance(self, x):
+        if x.sum() > 0:
+            return x
+        return -x
+class Smaller(Ball):
+    pass
+class Named(Tensor):
+    def extract(self, names):
+        return self.as_subclass(torch.Tensor)
+"""
+WITH_A_BALL = """
+class Model(nn.Module):
+    def __init__(self, size, *, ball):
+        super().__init__()
+        self.ball = ball
+    def forward(self, x):
+        return self.ball.distance(x)
+"""
+WITH_NAMES = """
+class Model(nn.Module):
+    def forward(self, x):
+        return x.extract(["a"])
+"""
+
+
+@pytest.mark.parametrize("imports", ["from . import balls", "from .balls import Named as N"])
+@pytest.mark.parametrize("model", [WITH_A_BALL, WITH_NAMES], ids=["a module", "a tensor"])
+def test_what_has_no_type_is_of_the_class_in_sight_that_owns_what_is_read(
+    imports: str, model: str, tmp_path: Path
+) -> None:
+    """Of a class and one that derives from it the first; a file that is not imported is not in sight."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "balls.py").write_text(BALLS)
+    found = {}
+    for head in (imports, "from . import none"):
+        (folder / "model.py").write_text(f"{HEAD}{head}\n{model}")
+        options = ReadOptions(root=tmp_path, search_path=(tmp_path,), mode="infer")
+        told = read(["own.model::Model"], options).findings
+        found[head] = [f.path for f in told if f.effect in ("graph_break", "frame_skip")]
+    assert found == {imports: ["own/balls.py"], "from . import none": []}

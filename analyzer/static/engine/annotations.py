@@ -28,6 +28,8 @@ from tcready.static.engine.values import (
 )
 from tcready.static.index import ClassInfo, Import, ModuleInfo
 
+OF_SPARSE = "torch.sparse."
+"""Where torch has its classes of sparse tensors."""
 TYPED_DICTS = frozenset({"typing.TypedDict", "typing_extensions.TypedDict"})
 
 
@@ -107,7 +109,7 @@ class Annotations(Room):
             last = name.rpartition(".")[2]
             if name.startswith("torch."):
                 if last.endswith("Tensor") or last == "Parameter":
-                    return Tensor(K.TENSOR_CLASSES.get(last), sure)
+                    return Tensor(K.TENSOR_CLASSES.get(last), sure, sparse=name.startswith(OF_SPARSE))
                 if last in ("Size",):
                     return K.SHAPE
                 if last in ("device", "dtype", "Generator"):

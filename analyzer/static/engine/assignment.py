@@ -21,6 +21,8 @@ from tcready.static.engine.values import (
     Sequence,
     Tensor,
     Value,
+    is_captured,
+    is_place,
     join,
     lift,
     likely,
@@ -228,6 +230,8 @@ class Assignment(Room):
         self.engine.tell(
             F.Index(self.engine.where(frame), target, base, index, parts, slices, "store", value)
         )
+        if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):
+            frame.resume()
         for option in options(base):
             if isinstance(option, (External, ExternalInstance)) or (
                 isinstance(option, (Sequence, Mapping)) and option.outer

@@ -61,8 +61,12 @@ class Attributes(Room):
         if name in OF_TEXT:
             owner = keep(owner, lambda v: not isinstance(v, Tensor) and v != K.ARRAY)
         if tensor_of(owner):
-            odd = Unknown if self.engine.operations.is_of_tensors(name) else Tensor
-            owner = keep(owner, lambda v: not isinstance(v, odd))
+            of_tensors = self.engine.operations.is_of_tensors(name)
+            plain = Tensor if not of_tensors else Unknown
+            owner = keep(
+                owner,
+                lambda v: not isinstance(v, plain) or (isinstance(v, Tensor) and v.subclass is not None),
+            )
         return lift(
             lambda o: join(*(self._attribute_of(option, name, frame) for option in options(o))), owner
         )
@@ -80,7 +84,7 @@ class Attributes(Room):
                 return join(NONE, Tensor("float", owner.sure))
             kind = self.engine.operations.tables.tensor_attribute(name)
             if kind == "T" or name in K.NAMED_FIELDS:
-                return Tensor(owner.dtype, owner.sure)
+                return Tensor(owner.dtype, owner.sure, sparse=owner.sparse)
             if kind is not None:
                 without_gradients = (
                     name == "requires_grad" and self.engine.training is False and not owner.leaf

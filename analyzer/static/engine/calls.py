@@ -10,7 +10,7 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
 from tcready.static.engine.contract import CallSite, Engine, Room
-from tcready.static.engine.models import iteration, library
+from tcready.static.engine.models import iteration, layouts, library
 from tcready.static.engine.models.operations import Reads
 from tcready.static.engine.values import (
     NONE,
@@ -32,6 +32,7 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     comes_of_tensors,
+    is_captured,
     join,
     likely,
     members_of,
@@ -108,6 +109,7 @@ class Calls(Room):
             if "try" in site.frame.enclosing and not self.engine.takes(function, site):
                 self.engine.tell(F.Misfit(self.engine.where(site.frame), site.node, function))
                 return None
+            self.engine.tell_handed(function, site)
             given_back = self.engine.invoke(
                 function, site.args, site.keywords, site.frame, site.confidence, site.rest
             )
@@ -129,13 +131,19 @@ class Calls(Room):
         if isinstance(function, Instance):
             return self._hooked(function, site, self._call_object(function, site))
         site = site.spread()
+        self.engine.tell_sparse(site.node, site.frame, *site.args, *site.keywords.values())
         if isinstance(function, External):
             unbound = function.name.removeprefix("torch.Tensor.")
             if unbound != function.name and site.args and tensor_of(site.args[0]):
                 inner = site.giving(site.args[1:], site.keywords)
                 return self._call_method(Method(site.args[0], unbound), inner)
             result = library.call(self.engine, function.name, site)
+            if function.name.startswith("torch."):
+                result = layouts.laid_out(function.name, site.args, result, site.keywords)
+                result = _of_operands(result, site.args)
             self._tell_call(site, function, function.name, None, None, result)
+            if any(map(is_captured, site.args)):
+                site.frame.resume()  # most functions read the number
             return result
         if isinstance(function, ExternalInstance):
             return self._call_external_object(function, site)
@@ -210,7 +218,9 @@ class Calls(Room):
         )
         if base is None or base == "torch.nn.Module":
             return None
-        result = self.engine.operations.module_call(base, site.args)
+        result: Value | None = self.engine.operations.module_call(base, site.args)
+        weights = (self.engine.heap[made].attributes.get(name) for name in sorted(K.MODULE_TENSORS))
+        result = _of_operands(result, (*site.args, *(weight for weight in weights if weight is not None)))
         self._tell_call(site, made, f"{base}.__call__", made, "__call__", result)
         return result
 
@@ -298,6 +308,7 @@ class Calls(Room):
                 f"torch.Tensor.{name}", (sure, *site.args), site.keywords, known
             )
             result = _of_class(result, receiver, name, site.args)
+            result = layouts.laid_out(name, (receiver, *site.args), result, site.keywords)
         elif isinstance(receiver, Sequence):
             result = self.engine.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):
@@ -375,7 +386,7 @@ class Calls(Room):
             return
         tensor = tensor_of(value)
         if tensor is not None:
-            value = Tensor(tensor.dtype, leaf=True)
+            value = Tensor(tensor.dtype, leaf=True, sparse=tensor.sparse, rank=tensor.rank)
         if not isinstance(name, Const):
             written = next((k.value for k in site.node.keywords if k.arg == "name"), None)
             self.engine.heap[made].put_loose(text.name_pattern(written or site.node.args[0]), value)
@@ -412,5 +423,14 @@ def _of_class(result: Value | None, receiver: Tensor, name: str, args: tuple[Val
     if name == "as_subclass":
         subclass = next((v.info for value in args for v in options(value) if isinstance(v, Class)), None)
     if subclass is None or not isinstance(result, Tensor):
+        return result
+    return dataclasses.replace(result, subclass=subclass)
+
+
+def _of_operands(result: Value | None, operands: tuple[Value, ...]) -> Value | None:
+    """What a function of torch gives of tensors of the user's own class: one of that class."""
+    tensors = (tensor_of(value) for value in operands)
+    subclass = next((t.subclass for t in tensors if t is not None and t.subclass is not None), None)
+    if subclass is None or not isinstance(result, Tensor) or result.subclass is not None:
         return result
     return dataclasses.replace(result, subclass=subclass)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Room
+from tcready.static.engine.models import layouts
 from tcready.static.engine.operators import compared
 from tcready.static.engine.scope import Frame, narrowing_key
 from tcready.static.engine.values import (
@@ -53,7 +54,7 @@ class Containers(Room):
         found: list[Value] = []
         for option in options(value):
             if isinstance(option, Tensor):
-                found.append(Tensor(option.dtype, option.sure))
+                found.append(Tensor(option.dtype, option.sure, rank=option.rank - 1 if option.rank else None))
             elif isinstance(option, Sequence):
                 found.extend(members_of(option))
             elif isinstance(option, Mapping):
@@ -150,7 +151,10 @@ class Containers(Room):
 
     def item_of(self, base: Value, index: Value, node: ast.expr) -> Value:
         if isinstance(base, Tensor):
-            return Tensor(base.dtype, base.sure)
+            parts = index.items if isinstance(index, Sequence) and index.kind == "tuple" else None
+            return Tensor(
+                base.dtype, base.sure, rank=layouts.indexed(base, (index,) if parts is None else parts)
+            )
         members = self.container_members(base)
         if members is not None:
             return base if isinstance(node, ast.Slice) else self.item_of(members, index, node)

@@ -14,7 +14,7 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine.heap import Heap
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models.operations import Operations
-from tcready.static.engine.scope import Frame
+from tcready.static.engine.scope import Env, Frame
 from tcready.static.engine.values import (
     Answer,
     Class,
@@ -311,6 +311,15 @@ class Engine(Protocol):
     def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:
         """The same of the method `name` of a module, which goes through its parts."""
 
+    def tell_sparse(self, node: ast.expr, frame: Frame, *values: Value) -> None:
+        """Tells that something is asked of sparse tensors."""
+
+    def tell_handed(self, function: Function, site: CallSite) -> None:
+        """Tells that a function with source is given a sparse tensor."""
+
+    def lay_out(self, info: FunctionInfo, env: Env) -> None:
+        """What comes in from outside is sparse where the function's documentation says so."""
+
     def eval(self, node: ast.expr, frame: Frame) -> Value:
         """The value of an expression; every fact inside it is told."""
 
@@ -394,6 +403,9 @@ class Engine(Protocol):
 
     def instantiate(self, cls: Class, site: CallSite) -> Value:
         """An object made by calling a class."""
+
+    def imported_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
+        """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
 
     def registered(self, site: CallSite) -> Value | None:
         """What a factory makes of a configuration object if its own code does not tell."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from itertools import islice
 
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -162,13 +163,14 @@ class Entries(Room):
                 return Mapping((), Tensor(sure=False, given=True))
             if arg.annotation is not None:
                 return declared
-            return TAINTED if self._is_an_object(arg.arg, info) else _taken_for(arg.arg, info)
+            asked = self._asked_as_object(arg.arg, info)
+            return self._object_with(asked, info) if asked else _taken_for(arg.arg, info)
         with self.engine.quietly():
             value = self.engine.eval(default, self.engine.module_frame(info.module))
         if isinstance(value, Const) and value.value is not None:
             return prefer(value, Plain(type(value.value).__name__, "call"))
         if arg.arg in targets:
-            if arg.annotation is None and not self._is_an_object(arg.arg, info):
+            if arg.annotation is None and not self._asked_as_object(arg.arg, info):
                 return join(value, _taken_for(arg.arg, info))
             return join(value, _of_tensors(without_none(declared)))
         # an optional tensor as often as not: what is done with it tells
@@ -184,16 +186,23 @@ class Entries(Room):
             name.startswith("torch.utils.data.") for name in self.engine.mro(declared.cls).external
         )
 
-    def _is_an_object(self, name: str, info: FunctionInfo) -> bool:
-        """A parameter that is asked for what neither a tensor nor a dict or a list has, and that keeps its name."""
-        found = False
+    def _asked_as_object(self, name: str, info: FunctionInfo) -> set[str]:
+        """What a parameter that keeps its name is asked for that neither a tensor nor a dict or a list has."""
+        found: set[str] = set()
         for node in ast.walk(info.node):
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-                return False
+                return set()
             if isinstance(node, ast.Attribute) and _is_named(node.value, name):
                 common = node.attr in OF_DICTS | OF_LISTS or self.engine.operations.is_of_tensors(node.attr)
-                found = found or not common
+                found |= set() if common else {node.attr}
         return found
+
+    def _object_with(self, names: set[str], info: FunctionInfo) -> Value:
+        """A tensor of a class of the package's own that has these attributes, if one alone has."""
+        found = self.engine.imported_with(info.module, names)
+        if len(found) == 1 and self.engine.mro(found[0]).is_tensor:
+            return Tensor(sure=False, given=True, subclass=found[0])
+        return TAINTED
 
 
 def _taken_for(name: str, info: FunctionInfo) -> Value:
@@ -206,7 +215,8 @@ def _taken_for(name: str, info: FunctionInfo) -> Value:
 
 
 def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:
-    """`batch["mask"]`, `"mask" in batch`, `batch.items()`: no tensor takes that."""
+    """`batch["mask"]`, `"mask" in batch`, `batch.items()`: no tensor takes that; a sparse one has `values()`."""
+    asked: set[str] = set()
     for node in ast.walk(info.node):
         if isinstance(node, ast.Subscript) and _is_named(node.value, name):
             if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
@@ -215,9 +225,9 @@ def _is_used_like_a_dict(name: str, info: FunctionInfo) -> bool:
             text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
             if text and _is_named(node.comparators[0], name):
                 return True
-        elif isinstance(node, ast.Attribute) and node.attr in OF_DICTS and _is_named(node.value, name):
-            return True
-    return False
+        elif isinstance(node, ast.Attribute) and _is_named(node.value, name):
+            asked.add(node.attr)
+    return bool(asked & OF_DICTS) and asked <= OF_DICTS | OF_LISTS
 
 
 def _is_used_like_a_list(name: str, info: FunctionInfo) -> bool:
@@ -254,7 +264,7 @@ def _of_tensors(value: Value) -> Value:
 def given(value: Value) -> Value:
     """A parameter's value, its tensors marked as coming in from outside."""
     if isinstance(value, Tensor):
-        return Tensor(value.dtype, value.sure, given=True, subclass=value.subclass)
+        return replace(value, leaf=False, buffer=False, given=True)
     if isinstance(value, Choice):
         return Choice(tuple(map(given, value.options)), value.likely)
     if isinstance(value, Sequence) and value.items is None and value.element == UNKNOWN:

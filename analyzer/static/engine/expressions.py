@@ -33,6 +33,8 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    is_captured,
+    is_place,
     join,
     likely,
     members_of,
@@ -86,6 +88,7 @@ class Expressions(Room):
         owner = self.eval(node.value, frame)
         if not self.engine.quiet and isinstance(owner, (Tensor, Choice)) and tensor_of(owner) is not None:
             self.engine.tell(F.Attribute(self.engine.where(frame), node, owner, node.attr))
+            self.engine.tell_sparse(node, frame, owner)
         value = self.engine.attribute(owner, node.attr, frame)
         self.engine.touch_attribute(owner, value, node, frame)
         if owner == TAINTED and not called and not self.engine.operations.is_of_tensors(node.attr):
@@ -94,6 +97,11 @@ class Expressions(Room):
 
     def _binop(self, node: ast.BinOp, frame: Frame) -> Value:
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
+        self.engine.tell_sparse(node, frame, left, right)
+        numbers = all(isinstance(v, (Plain, Const)) for v in (left, right))
+        if numbers and (is_captured(left) or is_captured(right)):
+            self.engine.tell(F.Arithmetic(self.engine.where(frame), node))
+            frame.resume()
         return self.engine.operated(type(node.op).__name__, left, right, frame)
 
     def _unaryop(self, node: ast.UnaryOp, frame: Frame) -> Value:
@@ -111,7 +119,7 @@ class Expressions(Room):
             return Const(-value.value)
         tensor = tensor_of(value)
         if tensor:
-            return Tensor(tensor.dtype, tensor.sure)
+            return Tensor(tensor.dtype, tensor.sure, sparse=tensor.sparse, rank=tensor.rank)
         if isinstance(value, Plain):
             return Plain(value.kind, K.computed(value.origin))
         if K.ARRAY in options(value):
@@ -183,6 +191,7 @@ class Expressions(Room):
         result: Value = UNKNOWN
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.eval(comparator, frame)
+            self.engine.tell_sparse(node, frame, left, right)
             result = self.engine.related(op, left, right, comparator, frame)
             if isinstance(op, (ast.In, ast.NotIn)) and not self.engine.quiet:
                 self.engine.tell(F.Contains(self.engine.where(frame), node, left, right))
@@ -392,6 +401,8 @@ class Expressions(Room):
         base = self.eval(node.value, frame)
         index, parts, slices = self.index(node.slice, frame)
         self.engine.tell(F.Index(self.engine.where(frame), node, base, index, parts, slices, "load"))
+        if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):
+            frame.resume()
         return self.engine.picked(base, index, node.slice, frame)
 
     def index(self, node: ast.expr, frame: Frame) -> tuple[Value, tuple[Value, ...], tuple[Value, ...]]:

@@ -264,6 +264,23 @@ class Recurrent:
 
 
 @dataclass(frozen=True, slots=True)
+class Sparse:
+    """Something is asked of a sparse tensor, or it is `handed` to a function with source, which asks."""
+
+    where: Where
+    node: ast.expr
+    handed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """An operator between two numbers one of which Dynamo captured as it was drawn."""
+
+    where: Where
+    node: ast.BinOp
+
+
+@dataclass(frozen=True, slots=True)
 class Misfit:
     """A function of the source is given arguments that it does not take, inside a `try`: the call raises."""
 
@@ -285,6 +302,8 @@ Fact: TypeAlias = (
     | Define
     | Handler
     | Recurrent
+    | Sparse
+    | Arithmetic
     | Misfit
 )
 

@@ -127,6 +127,7 @@ class Functions(Room):
         if function.bound is not None:
             args = (function.bound, *args)
         env = self._parameters(info, args, keywords, rest, function.closure)
+        self.engine.lay_out(info, env)
         counted = info, bool(self.engine.quiet)
         loud: object = bool(self.engine.quiet)
         if self.engine.quiet and len(args) == 1 and isinstance(args[0], Instance):

@@ -30,6 +30,7 @@ from tcready.static.engine.questions import Questions
 from tcready.static.engine.records import Records
 from tcready.static.engine.recurrent import Recurrent
 from tcready.static.engine.scope import Frame
+from tcready.static.engine.sparse import Sparse
 from tcready.static.engine.statements import Statements
 from tcready.static.index import Program
 from tcready.static.torch_tables import Version
@@ -94,6 +95,7 @@ class Interpreter:
         protocols = Protocols(self)
         records = Records(self)
         recurrent = Recurrent(self)
+        sparse = Sparse(self)
         expressions = Expressions(self)
         containers = Containers(self)
         assignment = Assignment(self)
@@ -154,6 +156,8 @@ class Interpreter:
         self.enum_members, self.numbered = records.enum_members, records.numbered
         self.touch, self.touch_attribute = recurrent.touch, recurrent.touch_attribute
         self.touch_by_walk = recurrent.touch_by_walk
+        self.tell_sparse, self.tell_handed = sparse.tell_sparse, sparse.tell_handed
+        self.lay_out = sparse.lay_out
         self.eval = expressions.eval
         self.tell_loop = expressions.tell_loop
         self.index = expressions.index
@@ -175,7 +179,7 @@ class Interpreter:
         self.call = calls.call
         self.call_each = calls.call_each
         self.instantiate, self.initialise = objects.instantiate, objects.initialise
-        self.registered = objects.registered
+        self.registered, self.imported_with = objects.registered, objects.imported_with
         self.copied = objects.copied
         self.decorated = functions.decorated
         self.close = functions.close

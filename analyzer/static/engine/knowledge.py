@@ -398,6 +398,12 @@ def numpy_built(name: str) -> Value:
     return NUMBER if name.rpartition(".")[2] in FOLDING else ARRAY
 
 
+OF_NUMBERS = frozenset(
+    "arange array asarray empty eye full geomspace identity linspace logspace ones tri vander zeros".split()
+)
+"""Functions of numpy that make an array of known numbers: what is in it has to be read."""
+
+
 def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) -> Value:
     module, _, last = name.rpartition(".")
     if module == "numpy.random":
@@ -407,7 +413,12 @@ def _numpy_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
             return ARRAY
         return Plain("float" if last in UNIFORM else None, "random")
     of_a_row = last in OF_ROWS and isinstance(args[0], Plain) and args[0].kind is None if args else False
-    if args and not of_a_row and all(_is_number(v) for a in args for v in options(a)):
+    if (
+        args
+        and last not in OF_NUMBERS
+        and not of_a_row
+        and all(_is_number(v) for a in args for v in options(a))
+    ):
         return Plain(
             None, _origin(args)
         )  # one known number stays known while tracing; a row of them does not

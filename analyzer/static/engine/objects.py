@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
 
+from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import Mro
@@ -34,10 +38,12 @@ from tcready.static.engine.values import (
     prefer,
     tensor_of,
 )
-from tcready.static.index import ClassInfo, FunctionInfo, nodes_in
+from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, nodes_in
 
 OF_MODULES = frozenset({"training", "device", "dtype", "forward", "__class__"})
 """Attributes that tell no module from another."""
+MAX_IMPORTS = 100
+"""Names of a file that are looked at for such a class."""
 MAX_FITTING = 3
 """Of the classes that fit what is read of an argument, more say nothing."""
 
@@ -48,6 +54,7 @@ class Objects(Room):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._registries: dict[ClassInfo, list[ClassInfo]] = {}
+        self._near: dict[Path, list[ClassInfo]] = {}
 
     def build(self, cls: ClassInfo) -> Instance:
         """An object of `cls` made with arguments nobody knows: configuration."""
@@ -117,12 +124,49 @@ class Objects(Room):
         return args, keywords
 
     def _module_given(self, name: str, declared: Value, info: FunctionInfo, cls: ClassInfo) -> Value | None:
-        """A module that is passed in without a type: of the classes in the same file that have all that is read of it."""
+        """A module that is passed in without a type: of the classes in the same file that have all that is read of it,
+        else of those of the same package that the file imports, by themselves or in a module."""
         if not isinstance(declared, Unknown):
             return None
         read = self._read_of(name, info, cls)
-        found = [c for c in info.module.classes() if read and c is not cls and self._has(c, read)]
+        if not read:
+            return None
+        found = [c for c in info.module.classes() if c is not cls and self._has(c, read)]
+        if not found:
+            found = [c for c in self.imported_with(info.module, read) if c is not cls and self._has(c, read)]
         return join(*map(self.engine.assumed, found)) if 0 < len(found) <= MAX_FITTING else None
+
+    def imported_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
+        """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
+        near = [c for c in self._imported_classes(module) if self._owns(c, names)]
+        return [c for c in near if not {*self.engine.mro(c).classes[1:]} & {*near}]
+
+    def _imported_classes(self, module: ModuleInfo) -> list[ClassInfo]:
+        """The classes of the package's own files that a file imports from, and those that these import."""
+        if module.path not in self._near:
+            found: dict[ClassInfo, None] = {}
+            for near in self._imported_from(module):
+                found.update(dict.fromkeys(near.classes()))
+                with self.engine.quietly():
+                    values = [self.engine.imported(binding, near) for binding in self._own_imports(near)]
+                found.update((value.info, None) for value in values if isinstance(value, Class))
+            self._near[module.path] = list(found)
+        return self._near[module.path]
+
+    def _imported_from(self, module: ModuleInfo) -> list[ModuleInfo]:
+        """The files of the same package that a file imports, or imports from."""
+        found: dict[Path, ModuleInfo] = {}
+        for binding in self._own_imports(module):
+            inner = f"{binding.module}.{binding.name}" if binding.name else binding.module
+            near = self.engine.program.module(inner) or self.engine.program.module(binding.module)
+            if near is not None:
+                found[near.path] = near
+        return list(found.values())
+
+    def _own_imports(self, module: ModuleInfo) -> Iterator[Import]:
+        package = module.name.partition(".")[0]
+        imports = (b for bindings in module.bindings.values() for b in bindings if isinstance(b, Import))
+        return islice((b for b in imports if b.module.partition(".")[0] == package), MAX_IMPORTS)
 
     def _read_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> set[str]:
         """The attributes that a class reads of an argument of its constructor, apart from what every module has."""
@@ -137,11 +181,12 @@ class Objects(Room):
         return {attr for attr in read if attr not in OF_MODULES and K.module_method(attr, UNKNOWN) is None}
 
     def _has(self, cls: ClassInfo, names: set[str]) -> bool:
+        return self.engine.mro(cls).is_module and self._owns(cls, names)
+
+    def _owns(self, cls: ClassInfo, names: set[str]) -> bool:
         mro = self.engine.mro(cls)
         assigned = self.engine.assigned(mro)
-        return mro.is_module and all(
-            name in assigned or mro.functions(name) or mro.holder(name) is not None for name in names
-        )
+        return all(name in assigned or mro.functions(name) or mro.holder(name) is not None for name in names)
 
     def instantiate(self, cls: Class, site: CallSite) -> Value:
         """An object made by calling a class: what `__new__` gives if that is none of the class, else a new one."""
@@ -164,6 +209,12 @@ class Objects(Room):
         """An object of a class of tensors, once its methods have run that make it."""
         kinds = [tensor.dtype for value in site.args if (tensor := tensor_of(value)) is not None]
         made = Tensor(kinds[0] if kinds else None, leaf=self.engine.quiet > 0, subclass=cls.info)
+        if mro.functions("__init__") and not self.engine.quiet:
+            node, where = site.node, self.engine.where(site.frame)
+            keywords = tuple(site.keywords.items())
+            self.engine.tell(
+                F.Call(where, node, cls, "torch.Tensor.__init__", None, None, site.args, keywords, made)
+            )
         for name, owner in (("__new__", cls), ("__init__", made)):
             for info in mro.functions(name)[:1]:
                 self.engine.invoke(

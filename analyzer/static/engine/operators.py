@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.models import layouts
 from tcready.static.engine.values import (
     DATA,
     MAX_ITEMS,
@@ -80,7 +81,8 @@ def _binary(op: str, left: Value, right: Value) -> Value:
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Sequence) and not tensor_of(other):
                 return Sequence(one.kind, None, join(*members_of(one)) if members_of(one) else UNKNOWN)
-    return K.binary(op, left, right)
+    made = K.binary(op, left, right)
+    return layouts.laid_out(op, (left, right), made) or made
 
 
 def compared(op: ast.cmpop, left: Value, right: Value) -> Value:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TypeAlias
 
 from tcready.schema import Confidence
 from tcready.static.engine.facts import About, Asker, Condition, Enclosing
-from tcready.static.engine.values import Value, join
+from tcready.static.engine.values import Plain, Tensor, Value, is_captured, join
 from tcready.static.index import FunctionInfo, ModuleInfo
 
 Env: TypeAlias = "dict[str, Value]"
@@ -81,6 +81,10 @@ class Frame:
         """While it is entered, what is evaluated runs with that confidence."""
         return _Restoring(self, self.enclosing, confidence)
 
+    def resume(self) -> None:
+        """Behind a break, what was worked out before comes in from outside: of one number the value is known then."""
+        self.env = {name: _from_outside(value) for name, value in self.env.items()}
+
     def lookup(self, name: str) -> Value | None:
         """A variable of this frame or of one that encloses it."""
         frame: Frame | None = self
@@ -89,6 +93,12 @@ class Frame:
                 return frame.env[name]
             frame = frame.parent
         return None
+
+
+def _from_outside(value: Value) -> Value:
+    if isinstance(value, Tensor) and value.rank == 0:
+        return replace(value, given=True)
+    return replace(value, origin="random") if isinstance(value, Plain) and is_captured(value) else value
 
 
 def narrowing_key(node: ast.expr) -> str | None:

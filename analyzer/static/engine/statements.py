@@ -105,6 +105,7 @@ class Statements(Room):
         target = node.target
         old = self.engine.eval(self.engine.load_of(target), frame)
         value = self.engine.eval(node.value, frame)
+        self.engine.tell_sparse(target, frame, old, value)
         result = self.engine.operated(type(node.op).__name__, old, value, frame, in_place=True)
         if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.outer:
             result = Sequence("list", None, join(self.engine.element(old), self.engine.element(value)), True)

@@ -37,6 +37,10 @@ class Tensor:
     """Made by `nn.Buffer`."""
     subclass: ClassInfo | None = None
     """The class of the user's own that it is of; None for torch's, and where nothing says."""
+    sparse: bool = False
+    """Of a sparse layout, which no graph takes in; False where nothing says so."""
+    rank: int | None = None
+    """Its number of dimensions, up to two; None where nothing says so, and for all above."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -335,6 +339,8 @@ def _union(values: Iterable[Value]) -> Value:
 def _sort(value: Value) -> object:
     """Values of one sort join to one value; those of different sorts stay apart."""
     kind = type(value)
+    if isinstance(value, Tensor) and value.subclass is not None:
+        return Tensor, value.subclass, ""
     if kind in WHOLE:
         return kind
     if isinstance(value, Const):
@@ -413,6 +419,8 @@ def _merged(a: Value, b: Value) -> Value:
             a.leaf and b.leaf,
             a.given and b.given,
             subclass=a.subclass if a.subclass is b.subclass else None,
+            sparse=a.sparse and b.sparse,
+            rank=a.rank if a.rank == b.rank else None,
         )
     if isinstance(a, Unknown) and isinstance(b, Unknown):
         return Unknown(a.tainted or b.tainted, a.alone or b.alone)
@@ -472,9 +480,27 @@ def tensor_of(value: Value) -> Tensor | None:
     found = [v for v in value.options if isinstance(v, Tensor)]
     if not found:
         return None
-    merged = join(*found)
+    merged: Value = found[0]
+    for other in found[1:]:
+        merged = _merged(merged, other)
     assert isinstance(merged, Tensor)
     return merged
+
+
+def is_sparse(value: Value) -> bool:
+    """A tensor of a sparse layout, if it is a tensor at all."""
+    tensor = tensor_of(value)
+    return tensor is not None and tensor.sparse
+
+
+def is_place(value: Value) -> bool:
+    """A tensor of one integer that was worked out: as an index, its value is read."""
+    return isinstance(value, Tensor) and (value.rank, value.dtype, value.given) == (0, "int", False)
+
+
+def is_captured(value: Value) -> bool:
+    """A number that Dynamo draws anew in each call."""
+    return isinstance(value, Plain) and value.origin == "drawn"
 
 
 def is_surely_tensor(value: Value) -> bool:
