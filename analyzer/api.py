@@ -209,7 +209,7 @@ def _report(
     benched: Callable[[Sequence[PlannedRun]], Callable[[Observed], Observed]] | None = None,
 ) -> Report:
     """What `check` gives. `benched` is called before the runs, and what it gives adds to them what a bench measures."""
-    from tcready import narrow, plan
+    from tcready import library, narrow, plan
     from tcready import observations as made_or_brought
     from tcready.merge import merge
     from tcready.static import driver
@@ -217,6 +217,13 @@ def _report(
 
     base, work, shown = chosen.root, chosen.work, chosen.report
     known = narrow.known(shown, base)
+    named = library.named(names, chosen.run, base)
+    if named:
+        library.refuse_unread(named, run)
+        targets = {each.text: each.target for each in named}
+        names = tuple(dict.fromkeys([*(targets.get(name, name) for name in names), *targets.values()]))
+    models = {each.target: each.text for each in named}
+    unread = {each.target: each.warning for each in named if not each.read}
     plan.refuse_contradictions(names, chosen, run, observations)
     if work.force_exclude:
         names = tuple(name for name in names if is_wanted(name, base, chosen.read.exclude))
@@ -225,15 +232,16 @@ def _report(
     version = _torch_of(chosen)
     mode = plan.reading_mode(names, chosen, tables)
     reading = dataclasses.replace(chosen.read, mode=mode, torch=version)
-    read = driver.read(names, reading, rule_set(), shown, cache=work.cache, jobs=work.jobs)
-    empty = _without_files(names, read.result)
+    readable = tuple(name for name in names if name not in unread)
+    read = driver.read(readable, reading, rule_set(), shown, cache=work.cache, jobs=work.jobs)
+    empty = (*_without_files(readable, read.result), *unread.values())
     for warning in empty:
         announce(warning)
     if observations:
         seen = made_or_brought.brought(observations, base, announce)
         seen = dataclasses.replace(seen, runs=tuple(map(_with_figures, seen.runs)))
     else:
-        planned = tuple(plan.due(names, run, chosen, tables, read.result)) if may_run else ()
+        planned = tuple(plan.due(names, run, chosen, tables, read.result, models)) if may_run else ()
         measure = benched(planned) if benched is not None else None
         seen = made_or_brought.make(planned, chosen, mode, announce, progress)
         seen = measure(seen) if measure is not None else seen
@@ -249,7 +257,9 @@ def _report(
 
         report = fixing.verified(report, chosen, version, rule_set(), announce)
     how = Reading(mode, reading.low, reading.plain_call, ".".join(map(str, version)))
-    report, notes = narrow.narrowed(dataclasses.replace(report, readings=(how,)), known, shown, names, base)
+    report, notes = narrow.narrowed(
+        dataclasses.replace(report, readings=(how,)), known, shown, readable, base
+    )
     for note in notes:
         announce(note)
     return _at_its_commit(report, base) if work.checkout else report
@@ -319,10 +329,11 @@ def fix(
         TcreadyError: As `check` does; with `verify`, if nothing gives inputs, or several targets do.
         TypeError: There is no such option.
     """
-    from tcready import fixing
+    from tcready import fixing, library
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
     fixing.refuse_notebooks(names)
+    library.refuse_names(names)
     chosen = _chosen(settings, root, options)
     wanted = fixing.FixOptions(unsafe, third_party, chosen.report.select)
     if not verify:
@@ -421,8 +432,9 @@ def prove(
     Raises:
         TcreadyError: The patch does not apply, nothing gives inputs, or as `check` does.
     """
-    from tcready import fixing
+    from tcready import fixing, library
 
+    library.refuse_names((target,))
     chosen = _chosen(settings, root, options)
     return fixing.proved_patch(target, _with_tables(chosen), rule_set(), (patch, named), announce, progress)
 

@@ -461,7 +461,9 @@ def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
         "--dtype": options.dtype,
         "--autocast": options.autocast,
     }
-    return " ".join([target, *(f"{name} {shlex.quote(value)}" for name, value in known.items() if value)])
+    words = [options.model or target, *(["--tiny"] if options.tiny else [])]
+    words += [f"--config {shlex.quote(pair)}" for pair in options.config]
+    return " ".join([*words, *(f"{name} {shlex.quote(value)}" for name, value in known.items() if value)])
 
 
 def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:

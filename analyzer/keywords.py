@@ -47,6 +47,9 @@ class CheckKeywords(TypedDict, total=False):
     memory_gb: float | None
     memory: float | None
     allow_downloads: bool | None
+    model: str | None
+    tiny: bool | None
+    config: tuple[str, ...] | None
 
 
 class ObserveKeywords(TypedDict, total=False):
@@ -70,3 +73,6 @@ class ObserveKeywords(TypedDict, total=False):
     memory_gb: float | None
     memory: float | None
     allow_downloads: bool | None
+    model: str | None
+    tiny: bool | None
+    config: tuple[str, ...] | None

@@ -366,6 +366,29 @@ class RunOptions:
     allow_downloads: bool = field(
         default=False, metadata=ask("flag", "Let the model fetch files; offline otherwise.", worker=True)
     )
+    model: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "A target as a line of Python that gives a model: \"timm.create_model('resnet18')\".",
+            metavar="EXPRESSION",
+        ),
+    )
+    """An expression, or in the run of one target the model of a library that was named, as in `hf:bert`."""
+    tiny: bool = field(
+        default=False,
+        metadata=ask(
+            "flag", "Build a small model of hf: and diffusers: names: few layers, narrow, few words."
+        ),
+    )
+    config: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "texts",
+            "Build the model of a library's name with this in its configuration; may be repeated.",
+            metavar="KEY=VALUE",
+        ),
+    )
 
     def without_studies(self) -> RunOptions:
         """The same run without what is asked for apart: fullgraph, shapes, plan and backend."""

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from tcready import project
 from tcready.options import RunOptions
@@ -40,13 +41,16 @@ class PlannedRun:
     """Whether its inputs are to be made up."""
     impossible: str = ""
     """Why there is nothing to run, though the run was asked for."""
+    model: str | None = None
+    """The model of a library, or the expression, that was named; None: the target is built as it stands."""
 
     def options(self, settings: Settings) -> tuple[RunOptions, ...]:
         """How to run it, once for each mode. Raises TcreadyError for a dtype that torch.autocast does not take."""
         chosen = settings.with_table(self.table)
         refuse_autocast(chosen.run.autocast)
         return tuple(
-            dataclasses.replace(chosen.run, mode=mode, synthesise=self.synthesise) for mode in chosen.modes
+            dataclasses.replace(chosen.run, mode=mode, synthesise=self.synthesise, model=self.model)
+            for mode in chosen.modes
         )
 
     def convention(self, settings: Settings) -> str | None:
@@ -104,6 +108,7 @@ def due(
     settings: Settings,
     tables: tuple[TargetTable, ...],
     static: StaticResult,
+    models: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[PlannedRun]:
     """The runs that are due.
 
@@ -113,6 +118,7 @@ def due(
         settings: What was asked for.
         tables: What the project says of its targets.
         static: What the sources say: which models a file holds.
+        models: Targets that stand for a model of a library or an expression, and what was named.
 
     Raises:
         TcreadyError: `--inputs` was given for a file with several models, or a notebook is to be run.
@@ -124,6 +130,10 @@ def due(
     if not requested and (len(targets) != 1 or (root / targets[0]).is_dir()):
         return
     for target in targets:
+        if target in models:
+            given = f"inputs from {inputs}" if inputs is not None else "what the library says of its inputs"
+            yield PlannedRun(target, given, requested, synthesise=inputs is None, model=models[target])
+            continue
         if Target.parse(target).is_notebook:
             if requested:
                 raise TcreadyError(NOT_RUN.format(target=target))

@@ -5,13 +5,41 @@ Standard library and the schema only: it travels with the worker.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from tcready.schema import TcreadyError
 
 Kind = Literal["path", "module"]
 NOTEBOOK = ".ipynb"
+PACKAGES = MappingProxyType(
+    {"hf": "transformers", "timm": "timm", "torchvision": "torchvision", "diffusers": "diffusers"}
+)
+"""The package of each library whose models can be named: `hf:bert`."""
+
+
+@dataclass(frozen=True)
+class LibraryModel:
+    """A model of a library, by name: `timm:resnet18`, `hf:bert`."""
+
+    library: str
+    """A key of PACKAGES."""
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> LibraryModel | None:
+        """None for text that is no such name."""
+        found = re.fullmatch(rf"({'|'.join(PACKAGES)}):([\w./-]+)", text)
+        return cls(found[1], found[2]) if found else None
+
+    @property
+    def package(self) -> str:
+        return PACKAGES[self.library]
+
+    def __str__(self) -> str:
+        return f"{self.library}:{self.name}"
 
 
 @dataclass(frozen=True)

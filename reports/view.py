@@ -251,7 +251,10 @@ def how_to_prove(target: TargetReport) -> str:
         return ""
     if Target.parse(target.target).is_notebook or target.observation.inputs_from == "object":
         return "To prove what is predicted, call `tcready.check(model, inputs, plan=True)`."
-    command = f"tcready check {shlex.quote(target.target)} --run --plan"
+    named = shlex.quote(target.target)
+    if target.observation.inputs_from == "library":  # the label ends in what names it on the command line
+        named = (target.observation.convention or named).rpartition(", of ")[2]
+    command = f"tcready check {named} --run --plan"
     inputs = " with the same `--inputs`" if target.observation.inputs_from == "option" else ""
     lines = any(region.kind == "lines" for region in target.regions)
     aside = " (lines of functions aside)" if lines else ""

@@ -104,7 +104,7 @@ def test_fail_on_holds_for_the_exit(project: Path) -> None:
         ("timeout = 0", "timeout = 0: it takes a number of seconds above 0"),
         ("memory = inf", "memory = inf: it takes a number of GB above 0"),
         ('mode = "fast"', "it takes one of infer, train, both"),
-        ('output-format = "xml"', "it takes one of text, json"),
+        ('output-format = "xml"', "it takes one of text, concise"),
         ("torch-version = 2.11", "it takes a string"),
         ('per-file-ignores = { "a" = "TCR1" }', "it takes a table of globs"),
         ("select = [", "pyproject.toml cannot be read"),

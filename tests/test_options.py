@@ -85,6 +85,7 @@ def test_the_kind_of_an_option_is_that_of_its_field(each: Declared) -> None:
         "number": float,
         "count": int,
         "list": tuple[str, ...],
+        "texts": tuple[str, ...],
         "files": tuple[str, ...],
         "command": tuple[str, ...],
         "globs": tuple[tuple[str, tuple[str, ...]], ...],

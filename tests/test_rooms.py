@@ -37,6 +37,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "observations": frozenset(
         {"schema", "options", "target", "resolve", "plan", "stored", "merge", "static", "dynamic"}
     ),
+    "library": frozenset({"schema", "options", "target", "static"}),
     "narrow": frozenset({"schema", "options", "baseline", "git", "files", "static"}),
     "applying": frozenset({"schema", "git", "files", "static"}),
     "fixing": frozenset(
@@ -86,6 +87,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "static",
             "dynamic",
             "live",
+            "library",
             "observations",
             "merge",
             "narrow",
@@ -129,6 +131,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "keywords": frozenset(),
     "resolve": frozenset(),
     "plan": frozenset(),
+    "library": frozenset(),
     "observations": frozenset(),
     "narrow": frozenset(),
     "applying": frozenset(),

@@ -18,7 +18,7 @@ from tcready.schema import TcreadyError
 @click.command()
 @click.argument("target", shell_complete=complete_files)
 @asked(BenchOptions)
-@asked(RunOptions, only=HOW_TO_RUN)
+@asked(RunOptions, only=HOW_TO_RUN | {"tiny", "config"})
 @asked(ReadOptions, only=frozenset({"mode"}))
 @click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
 @click.option(

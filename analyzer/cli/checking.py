@@ -36,7 +36,8 @@ def check(
 ) -> int:
     """Lint TARGETS, run what gives its inputs, report.
 
-    A TARGET is path.py, a folder, path.py::Name or pkg.mod::Name; by default the working folder.
+    A TARGET is path.py, a folder, path.py::Name, pkg.mod::Name, or a model of a library: hf:bert, timm:resnet18,
+    torchvision:resnet18, diffusers:UNet2DConditionModel. By default it is the working folder.
     """
     settings = settings_of(context, isolated=isolated)
     command, options = settings.of(CommandOptions), settings.report
@@ -48,7 +49,7 @@ def check(
         return 0
     with telling(command.quiet) as (announce, progress):
         report = api.check(
-            targets or (".",),
+            targets or (() if settings.run.model else (".",)),
             run=command.run,
             observations=command.observations,
             settings=settings,

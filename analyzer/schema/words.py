@@ -59,9 +59,9 @@ StageReason = Literal[
 """Why a stage failed or did not run. `crash`: the process died by a signal; `exit`: it ended by itself; `mismatch`: the
 compiled outputs differ from eager; `not_comparable`: eager differs from itself, or gives no tensor; `no_toolchain`: the
 backend lacks a compiler; `error`: anything else that was raised."""
-InputsSource = Literal["option", "project", "convention", "made_up", "object"]
-"""What gave the inputs: `--inputs`, a table of pyproject.toml, the file itself, nobody (they were made up), or the caller
-in this process."""
+InputsSource = Literal["option", "project", "convention", "made_up", "object", "library"]
+"""What gave the inputs: `--inputs`, a table of pyproject.toml, the file itself, nobody (they were made up), the caller
+in this process, or what a library says of a model that was named."""
 Speaker = Literal["static", "dynamo"]
 """Who says a line of evidence."""
 TrainingPhase = Literal["loss", "gradients", "forward", "backward", "optimizer", "step"]

@@ -70,7 +70,7 @@ def main() -> int:
 
 def _context(work: Work, state_path: str | None) -> Context:
     """The context of this run, with what its file says of target and inputs."""
-    path = None if work.options.inputs else parse.target_path(work)
+    path = None if work.options.inputs or work.options.model else parse.target_path(work)
     convention = find_convention(Path(path), Target.parse(work.target).name) if path else None
     if work.options.inputs:
         journal = Journal(work, "--inputs", state_path, "option")

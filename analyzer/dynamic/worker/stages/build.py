@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import distributed, synthesis
+from tcready.dynamic.worker import by_name, distributed, synthesis
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.environment import environment, missing_device
@@ -68,7 +68,15 @@ def _built(context: Context) -> None:
         def build_anew() -> Any:
             return build_as(work.options.mode, SEED_BUILD)
 
-        if made_up:
+        named = by_name.inputs_of(model, work) if made_up and work.options.model else None
+        if named is not None:
+            label, give = f"{named.label}, of {by_name.command(work.options)}", named.give
+            journal.add(convention=label, inputs_from="library")
+
+            def draw(seed: int) -> tuple[Case, ...]:
+                torch.manual_seed(seed)
+                return cases(give(), label, work)
+        elif made_up:
             journal.write("build, looking for inputs")
             made = synthesis.synthesise(model, work, lambda error: one_line(error, work.root))
             journal.add(convention=f"{SYNTHESISED}{made.label}", inputs_from="made_up")
@@ -90,7 +98,8 @@ def _built(context: Context) -> None:
         context.cases = tuple(case for case in draw(SEED_BUILD) if case.name not in work.leave_out)
         journal.cases = tuple(case.name for case in context.cases if case.name is not None)
         device = f"; device auto: {work.options.device}" if context.device_found else ""
-        journal.end("pass", _size(model) + device)
+        built_from = f"; built from {by_name.command(work.options)}" if work.options.model else ""
+        journal.end("pass", _size(model) + built_from + device)
     if patched := replaced(context.originals):
         more = f" and {len(patched) - 3} more" if len(patched) > 3 else ""
         journal.warn(f"the code replaces {', '.join(patched[:3])}{more}: what ran is a patched torch")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcready.dynamic.worker import distributed
+from tcready.dynamic.worker import by_name, distributed
 from tcready.dynamic.worker.case import RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.environment import device_of, environment, missing_device
@@ -30,11 +30,14 @@ def run(context: Context) -> None:
     target = Target.parse(work.target)
     with failing(context, "import"):
         open_path(work, target)
-        module = import_target(target, work.root)
-        name = target.name or (context.convention.target if context.convention else None)
-        if name is None:
-            raise RunError(f"{target.place}: no target: name one as {target.place}::Name, with --inputs")
-        context.module, context.value = module, target_in(module, name, target.place)
+        if work.options.model:
+            context.module, context.value = by_name.imported(work, work.options.model)
+        else:
+            module = import_target(target, work.root)
+            name = target.name or (context.convention.target if context.convention else None)
+            if name is None:
+                raise RunError(f"{target.place}: no target: name one as {target.place}::Name, with --inputs")
+            context.module, context.value = module, target_in(module, name, target.place)
         if work.options.inputs:
             context.inputs = named(work.options.inputs, "--inputs", work)
         journal.end("pass")

@@ -1,0 +1,370 @@
+"""A model of a library that was named, or that an expression gives: built with random weights, with its inputs."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import difflib
+import importlib
+import inspect
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+from tcready.dynamic.worker.case import RunError
+from tcready.dynamic.worker.loading import cases
+from tcready.dynamic.worker.request import Work
+from tcready.options import RunOptions
+from tcready.target import LibraryModel, Target
+
+SMALL: Mapping[str, int] = {
+    **dict.fromkeys(
+        "hidden_size d_model n_embd dim embed_dim word_embed_proj_dim embedding_size".split(), 64
+    ),
+    **dict.fromkeys("intermediate_size ffn_dim d_ff n_inner encoder_ffn_dim decoder_ffn_dim".split(), 128),
+    **dict.fromkeys("hidden_dim moe_intermediate_size shared_expert_intermediate_size".split(), 128),
+    **dict.fromkeys("num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers".split(), 2),
+    **dict.fromkeys("num_encoder_layers num_decoder_layers num_single_layers".split(), 2),
+    **dict.fromkeys("num_attention_heads n_head n_heads num_heads num_key_value_heads".split(), 4),
+    **dict.fromkeys("encoder_attention_heads decoder_attention_heads".split(), 4),
+    **dict.fromkeys("num_local_experts num_experts n_routed_experts".split(), 4),
+    **dict.fromkeys("head_dim d_kv attention_head_dim".split(), 16),
+    **dict.fromkeys("caption_projection_dim pooled_projection_dim".split(), 64),
+    **dict.fromkeys("cross_attention_dim joint_attention_dim sample_size".split(), 32),
+    **dict.fromkeys("num_experts_per_tok moe_topk top_k".split(), 2),
+    **dict.fromkeys("n_group topk_group".split(), 1),
+    "norm_num_groups": 8,
+    "layers_per_block": 1,
+    "vocab_size": 1024,
+}
+"""The usual fields of a configuration, and what `--tiny` makes of greater numbers."""
+
+
+@dataclass(frozen=True)
+class LibraryInputs:
+    """What a library says of a model's inputs: what draws them, and how they were found, in words."""
+
+    give: Callable[[], Any]
+    label: str
+
+
+def command(options: RunOptions) -> str:
+    """What names the model on the command line."""
+    assert options.model is not None
+    if LibraryModel.parse(options.model) is None:
+        plain = not set('"$`\\!') & set(options.model)  # easier to read than the quotes of quotes
+        return f'--model "{options.model}"' if plain else f"--model {shlex.quote(options.model)}"
+    pairs = [word for pair in options.config for word in ("--config", shlex.quote(pair))]
+    return " ".join([options.model, *(["--tiny"] if options.tiny else []), *pairs])
+
+
+def imported(work: Work, text: str) -> tuple[ModuleType, Callable[[], Any]]:
+    """The library's package, and what builds the model. Raises what the import does, and RunError."""
+    model = LibraryModel.parse(text)
+    if model is None:
+        return _of_expression(text)
+    package = importlib.import_module(model.package)
+    if model.library == "timm":
+        return package, lambda: package.create_model(model.name, pretrained=False, **_values(work))
+    if model.library == "torchvision":
+        return package, lambda: _of_torchvision(package, model.name, _values(work))
+    if model.library == "diffusers":
+        kind = getattr(package, model.name, None) or _class_of(work)
+        return package, lambda: _of_diffusers(kind, work)
+    return package, lambda: _of_transformers(package, model.name, work)
+
+
+def inputs_of(model: Any, work: Work) -> LibraryInputs | None:
+    """The first of what the library says of the inputs that the model takes; None where it says nothing, or wrongly."""
+    if not isinstance(model, torch.nn.Module):
+        return None
+    for found in _proposed(model, work):
+        if _takes(model, found, work):
+            return found
+    return None
+
+
+def _takes(model: torch.nn.Module, inputs: LibraryInputs, work: Work) -> bool:
+    training = model.training
+    try:
+        (case,) = cases(inputs.give(), inputs.label, work)
+        with torch.no_grad():
+            model.eval()(*case.args, **case.kwargs)
+    except Exception:  # whatever keeps the model from these, others may be right
+        return False
+    finally:
+        model.train(training)
+    return True
+
+
+def _proposed(model: torch.nn.Module, work: Work) -> Iterator[LibraryInputs]:
+    """By the package of the model's class, so that an expression's model gets the same as a named one."""
+    package = type(model).__module__.partition(".")[0]
+    if package == "timm":
+        yield from _inputs_of_timm(model)
+    elif package == "torchvision":
+        yield from _inputs_of_torchvision(work)
+    elif hasattr(model, "dummy_inputs") and hasattr(model, "main_input_name"):
+        yield from _inputs_of_transformers(model)
+    elif package == "diffusers":
+        yield from _inputs_of_diffusers(model)
+
+
+def _image(*size: int, label: str) -> LibraryInputs:
+    return LibraryInputs(lambda: ((torch.rand(1, *size),), {}), f"{label}, {'x'.join(map(str, size))}")
+
+
+def _values(work: Work) -> dict[str, Any]:
+    """What `--config` says."""
+    found = {}
+    for pair in work.options.config:
+        key, _, text = pair.partition("=")
+        try:
+            found[key] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            found[key] = {"true": True, "false": False, "null": None}.get(text, text)
+    return found
+
+
+def _small(name: str, value: Any) -> Any:
+    """A field's value in a small model; the value itself where it says nothing of size."""
+    if name in SMALL and isinstance(value, int) and not isinstance(value, bool):
+        return min(value, SMALL[name])
+    if name == "block_out_channels" and isinstance(value, (tuple, list)):
+        return tuple(min(each, 32 if at == 0 else 64) for at, each in enumerate(value))
+    return value
+
+
+def _class_of(work: Work) -> Any:
+    """The class that the target's text names. Raises RunError where it names none."""
+    target = Target.parse(work.target)
+    if target.kind != "module" or target.name is None:
+        raise RunError(f"{work.options.model}: there is no such model in this version of the library")
+    return getattr(importlib.import_module(target.place), target.name)
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: list[str], where: str) -> None:
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise RunError(
+                f"--config {name}: {where} has no such field{f', did you mean {near[0]}?' if near else ''}"
+            )
+
+
+# torchvision and timm
+
+
+def _of_torchvision(package: Any, name: str, given: Mapping[str, Any]) -> Any:
+    builder = package.models.get_model_builder(name)
+    # The backbone of a detector has weights of its own, which it would fetch.
+    none = {
+        each: None
+        for each in ("weights", "weights_backbone")
+        if each in inspect.signature(builder).parameters
+    }
+    return builder(**{**none, **given})
+
+
+def _inputs_of_torchvision(work: Work) -> Iterator[LibraryInputs]:
+    named = LibraryModel.parse(work.options.model or "")
+    size, label = 224, "torchvision's usual image"
+    if named is not None:
+        models = importlib.import_module("torchvision.models")
+        try:
+            transforms = models.get_model_weights(named.name).DEFAULT.transforms()
+            size, label = transforms.crop_size[0], "the crop of its weights' transforms"
+        except (AttributeError, IndexError, TypeError, ValueError):
+            pass  # it has no weights, or they crop nothing
+    yield _image(3, size, size, label=label)
+    yield LibraryInputs(lambda: (([torch.rand(3, size, size)],), {}), f"a list of one image, 3x{size}x{size}")
+    yield _image(3, 16, 112, 112, label="a clip of 16 frames")
+
+
+def _inputs_of_timm(model: torch.nn.Module) -> Iterator[LibraryInputs]:
+    settings = getattr(model, "default_cfg", None) or getattr(model, "pretrained_cfg", None) or {}
+    if size := settings.get("input_size"):
+        yield _image(*size, label='default_cfg["input_size"]')
+
+
+# diffusers
+
+
+def _of_diffusers(kind: Any, work: Work) -> Any:
+    parameters = inspect.signature(kind.__init__).parameters
+    given = _values(work)
+    _refuse_unknown(given, list(parameters), kind.__name__)
+    small = {}
+    if work.options.tiny:
+        small = {
+            name: _small(name, each.default)
+            for name, each in parameters.items()
+            if each.default is not each.empty
+        }
+    return kind(**{**small, **given})
+
+
+def _inputs_of_diffusers(model: Any) -> Iterator[LibraryInputs]:
+    config = model.config
+    size = config.get("sample_size") or 32
+    height, width = size if isinstance(size, (list, tuple)) else (size, size)
+    context = config.get("joint_attention_dim") or config.get("cross_attention_dim")
+    context = context[0] if isinstance(context, (list, tuple)) else context
+    channels = config.get("in_channels") or 3
+
+    def image() -> torch.Tensor:
+        return torch.randn(1, channels, height, width)
+
+    draws: dict[str, Callable[[], Any]] = {
+        "sample": image,
+        "hidden_states": image,
+        "timestep": lambda: torch.tensor([1]),
+    }
+    if context:
+        draws["encoder_hidden_states"] = lambda: torch.randn(1, 8, context)
+    if pooled := config.get("pooled_projection_dim"):
+        draws["pooled_projections"] = lambda: torch.randn(1, pooled)
+    names = [name for name in inspect.signature(model.forward).parameters if name in draws]
+
+    def give() -> Any:
+        return (), {name: draws[name]() for name in names}
+
+    yield LibraryInputs(give, f"{', '.join(names)} of the sizes in its config, {channels}x{height}x{width}")
+
+
+# transformers
+
+
+def _of_transformers(package: Any, name: str, work: Work) -> Any:
+    """The target's class with a configuration: that of its class, or of the repository that was named."""
+    target = Target.parse(work.target)
+    known = name in package.CONFIG_MAPPING or (name.isidentifier() and hasattr(package, name))
+    if known:
+        kind = _class_of(work) if target.kind == "module" else _class_by_name(package, name)
+        config = kind.config_class()
+    else:
+        config = package.AutoConfig.from_pretrained(
+            name, local_files_only=not work.options.allow_downloads, trust_remote_code=False
+        )
+        kind = _class_of(work) if target.kind == "module" else package.MODEL_MAPPING[type(config)]
+    given = _values(work)
+    changed = _smaller(config) if work.options.tiny else {}
+    _refuse_unknown(given, [*config.to_dict(), *config.attribute_map], type(config).__name__)
+    changed |= {config.attribute_map.get(key, key): value for key, value in given.items()}
+    if changed:
+        config = type(config)(**({} if known else _cut(config, changed)), **changed)
+    return kind(config)
+
+
+def _class_by_name(package: Any, name: str) -> Any:
+    if name in package.CONFIG_MAPPING:
+        return package.MODEL_MAPPING[package.CONFIG_MAPPING[name]]
+    found = getattr(package, name)
+    return package.MODEL_MAPPING[found] if name.endswith("Config") else found
+
+
+def _smaller(config: Any) -> dict[str, Any]:
+    """The fields of a configuration that a small model has otherwise, those of its parts included."""
+    changed: dict[str, Any] = {}
+    for name, value in config.to_dict().items():
+        part: Any = getattr(config, name, None)
+        if hasattr(part, "to_dict") and hasattr(part, "attribute_map"):
+            changed[name] = {"model_type": part.model_type} | _smaller(part)
+        elif (small := _small(name, value)) != value:
+            changed[name] = small
+    if words := changed.get("vocab_size"):
+        for name, value in config.to_dict().items():
+            if name.endswith("_token_id") and isinstance(value, int) and value >= words:
+                changed[name] = value % words
+    return changed
+
+
+def _cut(config: Any, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """The other fields of a configuration; of a list with one entry a layer as many as there are layers left."""
+    rest = {name: value for name, value in config.to_dict().items() if name not in changed}
+    for name in ("num_hidden_layers", "n_layer", "num_layers"):
+        if name in changed:
+            layers = getattr(config, name)
+            rest = {
+                key: value[: changed[name]] if isinstance(value, list) and len(value) == layers else value
+                for key, value in rest.items()
+            }
+    return rest
+
+
+def _inputs_of_transformers(model: Any) -> Iterator[LibraryInputs]:
+    config, main = model.config, model.main_input_name
+    parameters = inspect.signature(model.forward).parameters
+    vision = getattr(config, "vision_config", config)
+
+    def pixels() -> torch.Tensor:
+        size = getattr(vision, "image_size", None) or 224
+        height, width = size if isinstance(size, (list, tuple)) else (size, size)
+        return torch.rand(1, getattr(vision, "num_channels", 3), height, width)
+
+    if main == "input_ids":
+        words = dict(model.dummy_inputs)
+        yield LibraryInputs(lambda: ((), words), "model.dummy_inputs")
+        ids = words.get("input_ids")
+        if ids is not None and "decoder_input_ids" in parameters:
+            both = {**words, "decoder_input_ids": ids}
+            yield LibraryInputs(
+                lambda: ((), both), "model.dummy_inputs, and its input_ids as decoder_input_ids"
+            )
+        if ids is not None and "pixel_values" in parameters:
+            yield LibraryInputs(
+                lambda: ((), {"input_ids": ids[:1], "pixel_values": pixels()}),
+                "model.dummy_inputs, and pixel_values of the sizes in its config",
+            )
+    elif main == "pixel_values":
+        label = f"main_input_name, pixel_values, {'x'.join(map(str, pixels().shape[1:]))} by its config"
+        yield LibraryInputs(lambda: ((), {"pixel_values": pixels()}), label)
+    elif main == "input_values":
+        yield LibraryInputs(
+            lambda: ((), {main: torch.randn(1, 16000)}), "main_input_name, a second of input_values"
+        )
+    elif main == "input_features" and getattr(config, "num_mel_bins", None):
+        bins, length = config.num_mel_bins, 2 * getattr(config, "max_source_positions", 500)
+
+        def sound() -> Any:
+            drawn = {main: torch.randn(1, bins, length)}
+            if "decoder_input_ids" in parameters:
+                drawn["decoder_input_ids"] = torch.ones(1, 5, dtype=torch.long)
+            return (), drawn
+
+        yield LibraryInputs(sound, f"main_input_name, input_features, {bins}x{length} by its config")
+
+
+# Expressions
+
+
+def _of_expression(text: str) -> tuple[ModuleType, Callable[[], Any]]:
+    """The modules that an expression names are imported; it is evaluated anew for every model."""
+    tree = ast.parse(text, mode="eval")
+    scope: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (dotted := ast.unparse(node)).replace(".", "").isidentifier():
+            _import_longest(dotted)
+    bound = {
+        each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    }
+    bound |= {each.arg for each in ast.walk(tree) if isinstance(each, ast.arg)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id not in bound and not hasattr(builtins, node.id):
+            scope[node.id] = importlib.import_module(node.id)
+    code = compile(tree, "--model", "eval")
+    module = next((each for each in scope.values()), builtins)
+    return module, lambda: eval(code, scope)  # noqa: S307 - the user's own line, to be run as a file of his would be
+
+
+def _import_longest(dotted: str) -> None:
+    """Import as much of a dotted name as names modules."""
+    parts = dotted.split(".")
+    for count in range(1, len(parts) + 1):
+        try:
+            importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            return

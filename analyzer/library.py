@@ -1,0 +1,253 @@
+"""Models of libraries by name (`hf:bert`, `timm:resnet18`), and expressions that give a model: where their sources stand.
+
+Nothing is imported: files are searched for a `def` or `class`, and tables of names are read by ast.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcready.options import RunOptions
+from tcready.schema import TcreadyError
+from tcready.static import hints, locate
+from tcready.target import PACKAGES, LibraryModel
+
+WITHOUT_CONFIGURATION = ("timm", "torchvision")
+"""Libraries whose models are functions: nothing says how a smaller one would be built."""
+_DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
+_BY_STRING = {"timm.create_model": "timm", "torchvision.models.get_model": "torchvision"}
+"""Functions that give a model by the name which they are called with."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A model that was named, and its target."""
+
+    text: str
+    """As it was named."""
+    target: str
+    """`pkg.mod::Name`; the text itself where the sources were not found."""
+    read: bool
+    """Whether the sources were found."""
+
+    @property
+    def warning(self) -> str:
+        """What to say where the sources were not found."""
+        return f"{self.text}: it was not found where its sources stand, so the run alone tells of it"
+
+
+def named(names: Sequence[str], options: RunOptions, root: Path) -> tuple[Named, ...]:
+    """The models among `names`, and the one that `--model` gives.
+
+    Raises TcreadyError for a library that is not installed, a model it does not have, and options that go with none.
+    """
+    models = {text: model for text in names if (model := LibraryModel.parse(text)) is not None}
+    if (options.tiny or options.config) and not models:
+        flag = "--tiny" if options.tiny else "--config"
+        raise TcreadyError(f"{flag} goes with a model of a library, as in hf:bert")
+    for text, model in models.items():
+        if options.tiny and model.library in WITHOUT_CONFIGURATION:
+            raise TcreadyError(
+                f"{text}: --tiny goes with hf: and diffusers:; of {model.library} name a small model"
+            )
+    for pair in options.config:
+        if not re.match(r"\w+=", pair):
+            raise TcreadyError(f"--config {pair}: write KEY=VALUE, as in hidden_size=64")
+    search = locate.default_search_path(root)
+    found = [_of(text, _model_target(model, options, search)) for text, model in models.items()]
+    if options.model is not None:
+        found.append(_of(options.model, _expression_target(options.model, search)))
+    return tuple(found)
+
+
+def refuse_unread(models: Iterable[Named], run: bool | None) -> None:
+    """Raises TcreadyError where nothing could be told of a model: it is neither read nor run."""
+    for each in models:
+        if run is False and not each.read:
+            raise TcreadyError(f"{each.text}: its sources were not found, and --no-run forbids the run")
+
+
+def refuse_names(names: Iterable[str]) -> None:
+    """Raises TcreadyError for a model of a library where changes to its source are asked for."""
+    for text in names:
+        if LibraryModel.parse(text) is not None:
+            raise TcreadyError(
+                f"{text}: changes are made in a source: name the pkg.mod::Name that `tcready check {text}` tells, "
+                "with --inputs"
+            )
+
+
+def _of(text: str, target: str | None) -> Named:
+    return Named(text, target or text, target is not None)
+
+
+def _model_target(model: LibraryModel, options: RunOptions, search: Sequence[Path]) -> str | None:
+    file = locate.find_module(model.package, search)
+    if file is None:
+        if options.python is not None:  # another interpreter, with libraries of its own
+            return None
+        raise TcreadyError(
+            f"{model}: {model.package} is not installed here: python -m pip install {model.package}"
+        )
+    package = file.parent
+    if model.library == "hf":
+        return _of_transformers(model, package, options)
+    places = {"timm": "models", "torchvision": "models", "diffusers": "models"}
+    name = model.name.partition(".")[0]  # timm puts the weights behind a dot, and there are none
+    kind = "class" if model.library == "diffusers" else "def"
+    known = dict(_definitions(package / places[model.library], package, kind))
+    if name not in known:
+        raise _unknown(model, known)
+    return f"{known[name]}::{name}"
+
+
+def _unknown(model: LibraryModel, known: Iterable[str]) -> TcreadyError:
+    near = hints.near_name(model.name, (each for each in known if not each.startswith("_")))
+    return TcreadyError(f"{model}: {model.package} has no such model{f': {near}' if near else ''}")
+
+
+def _definitions(folder: Path, package: Path, kind: str) -> Iterator[tuple[str, str]]:
+    """Names that the files below a folder define at their top, and their modules."""
+    for path in sorted(folder.rglob("*.py")):
+        for found in re.finditer(rf"^{kind} (\w+)", _text(path), re.MULTILINE):
+            yield found[1], _module(path, package)
+
+
+def _module(path: Path, package: Path) -> str:
+    parts = path.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+# transformers
+
+
+def _of_transformers(model: LibraryModel, package: Path, options: RunOptions) -> str | None:
+    """By model type (`bert`), configuration class, model class, or a repository whose configuration is kept here."""
+    models = package / "models"
+    classes = _table(models / "auto" / "modeling_auto.py", "MODEL_MAPPING_NAMES")
+    configs = _table(models / "auto" / "auto_mappings.py", "CONFIG_MAPPING_NAMES") or _table(
+        models / "auto" / "configuration_auto.py", "CONFIG_MAPPING_NAMES"
+    )
+    name = model.name
+    if name in classes:
+        return _class_in(models, package, classes[name])
+    if name.endswith("Config"):
+        types = [kind for kind, config in configs.items() if config == name and kind in classes]
+        if types:
+            return _class_in(models, package, classes[types[0]])
+    elif name.isidentifier() and (found := _class_in(models, package, name)):
+        return found
+    kept = _kept_configuration(name)
+    if kept is not None:
+        architectures = kept.get("architectures")
+        wanted = [str(each) for each in architectures] if isinstance(architectures, list) else []
+        wanted.append(classes.get(str(kept.get("model_type")), ""))
+        return next((at for each in wanted if (at := _class_in(models, package, each))), None)
+    if "/" in name or "-" in name:
+        if options.allow_downloads:
+            return None
+        near = hints.near_name(name, classes)
+        raise TcreadyError(
+            f"{model}: no configuration of that name is in the local cache"
+            f"{f': {near}' if near else ''} (--allow-downloads fetches it)"
+        )
+    raise _unknown(model, [*classes, *configs.values(), *classes.values()])
+
+
+def _table(path: Path, name: str) -> dict[str, str]:
+    """A table of names in a file: `NAME = OrderedDict([("bert", "BertModel"), ...])`. Of several values the first."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(each, ast.Name) and each.id == name for each in targets):
+            assert isinstance(node, ast.Assign)
+            return dict(_pairs(node.value))
+    return {}
+
+
+def _pairs(value: ast.expr) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(value):
+        match node:
+            case ast.Tuple(elts=[ast.Constant(value=str(key)), ast.Constant(value=str(name))]):
+                yield key, name
+            case ast.Tuple(
+                elts=[ast.Constant(value=str(key)), ast.Tuple(elts=[ast.Constant(value=str(name)), *_])]
+            ):
+                yield key, name
+
+
+def _class_in(models: Path, package: Path, name: str) -> str | None:
+    """Where a model class stands: in a `modeling_*.py`."""
+    if not name:
+        return None
+    pattern = re.compile(rf"^class {re.escape(name)}\b", re.MULTILINE)
+    for path in sorted(models.glob("*/modeling_*.py")):
+        if pattern.search(_text(path)):
+            return f"{_module(path, package)}::{name}"
+    return None
+
+
+def _kept_configuration(name: str) -> Mapping[str, object] | None:
+    """The `config.json` of a repository in the local cache of the Hugging Face hub, or of a folder."""
+    home = os.environ.get("HF_HOME") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "huggingface"
+    )
+    hub = Path(os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub"))
+    folder = hub / f"models--{name.replace('/', '--')}"
+    revision = _text(folder / "refs" / "main").strip()
+    text = _text(folder / "snapshots" / revision / "config.json") if revision else ""
+    try:
+        found = json.loads(text) if text else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+# Expressions
+
+
+def _expression_target(text: str, search: Sequence[Path]) -> str | None:
+    """Where the class or function stands that an expression calls; None where that is not seen. Raises TcreadyError."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        raise TcreadyError(f"--model {text}: it is no expression of Python: {error}") from None
+    if not isinstance(tree, ast.Call):
+        raise TcreadyError(
+            f"--model {text}: write a call that gives a model, as in timm.create_model('resnet18')"
+        )
+    called = ast.unparse(tree.func)
+    if called in _BY_STRING and tree.args and isinstance(tree.args[0], ast.Constant):
+        model = LibraryModel.parse(f"{_BY_STRING[called]}:{tree.args[0].value!s}")
+        if model is not None and locate.find_module(model.package, search):
+            return _model_target(model, RunOptions(), search)
+    module, _, name = called.rpartition(".")
+    package = module.partition(".")[0]
+    if not re.fullmatch(r"\w+(\.\w+)*", called) or not module or locate.is_opaque(package):
+        return None
+    file = locate.find_module(module, search)
+    if file is not None and name in _DEFINED.findall(_text(file)):
+        return f"{module}::{name}"
+    top = locate.find_module(package, search)
+    if top is None or top.name != "__init__.py":
+        return None
+    # Of the names that a package hands on, one that a single file of its defines.
+    folder = top.parent / "models" if package in PACKAGES.values() else top.parent
+    places = [at for each, at in _definitions(folder, top.parent, "(?:class|def)") if each == name]
+    return f"{places[0]}::{name}" if len(places) == 1 else None

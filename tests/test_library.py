@@ -1,0 +1,148 @@
+"""Models of libraries by name: found without an import, built small, called with what the library says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tcready import api, library
+from tcready.options import RunOptions
+from tcready.schema import Report, TcreadyError
+
+
+def target(name: str, root: Path, **options: Any) -> str:
+    (found,) = library.named((name,), RunOptions(**options), root)
+    return found.target
+
+
+BERT = "transformers.models.bert.modeling_bert::BertModel"
+
+
+@pytest.mark.parametrize(
+    ("name", "stands_for"),
+    [
+        ("hf:bert", BERT),
+        ("hf:BertConfig", BERT),
+        ("hf:BertForMaskedLM", "transformers.models.bert.modeling_bert::BertForMaskedLM"),
+        ("hf:xlm-roberta", "transformers.models.xlm_roberta.modeling_xlm_roberta::XLMRobertaModel"),
+    ],
+)
+def test_a_name_of_transformers_is_found_in_its_files(name: str, stands_for: str, tmp_path: Path) -> None:
+    assert target(name, tmp_path) == stands_for
+
+
+LIBRARIES = {
+    "timm/models/resnet.py": "def resnet18(pretrained=False): ...\ndef resnet34(): ...\n",
+    "torchvision/models/resnet.py": "@register_model()\ndef resnet18(*, weights=None): ...\n",
+    "diffusers/models/unets/unet_2d.py": "class UNet2DModel(ModelMixin): ...\n",
+}
+
+
+@pytest.fixture
+def libraries(tmp_path: Path) -> Path:
+    """Files laid out as those of libraries are: to be read, never imported."""
+    for name, text in LIBRARIES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        (tmp_path / name.partition("/")[0] / "__init__.py").write_text("raise ImportError\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "stands_for"),
+    [
+        ("timm:resnet18", "timm.models.resnet::resnet18"),
+        ("timm:resnet18.a1_in1k", "timm.models.resnet::resnet18"),
+        ("torchvision:resnet18", "torchvision.models.resnet::resnet18"),
+        ("diffusers:UNet2DModel", "diffusers.models.unets.unet_2d::UNet2DModel"),
+    ],
+)
+def test_other_libraries_are_searched(name: str, stands_for: str, libraries: Path) -> None:
+    assert target(name, libraries) == stands_for
+
+
+@pytest.mark.parametrize(
+    ("expression", "stands_for"),
+    [
+        ("timm.create_model('resnet18', num_classes=3)", "timm.models.resnet::resnet18"),
+        ("diffusers.UNet2DModel(sample_size=8)", "diffusers.models.unets.unet_2d::UNet2DModel"),
+        ("torch.nn.Linear(2, 2)", "torch.nn.Linear(2, 2)"),
+    ],
+)
+def test_what_an_expression_calls_is_found(expression: str, stands_for: str, libraries: Path) -> None:
+    (found,) = library.named((), RunOptions(model=expression), libraries)
+    assert found.target == stands_for
+    assert found.read == (expression != stands_for)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("hf:brt", {}, "hf:brt: transformers has no such model: did you mean bert?"),
+        ("hf:nobody/nothing", {}, "no configuration of that name is in the local cache"),
+        ("timm:resnet19", {}, "timm has no such model: did you mean resnet18?"),
+        ("timm:resnet18", {"tiny": True}, "--tiny goes with hf: and diffusers:"),
+        ("hf:bert", {"config": ("hidden_size",)}, "write KEY=VALUE"),
+        ("model.py", {"tiny": True}, "--tiny goes with a model of a library"),
+        ("model.py", {"model": "resnet18"}, "write a call that gives a model"),
+    ],
+)
+def test_what_is_wrong_is_one_line(name: str, options: dict[str, Any], message: str, libraries: Path) -> None:
+    with pytest.raises(TcreadyError, match=message.replace("?", r"\?")):
+        library.named((name,), RunOptions(**options), libraries)
+
+
+def test_a_library_that_is_not_installed_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.path", [])
+    with pytest.raises(TcreadyError, match=r"python -m pip install timm$"):
+        library.named(("timm:resnet18",), RunOptions(), tmp_path)
+
+
+def kept_configuration(home: Path, **fields: Any) -> None:
+    """A repository's configuration as the hub's client keeps it."""
+    folder = home / "hub" / "models--org--little"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("abc")
+    (folder / "snapshots" / "abc").mkdir(parents=True)
+    (folder / "snapshots" / "abc" / "config.json").write_text(json.dumps(fields))
+
+
+def test_a_repository_is_found_by_its_kept_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    kept_configuration(tmp_path, model_type="bert", architectures=["BertForMaskedLM"])
+    assert target("hf:org/little", tmp_path).endswith("::BertForMaskedLM")
+
+
+def checked(names: tuple[str, ...], root: Path, **options: Any) -> Report:
+    return api.check(names, root=root, **options)
+
+
+@pytest.mark.dynamo
+def test_a_small_model_runs_with_the_inputs_of_its_library(tmp_path: Path) -> None:
+    report = checked(("hf:bert",), tmp_path, tiny=True, config=["num_hidden_layers=1"])
+    (seen,) = report.targets
+    assert (seen.target, seen.verdict, seen.observation.inputs_from) == (BERT, "ready", "library")
+    assert seen.observation.convention == (
+        "model.dummy_inputs, of hf:bert --tiny --config num_hidden_layers=1"
+    )
+    (build,) = (stage for stage in seen.stages if stage.stage == "build")
+    assert "BertModel, 1" in build.detail
+
+
+@pytest.mark.dynamo
+def test_an_expression_is_run_and_the_report_says_that_it_was_not_read(tmp_path: Path) -> None:
+    expression = "torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())"
+    report = checked((), tmp_path, model=expression, run=True)
+    (seen,) = report.targets
+    assert (seen.target, seen.verdict) == (expression, "ready")
+    assert any("the run alone tells of it" in warning for warning in report.warnings)
+    with pytest.raises(TcreadyError, match="--no-run forbids the run"):
+        checked((), tmp_path, model=expression, run=False)
