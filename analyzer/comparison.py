@@ -375,6 +375,8 @@ def _change(key: tuple[str, str], before: ArmBench, after: ArmBench, noise: floa
         state = "not_comparable"
     elif found.differs:
         state = "slower" if found.slower else "faster"
+    elif found.ratio is not None and found.why_not:
+        state = "not_judged"
     assert before.seconds is not None
     assert after.seconds is not None
     return ArmChange(*key, before.seconds, after.seconds, state)

@@ -23,6 +23,7 @@ BENCH_STATE: dict[BenchState, str] = {
     "faster": "faster",
     "slower": "slower",
     "within_noise": "within noise",
+    "not_judged": "not judged: timed in one process",
     "not_comparable": "not comparable",
 }
 

@@ -615,7 +615,12 @@ def test_one_process_shows_no_regression() -> None:
     before, after = (
         of(steady({EAGER: 20 * MS, "default": value}, processes=1)) for value in (10 * MS, 20 * MS)
     )
-    assert not regressed(replace(before, stack=STACK), replace(after, stack=STACK), 0.05).regressed
+    found = regressed(replace(before, stack=STACK), replace(after, stack=STACK), 0.05)
+    assert not found.regressed
+    assert all("one process" in change.why_not for change in found.changes)
+    change = compare_benches(replace(before, stack=STACK), replace(after, stack=STACK))
+    assert change is not None
+    assert {each.state for each in change.arms} == {"not_judged"}
 
 
 def test_other_code_under_the_same_name_is_not_compared() -> None:

@@ -44,7 +44,7 @@ class Difference:
     after: str | None
 
 
-BenchState = Literal["faster", "slower", "within_noise", "not_comparable"]
+BenchState = Literal["faster", "slower", "within_noise", "not_judged", "not_comparable"]
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class ArmChange:
     after: Figure
     state: BenchState
     """`faster` and `slower`: the interval of their ratio, made of both intervals, does not hold 1, and the ratio is
-    further from 1 than eager was from itself in either bench; `not_comparable`: the benches were made on other
-    machines."""
+    further from 1 than eager was from itself in either bench; `not_judged`: one of them was timed in one process;
+    `not_comparable`: the benches were made on other machines."""
 
 
 @dataclass(frozen=True)
