@@ -83,7 +83,7 @@ def test_missing_file(tmp_path: Path) -> None:
 def test_missing_class_names_those_there_are(tmp_path: Path) -> None:
     stage = failed(run(tmp_path, forward("return x"), "model.py::Modle", inputs="model.py::get_inputs"))
     assert stage.stage == "import"
-    assert stage.detail == "model.py has no 'Modle'; it defines get_inputs, Model"
+    assert stage.detail == "model.py has no 'Modle'; did you mean Model? It defines get_inputs, Model"
 
 
 def test_build_error_and_eager_error_say_where(tmp_path: Path) -> None:
