@@ -338,7 +338,7 @@ def _with_bench(
         found = measured(
             schedule.process_of(request), compared, wanted, about, announce, progress, part.began, part.ends
         )
-    return _with_figures(seen, found, asked_of(options, wanted))
+    return _with_figures(seen, found, schedule.asked_of(options, wanted))
 
 
 def worked_out(seen: Observation) -> Observation:
@@ -392,17 +392,6 @@ def stage_of(found: Bench) -> Stage:
     return Stage("speed", "not_run", found.reason, None, "budget" if found.cut else "error")
 
 
-def asked_of(options: RunOptions, wanted: BenchOptions) -> dict[str, str]:
-    """What was asked for that decides what is measured, by its name in the stack."""
-    return {
-        "inputs": options.inputs or "",
-        "lengths": wanted.lengths or "",
-        "dtype": options.dtype or "",
-        "autocast": options.autocast or "",
-        "accumulate": str(wanted.accumulate),
-    }
-
-
 def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted: BenchOptions) -> None:
     """Before anything is run.
 
@@ -418,7 +407,7 @@ def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted
             raise TcreadyError(
                 f"--against {wanted.against}: it holds no bench of {planned[0].target} (--mode {options.mode})"
             )
-        asked = asked_of(options, wanted)
+        asked = schedule.asked_of(options, wanted)
         if options.device != "auto":
             asked["device"] = options.device
         _refuse_differences(wanted.against, bench, asked)

@@ -18,7 +18,7 @@ from typing import Any
 
 from tcready.dynamic.arms import PLAN, Sources, arms_of
 from tcready.dynamic.launch import RunRequest, observe
-from tcready.dynamic.schedule import Schedule, budget_of, measure, process_of
+from tcready.dynamic.schedule import Schedule, asked_of, budget_of, measure, process_of
 from tcready.dynamic.worker.request import write_json
 from tcready.options import BenchOptions, Declared, Kind, RunOptions, declared
 from tcready.schema import BenchRun, Observation, TcreadyError
@@ -101,13 +101,7 @@ def _measured(seen: Observation, request: RunRequest, given: argparse.Namespace,
         ends = began + budget_of(wanted)
         work = Schedule(process_of(run), wanted, arms, Path(folder), _say, lambda _: None, ends)
         measure(work)
-    options = request.options
-    asked = {
-        "inputs": options.inputs or "",
-        "dtype": options.dtype or "",
-        "autocast": options.autocast or "",
-        "accumulate": str(wanted.accumulate),
-    }
+    asked = asked_of(request.options, wanted)
     ran = BenchRun(
         arms,
         tuple(work.done),

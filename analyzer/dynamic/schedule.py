@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tcready.dynamic.launch import RunRequest, bench
-from tcready.options import BenchOptions
+from tcready.options import BenchOptions, RunOptions
 from tcready.schema import Arm, BenchAnswer, BenchProcess, BenchPurpose, BenchRequest
 
 Tell = Callable[[str], None]
@@ -100,6 +100,17 @@ class Schedule:
         eager = self.standing[:1]
         together = [(*eager, arm) for arm in self.compiled] if self.shares else [(*eager, *self.compiled)]
         return (*(each for each in together if each), *((arm,) for arm in self.patched))
+
+
+def asked_of(options: RunOptions, wanted: BenchOptions) -> dict[str, str]:
+    """What was asked for that decides what is measured, by its name in the stack."""
+    return {
+        "inputs": options.inputs or "",
+        "lengths": wanted.lengths or "",
+        "dtype": options.dtype or "",
+        "autocast": options.autocast or "",
+        "accumulate": str(wanted.accumulate),
+    }
 
 
 def budget_of(wanted: BenchOptions) -> float:
