@@ -232,7 +232,7 @@ def _arm(
             _fail(found, arm, each.index, GAVE_UP if compiled else COMPILED_NOTHING)
             continue
         parity = found[key].parity or ParityMeasured(None)
-        found[key] = replace(found[key], parity=_joined(parity, each, actual))
+        found[key] = replace(found[key], parity=_joined(parity, each, actual, _judged(each, actual)))
 
 
 def _called(context: Context, running: Running, reference: _Reference) -> Called:
@@ -260,18 +260,22 @@ def _agrees(context: Context, arm: Arm, running: Running | None, reference: _Ref
         actual = _called(context, running, reference)
     except Exception:
         return False
-    judged = difference(reference.eager.outcome, actual.outcome, reference.tolerance, reference.exact)
+    judged = _judged(reference, actual)
     if judged.text is not None:
         return False
-    found[key] = replace(
-        found[key], parity=_joined(found[key].parity or ParityMeasured(None), reference, actual)
-    )
+    parity = found[key].parity or ParityMeasured(None)
+    found[key] = replace(found[key], parity=_joined(parity, reference, actual, judged))
     return True
 
 
-def _joined(parity: ParityMeasured, reference: _Reference, actual: Called) -> ParityMeasured:
+def _judged(reference: _Reference, actual: Called) -> Difference:
+    return difference(reference.eager.outcome, actual.outcome, reference.tolerance, reference.exact)
+
+
+def _joined(
+    parity: ParityMeasured, reference: _Reference, actual: Called, judged: Difference
+) -> ParityMeasured:
     """With one more comparison. The first difference is the one that is reported."""
-    judged = difference(reference.eager.outcome, actual.outcome, reference.tolerance, reference.exact)
     parity = replace(
         parity,
         eager_differs=bool(parity.eager_differs) or reference.differs,
