@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import run
 from tcready import api
-from tcready.cli import main, output
+from tcready.cli import output
 from tcready.schema import STAGES
 
 BREAKS = """\
@@ -42,13 +43,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     return tmp_path
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 @pytest.mark.parametrize(

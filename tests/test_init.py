@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from commands import run
 from tcready import init
-from tcready.cli import main
 from tcready.project import parsed
 from tcready.schema import TcreadyError
 
@@ -32,13 +32,6 @@ class Net(nn.Module):
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 def test_both_files_are_made_and_a_second_time_nothing_is_done(

@@ -10,9 +10,9 @@ from typing import Any
 
 import nbformat
 import pytest
+from commands import run
 from nbformat import v3, v4
 from tcready import TcreadyError, api, check
-from tcready.cli import main
 from tcready.static.notebook import NotebookError, read
 
 IMPORTS = "%matplotlib inline\n!pip install torch \\\n  numpy\nimport torch\nfrom torch import nn"
@@ -42,13 +42,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "nb.ipynb", IMPORTS, NET, HELPER, "%%bash\nif x; then", "net = Net()\nnet?")
     return tmp_path
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 def found(report: api.Report) -> list[tuple[str, int, int]]:
