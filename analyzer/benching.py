@@ -344,11 +344,14 @@ def _with_bench(
 def worked_out(seen: Observation) -> Observation:
     """What the travelling worker measured, as a bench; another run stays as it is.
 
-    Raises TcreadyError without scipy.
+    Raises TcreadyError without scipy, or if a time is not above zero.
     """
     ran = seen.bench_run
     if ran is None:
         return seen
+    measured_rows = (row for process in ran.processes for row in process.answer.measured)
+    if any(seconds <= 0 for row in measured_rows for seconds in row.blocks):
+        raise TcreadyError(f"{seen.target}: its bench holds times that are not above zero: run it again")
     asked = dict(ran.asked)
     device = str((seen.environment or {}).get("device") or "cpu")
     options = RunOptions(
@@ -359,7 +362,7 @@ def worked_out(seen: Observation) -> Observation:
         autocast=asked.get("autocast"),
     )
     about = BenchWanted(
-        target=_as_asked(seen.target, options, BenchOptions()),
+        target=_as_asked(seen.target, options, BenchOptions(accumulate=int(asked.get("accumulate") or 1))),
         command=ran.command,
         mode=seen.mode,
         inputs_from=seen.inputs_from,
@@ -449,6 +452,8 @@ def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
         "--device": options.device if options.device != "cpu" else None,
         "--dtype": options.dtype,
         "--autocast": options.autocast,
+        "--accumulate": str(wanted.accumulate) if wanted.accumulate > 1 else None,
+        "--python": options.python,
     }
     words = [options.model or target, *(["--tiny"] if options.tiny else [])]
     words += [f"--config {shlex.quote(pair)}" for pair in options.config]

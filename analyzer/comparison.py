@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tcready.bench.again import again, noise_of
+from tcready.bench.regression import words_of
 from tcready.schema import (
     LEVELS,
     ArmBench,
@@ -34,6 +35,8 @@ _FAILING: frozenset[StageName] = frozenset({"capture", "backend", "parity"})
 _FEW = 3
 _MACHINE = frozenset({"cpu", "gpu", "device", "cores", "threads"})
 """Names in a stack: if one of them differs, the figures of two benches are not of one machine."""
+_MOMENT = "load"
+"""The word of entries that say what others used of the machine: they differ between any two runs."""
 
 
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
@@ -358,7 +361,9 @@ def compare_benches(before: Bench | None, after: Bench | None) -> BenchChange | 
             f"{arm} in {case}" for case, arm in (*then, *now) if (case, arm) not in then.keys() & now.keys()
         ),
         machine=machine,
-        differences=tuple(difference for difference in stack if difference not in machine),
+        differences=tuple(
+            each for each in stack if each not in machine and _MOMENT not in words_of(each.name)
+        ),
     )
 
 

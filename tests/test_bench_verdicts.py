@@ -611,6 +611,16 @@ def test_both_ways_to_compare_benches_agree() -> None:
         assert slower == {key for key, state in states.items() if state == "slower"}
 
 
+def test_what_others_used_of_the_machine_is_no_difference_of_two_benches() -> None:
+    first, second = (
+        replace(stored(10 * MS, 1), stack=(*STACK, ("load_average", load), ("driver", driver)))
+        for load, driver in (("0.1", "580"), ("2.4", "581"))
+    )
+    change = compare_benches(first, second)
+    assert change is not None
+    assert [each.name for each in change.differences] == ["driver"]
+
+
 def test_one_process_shows_no_regression() -> None:
     before, after = (
         of(steady({EAGER: 20 * MS, "default": value}, processes=1)) for value in (10 * MS, 20 * MS)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tcready import benching
 from tcready.bench.wanted import BenchWanted
-from tcready.options import BenchOptions
+from tcready.options import BenchOptions, RunOptions
 from tcready.plan import PlannedRun
 from tcready.resolve import resolve
 from tcready.schema import (
@@ -20,7 +20,9 @@ from tcready.schema import (
     Bench,
     BenchAnswer,
     BenchCase,
+    BenchProcess,
     BenchRequest,
+    BenchRun,
     ColdStart,
     Figure,
     Observation,
@@ -314,6 +316,21 @@ def test_a_bench_of_which_every_arm_failed_fails_its_stage() -> None:
     assert (found.state, found.reason) == ("fail", "mismatch")
     either = (*arms, ArmBench("plan", "no_gain", Figure(1, 1, 1, 3)))
     assert benching.stage_of(Bench("no_gain", "", (BenchCase("x", either),))).state == "pass"
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1e-3])
+def test_times_that_somebody_edited_are_refused(seconds: float) -> None:
+    row = ArmMeasured("eager", None, blocks=(1e-3, seconds))
+    answer = BenchAnswer("steady", measured=(row,))
+    process = BenchProcess(BenchRequest("steady", (EAGER,)), answer, "steady")
+    with pytest.raises(TcreadyError, match="times that are not above zero"):
+        benching.worked_out(dataclasses.replace(SEEN, bench_run=BenchRun((EAGER,), (process,), 1.0)))
+
+
+def test_the_steps_of_training_stand_in_the_commands_of_the_checklist() -> None:
+    options = RunOptions(mode="train", python="env/bin/python")
+    command = benching._as_asked("m.py::M", options, BenchOptions(accumulate=4))
+    assert command == "m.py::M --mode train --accumulate 4 --python env/bin/python"
 
 
 # a stored bench to compare with

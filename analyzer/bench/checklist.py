@@ -82,7 +82,7 @@ def _inputs(ran: Ran, wanted: BenchWanted, again: str) -> CheckItem:
     if wanted.inputs_from == "made_up":
         return CheckItem(item, "fail", f"they were made up; {instead}")
     count = max(1, len(ran.cases) - 1)
-    weights = "with weights" if any(case.weight is not None for case in ran.cases) else "without weights"
+    weights = "with weights" if len({case.weight for case in ran.cases[:-1]}) > 1 else "all weighing the same"
     given = "given" if count == 1 else f"{count} cases, {weights}"
     return CheckItem(item, "pass", f"{given}, not made up; that they are those of production is yours to say")
 

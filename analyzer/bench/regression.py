@@ -79,11 +79,15 @@ def regressed(before: Bench, after: Bench, threshold: float) -> Regressions:
     return Regressions(True, reason, changes)
 
 
+def words_of(name: str) -> frozenset[str]:
+    """The words in the name of an entry of a stack."""
+    return frozenset(re.findall(r"[a-z]+", name.lower()))
+
+
 def _stack(before: Bench, after: Bench) -> Iterator[StackChange]:
     then, now = dict(before.stack), dict(after.stack)
     for name in dict.fromkeys((*then, *now)):
-        words = re.findall(r"[a-z]+", name.lower())
-        if then.get(name) != now.get(name) and _CHANGES_BY_ITSELF.isdisjoint(words):
+        if then.get(name) != now.get(name) and _CHANGES_BY_ITSELF.isdisjoint(words_of(name)):
             yield StackChange(name, then.get(name), now.get(name))
     first, second = (
         {arm.arm: arm.code for case in each.cases for arm in case.arms} for each in (before, after)

@@ -134,7 +134,11 @@ def explanation(eager: Profile, arm: Profile, min_effect: float = MIN_EFFECT) ->
     found = []
     on_device = eager.kernel_seconds is not None and arm.kernel_seconds is not None
     if eager.kernels is not None and arm.kernels is not None and arm.kernels < eager.kernels:
-        of_what = "kernels" if on_device else "operators and kernels"
+        of_what = (
+            ("kernel" if on_device else "operator or kernel")
+            if arm.kernels == 1
+            else ("kernels" if on_device else "operators and kernels")
+        )
         found.append(f"{arm.kernels} {of_what} instead of {eager.kernels}")
     if on_device:
         for words, before, after in (
