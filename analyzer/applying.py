@@ -120,6 +120,7 @@ def _git(arguments: Sequence[str], text: str, named: str, folder: Path) -> str:
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").splitlines() or ["it does not apply"]
         if "No valid patches" in lines[0]:
-            raise TcreadyError(f"{named} is no patch: give a unified diff")
+            what = "is no patch: give a unified diff" if text.strip() else "is empty: there is nothing to try"
+            raise TcreadyError(f"{named} {what}")
         raise TcreadyError(f"{named} does not apply: {lines[0].removeprefix('error: ')}")
     return done.stdout.decode("utf-8", "surrogateescape")

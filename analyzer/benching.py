@@ -20,6 +20,7 @@ from pathlib import Path
 from tcready import observations
 from tcready.applying import patched
 from tcready.bench.assemble import assembled, more_processes
+from tcready.bench.figures import refuse_without_scipy
 from tcready.bench.regression import regressed
 from tcready.bench.verdicts import Limits
 from tcready.bench.wanted import BenchWanted
@@ -32,6 +33,7 @@ from tcready.options import BenchOptions, RunOptions
 from tcready.plan import PlannedRun
 from tcready.resolve import Settings
 from tcready.schema import (
+    EAGER,
     Arm,
     Bench,
     BenchAnswer,
@@ -225,8 +227,12 @@ def _found(work: Schedule, about: BenchWanted, began: float) -> Bench:
 def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
     """The settings of the check that comes first: with the sizes of a file, and with a plan if that is an arm.
 
-    Raises TcreadyError for what would be wrong only after everything was measured: a stored bench that cannot be read.
+    Raises TcreadyError for what would be wrong only after everything was measured: no scipy, a stored bench that cannot
+    be read, a smallest effect that is no share.
     """
+    refuse_without_scipy()
+    if wanted.min_effect >= 1:
+        raise TcreadyError(f"--min-effect {wanted.min_effect:g}: give a share below 1: 0.02 is 2 %")
     if wanted.against is not None and all(run.bench is None for run in stored_runs(wanted.against)):
         raise TcreadyError(f"--against {wanted.against}: it holds no bench")
     if wanted.plan_from is not None and all(run.plan is None for run in stored_runs(wanted.plan_from)):
@@ -410,6 +416,12 @@ def refuse_another_bench(planned: Sequence[PlannedRun], chosen: Settings, wanted
             raise TcreadyError(
                 f"--against {wanted.against}: it holds no bench of {planned[0].target} (--mode {options.mode})"
             )
+        timed = [arm for case in bench.cases for arm in case.arms if arm.arm != EAGER and arm.blocks]
+        if timed and all(len(arm.blocks) == 1 for arm in timed):
+            raise TcreadyError(
+                f"--against {wanted.against}: its arms were timed in one process, so nothing can be called slower: "
+                "bench it again with a larger --budget"
+            )
         asked = schedule.asked_of(options, wanted)
         if options.device != "auto":
             asked["device"] = options.device
@@ -454,9 +466,13 @@ def _as_asked(target: str, options: RunOptions, wanted: BenchOptions) -> str:
         "--autocast": options.autocast,
         "--accumulate": str(wanted.accumulate) if wanted.accumulate > 1 else None,
         "--python": options.python,
+        "--loader": wanted.loader,
+        "--patch": wanted.patch,
+        "--plan-from": wanted.plan_from,
     }
     words = [options.model or target, *(["--tiny"] if options.tiny else [])]
     words += [f"--config {shlex.quote(pair)}" for pair in options.config]
+    words += [f"--arm {shlex.quote(arm)}" for arm in wanted.arms]
     return " ".join([*words, *(f"{name} {shlex.quote(value)}" for name, value in known.items() if value)])
 
 

@@ -53,16 +53,13 @@ def test_so_does_that_of_different_processes(true: float) -> None:
     assert 0.93 <= covered(true, 5, NOISES["usual"], paired=False) <= 0.97
 
 
-def test_within_one_process_the_interval_allows_for_blocks_that_resemble_their_neighbours() -> None:
-    within = Trouble(process=0, arm=0, outliers=0.02, memory=0.9)
-    assert 0.93 <= covered(1.3, 1, within, paired=True, blocks=20) <= 0.98
-
-
-def test_one_process_does_not_know_how_processes_differ() -> None:
-    """Why a verdict needs several: an interval of calls alone misses the ratio far too often."""
-    assert (
-        covered(1.3, 1, Trouble(drift=0, slow=0.002, outliers=0, white=0.002), paired=True, blocks=20) < 0.6
-    )
+def test_the_bounds_of_one_process_are_its_own_blocks() -> None:
+    found = figure([[3.0, 1.0, 2.0]])
+    assert found is not None
+    assert (found.median, found.low, found.high, found.n) == (*map(pytest.approx, (2.0, 1.0, 3.0)), 3)
+    times = ratio([[3.0, 1.0, 2.0]], [[1.0, 1.0, 1.0]])
+    assert times is not None
+    assert (times.median, times.low, times.high, times.n) == (*map(pytest.approx, (2.0, 1.0, 3.0)), 3)
 
 
 @pytest.mark.parametrize("name", NOISES)

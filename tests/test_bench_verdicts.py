@@ -621,6 +621,49 @@ def test_what_others_used_of_the_machine_is_no_difference_of_two_benches() -> No
     assert [each.name for each in change.differences] == ["driver"]
 
 
+def test_a_process_that_its_limit_ended_does_not_count_beside_whole_ones() -> None:
+    whole = steady({EAGER: 20 * MS, "default": 10 * MS}, processes=2)
+    cut = steady({EAGER: 20 * MS, "default": 800 * MS}, processes=1)
+    ended = [
+        replace(each, answer=replace(each.answer, timed_out=True, failure="no answer within 9 s"))
+        for each in cut
+    ]
+    found = arm(of([*whole, *ended])).seconds
+    assert found is not None
+    assert (found.n, found.median) == (2, pytest.approx(10 * MS, rel=0.05))
+    alone = arm(of(ended)).seconds
+    assert alone is not None
+    assert alone.median == pytest.approx(800 * MS, rel=0.05), "better than nothing"
+
+
+def test_what_was_cut_for_time_has_not_failed() -> None:
+    late = process("steady", [], (ARMS[2],), timed_out=True, failure="no answer within 51 s")
+    found = of([*GAIN, late], arms=ARMS)
+    assert found.verdict == "real_gain"
+    patched = arm(found, "reduce-overhead")
+    assert (patched.verdict, patched.reason) == (
+        "inconclusive",
+        "it was not timed: no answer within 51 s: give a larger --budget",
+    )
+    assert "--budget 1200" in box(of([late], arms=ARMS), "memory").detail
+
+
+def test_inputs_that_were_given_are_not_asked_for_again() -> None:
+    nothing = of([process("steady", [], timed_out=True, failure="no answer within 9 s")])
+    assert box(nothing, "representative inputs").detail == (
+        "they were given, and nothing was timed: tcready bench m.py::Net --budget 1200"
+    )
+    assert box(nothing, "prefill and decode apart").detail.startswith("nothing was timed")
+    assert "in what gives the inputs" in box(of(GAIN), "prefill and decode apart").detail
+
+
+def test_a_bench_that_timed_nothing_is_not_one_of_another_machine() -> None:
+    nothing = of([process("steady", [], timed_out=True, failure="no answer within 9 s")])
+    found = regressed(stored(10 * MS, 1), nothing, 0.05)
+    assert not found.comparable
+    assert found.reason == "nothing was timed that could be compared: give a larger --budget"
+
+
 def test_one_process_shows_no_regression() -> None:
     before, after = (
         of(steady({EAGER: 20 * MS, "default": value}, processes=1)) for value in (10 * MS, 20 * MS)

@@ -318,6 +318,16 @@ def test_a_bench_of_which_every_arm_failed_fails_its_stage() -> None:
     assert benching.stage_of(Bench("no_gain", "", (BenchCase("x", either),))).state == "pass"
 
 
+def test_a_stored_bench_of_one_process_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    timed = ArmBench("default", "inconclusive", Figure(1, 1, 1, 3), blocks=((1.0, 1.0, 1.0),))
+    path = tmp_path / "before.json"
+    bench = Bench("inconclusive", "", (BenchCase("x", (timed,)),), stack=STACK)
+    path.write_text(json.dumps(as_json(dataclasses.replace(SEEN, bench=bench))))
+    wanted = BenchOptions(against=str(path), fail_on_regression="5%")
+    with pytest.raises(TcreadyError, match="timed in one process, so nothing can be called slower"):
+        benching.refuse_another_bench((PlannedRun("m.py::M", "", True),), resolve({}, root=tmp_path), wanted)
+
+
 @pytest.mark.parametrize("seconds", [0.0, -1e-3])
 def test_times_that_somebody_edited_are_refused(seconds: float) -> None:
     row = ArmMeasured("eager", None, blocks=(1e-3, seconds))

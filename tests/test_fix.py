@@ -133,6 +133,7 @@ def test_a_patch_of_anybody_is_proved(old: str, new: str, code: int, project: Pa
     ("patch", "words"),
     [
         ("nothing", "is no patch"),
+        ("\n", "is empty"),
         ("--- a/no.py\n+++ b/no.py\n@@ -1 +1 @@\n-a\n+b\n", "neither here nor installed"),
         ("--- a/../o.py\n+++ b/../o.py\n@@ -1 +1 @@\n-a\n+b\n", "give paths below the working folder"),
         ("--- a/model.py\n+++ b/model.py\n@@ -1 +1 @@\n-no such line\n+b\n", "does not apply"),

@@ -37,11 +37,10 @@ def again(before: ArmBench, after: ArmBench, noise: float) -> Again:
     down = math.hypot(math.log(two.median / two.low), math.log(one.high / one.median))
     up = math.hypot(math.log(two.high / two.median), math.log(one.median / one.low))
     found = Figure(ratio, ratio * math.exp(-down), ratio * math.exp(up), min(one.n, two.n))
-    alone = len(before.blocks) == 1 or len(after.blocks) == 1
+    alone = [name for name, arm in (("then", before), ("now", after)) if len(arm.blocks) == 1]
     beyond = abs(math.log(ratio)) > noise and not found.low <= 1 <= found.high
-    return Again(
-        found, beyond and not alone, "timed in one process, which says nothing of the next" if alone else ""
-    )
+    why_not = f"timed in one process {' and '.join(alone)}, which says nothing of the next" if alone else ""
+    return Again(found, beyond and not alone, why_not)
 
 
 def noise_of(*benches: Bench) -> float:

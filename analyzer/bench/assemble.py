@@ -83,6 +83,7 @@ def assembled(
         stack=stack,
         on_device=_on_device(processes),
         rollback=rollback,
+        was_cut=bool(cut) or any(process.answer.timed_out for process in processes),
     )
     return Bench(
         verdict=verdict,
@@ -171,10 +172,15 @@ def _failures(processes: Sequence[BenchProcess]) -> Iterator[str]:
 
 
 def _blocks(processes: Sequence[BenchProcess], arm: str, cases: Iterable[str | None]) -> list[Rows | None]:
-    """Of each steady process the blocks of each case; None if it lacks one."""
+    """Of each steady process the blocks of each case; None if it lacks one.
+
+    What a process timed before its time limit ended it counts only if every process ended so: it may be a block or two.
+    """
+    steady = [process for process in processes if process.purpose == "steady"]
+    whole = [process for process in steady if not process.answer.timed_out]
     found: list[Rows | None] = []
-    for process in processes:
-        if process.purpose == "steady":
+    for process in steady:
+        if process in whole or not whole:
             rows = {row.case: row.blocks for row in process.answer.measured if row.arm == arm and row.blocks}
             found.append([rows[case] for case in cases] if rows.keys() >= {*cases} else None)
     return found
@@ -286,6 +292,7 @@ def _judged(
         speedup=speedup,
         processes=count,
         error=error,
+        untimed=_untimed(processes, arm.arm),
         graphs=arm.graphs,
         recompiles=arm.recompiles,
         settled=arm.settled,
@@ -350,8 +357,22 @@ def _error(processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | N
         return ""
     # An error that concerns no case, as of an arm whose lines do not run.
     errors = [row.error for row in _rows(processes, "steady") if row.arm == arm and row.error]
-    failures = [process.answer.failure for process in asked if process.answer.failure]
+    failures = [each.answer.failure for each in asked if each.answer.failure and not each.answer.timed_out]
     return next(iter((*errors, *failures)), "")
+
+
+def _untimed(processes: Sequence[BenchProcess], arm: str) -> str:
+    """What its process says that was ended by its time limit; empty if none was."""
+    return next(
+        (
+            f"{each.answer.failure}: give a larger --budget"
+            for each in processes
+            if each.purpose == "steady"
+            and each.answer.timed_out
+            and any(of.name == arm for of in each.request.arms)
+        ),
+        "",
+    )
 
 
 def _cold(processes: Sequence[BenchProcess], purpose: BenchPurpose, arm: str) -> Figure | None:

@@ -39,6 +39,8 @@ class Ran:
     on_device: bool = False
     """Whether memory is that of a device."""
     rollback: str = ""
+    was_cut: bool = False
+    """Whether something was left out for want of time."""
 
 
 def checklist(ran: Ran, wanted: BenchWanted) -> tuple[CheckItem, ...]:
@@ -48,10 +50,10 @@ def checklist(ran: Ran, wanted: BenchWanted) -> tuple[CheckItem, ...]:
 
 
 def _items(ran: Ran, wanted: BenchWanted) -> Iterator[CheckItem]:
-    again = f"tcready bench {wanted.target}"
+    again = f"tcready bench {wanted.target}{f' --budget {_LONG_BUDGET}' if ran.was_cut else ''}"
     eager, arm = _subject(ran)
     yield _inputs(ran, wanted, again)
-    yield _apart(ran, again)
+    yield _apart(ran, wanted, again)
     yield _memory(ran, wanted, eager, arm, again)
     yield _parity(ran, arm, again)
     yield _profile(eager, arm, wanted, again)
@@ -77,23 +79,29 @@ def _subject(ran: Ran) -> tuple[ArmBench | None, ArmBench | None]:
 
 def _inputs(ran: Ran, wanted: BenchWanted, again: str) -> CheckItem:
     item, instead = "representative inputs", f"{again} --inputs FILE.py::NAME"
-    if wanted.inputs_from is None or not ran.cases:
+    if wanted.inputs_from is None:
         return CheckItem(item, "not_measured", instead)
     if wanted.inputs_from == "made_up":
         return CheckItem(item, "fail", f"they were made up; {instead}")
+    if not ran.cases:
+        return CheckItem(item, "not_measured", f"they were given, and nothing was timed: {again}")
     count = max(1, len(ran.cases) - 1)
     weights = "with weights" if len({case.weight for case in ran.cases[:-1]}) > 1 else "all weighing the same"
     given = "given" if count == 1 else f"{count} cases, {weights}"
     return CheckItem(item, "pass", f"{given}, not made up; that they are those of production is yours to say")
 
 
-def _apart(ran: Ran, again: str) -> CheckItem:
+def _apart(ran: Ran, wanted: BenchWanted, again: str) -> CheckItem:
     item = "prefill and decode apart"
+    if not ran.cases:
+        return CheckItem(item, "not_measured", f"nothing was timed: {again}")
     names = [case.case for case in ran.cases[:-1]]
     phases = [[phase for phase in _PHASES_OF_GENERATION if phase in name.lower()] for name in names]
     if all([phase] in phases for phase in _PHASES_OF_GENERATION):
         return CheckItem(item, "pass", ", ".join(names))
-    detail = f"no cases `prefill` and `decode`; for a model that generates, name them: {again} --inputs FILE.py::NAME"
+    given = wanted.inputs_from in ("option", "project")
+    where = "in what gives the inputs" if given else f"{again} --inputs FILE.py::NAME"
+    detail = f"no cases `prefill` and `decode`; for a model that generates, name them: {where}"
     return CheckItem(item, "not_measured", detail)
 
 

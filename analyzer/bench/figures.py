@@ -8,7 +8,6 @@ round were timed one after the other and drift alike.
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 import statistics
@@ -23,12 +22,15 @@ MIN_EFFECT = 0.02
 """What a ratio must differ from 1 by to matter."""
 FROM_P99 = 200
 """Calls below which a 99th percentile is the slowest one or two."""
-_STRETCHES = 5
-_IN_A_STRETCH = 3
 _MOST_MORE = 100
 
 Rows = Sequence[Sequence[float]]
 """Seconds of one call, the mean over each block in the order of time; a row for each process."""
+
+
+def refuse_without_scipy() -> None:
+    """Raises TcreadyError where no figure could be worked out: to be asked before anything is measured."""
+    _stats()
 
 
 def _stats() -> Any:
@@ -42,26 +44,24 @@ def _stats() -> Any:
 def figure(rows: Rows, latencies: Sequence[float] = ()) -> Figure | None:
     """The geometric centre over processes of each one's median, in seconds; None without a block.
 
-    Of one process the interval is over consecutive stretches of its blocks, so it holds within that process alone,
-    and `n` counts its blocks. Of a single block there is no interval: both bounds are its value. `latencies`: seconds
-    of single calls. Raises TcreadyError without scipy.
+    Of one process there is no interval of the next one: the bounds are its least and greatest block, and `n` counts its
+    blocks. `latencies`: seconds of single calls. Raises TcreadyError without scipy.
     """
     logs = [[math.log(value) for value in row] for row in rows if row]
     if not logs:
         return None
-    values = _values(logs)
-    centre = statistics.fmean(values)
-    low, high = _interval(values) if len(values) > 1 else (centre, centre)
+    centre, low, high = _centre_and_bounds(logs)
     p50, p95, p99 = _percentiles(latencies)
     n = len(logs) if len(logs) > 1 else len(logs[0])
     return Figure(math.exp(centre), math.exp(low), math.exp(high), n, p50, p95, p99)
 
 
 def ratio(base: Rows, other: Rows, paired: bool = True) -> Figure | None:
-    """`base` over `other`: above 1, `other` is faster. None if there are too few values for an interval.
+    """`base` over `other`: above 1, `other` is faster. None if there are too few values for bounds.
 
-    Paired, rows at one place of both are of one process, and their blocks at one place of one round. Not paired,
-    they are of different processes (Welch's interval). Raises TcreadyError without scipy.
+    Paired, rows at one place of both are of one process, and their blocks at one place of one round; of one process the
+    bounds are the least and the greatest of its rounds. Not paired, rows are of different processes (Welch's interval).
+    Raises TcreadyError without scipy.
     """
     if paired:
         rounds = [
@@ -69,41 +69,31 @@ def ratio(base: Rows, other: Rows, paired: bool = True) -> Figure | None:
             for ours, theirs in zip(base, other, strict=True)
         ]
         rounds = [row for row in rounds if row]
-        values = _values(rounds) if rounds else []
-        if len(values) < 2:
+        if not rounds or rounds == [rounds[0][:1]]:
             return None
-        centre, (low, high) = statistics.fmean(values), _interval(values)
+        centre, low, high = _centre_and_bounds(rounds)
         n = len(rounds) if len(rounds) > 1 else len(rounds[0])
     else:
         one, two = ([[math.log(value) for value in row] for row in rows if row] for rows in (base, other))
-        if not one or not two:
+        if len(one) < 2 or len(two) < 2:
             return None
-        ours, theirs = _values(one), _values(two)
-        if len(ours) < 2 or len(theirs) < 2:
-            return None
+        ours, theirs = ([statistics.median(row) for row in rows] for rows in (one, two))
         centre = statistics.fmean(ours) - statistics.fmean(theirs)
         low, high = _welch(ours, theirs, centre)
-        n = min(len(rows) if len(rows) > 1 else len(rows[0]) for rows in (one, two))
+        n = min(len(one), len(two))
     return Figure(math.exp(centre), math.exp(low), math.exp(high), n)
 
 
-def _values(logs: Sequence[Sequence[float]]) -> list[float]:
-    """The median of each process; of a single process, those of stretches that each span some autocorrelation."""
-    if len(logs) > 1:
-        return [statistics.median(row) for row in logs]
-    (row,) = logs
-    parts = min(_STRETCHES, max(2, len(row) // _IN_A_STRETCH), len(row))
-    bounds = [len(row) * part // parts for part in range(parts + 1)]
-    return [statistics.median(row[start:end]) for start, end in itertools.pairwise(bounds)]
-
-
-def _interval(values: Sequence[float]) -> tuple[float, float]:
-    """Student's t."""
+def _centre_and_bounds(logs: Sequence[Sequence[float]]) -> tuple[float, float, float]:
+    """Of the medians of processes, the mean and Student's t; of a single process, its median, least and greatest."""
+    if len(logs) == 1:
+        return statistics.median(logs[0]), min(logs[0]), max(logs[0])
+    values = [statistics.median(row) for row in logs]
     centre, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
     if error == 0:
-        return centre, centre
+        return centre, centre, centre
     low, high = _stats().t.interval(LEVEL, df=len(values) - 1, loc=centre, scale=error)
-    return float(low), float(high)
+    return centre, float(low), float(high)
 
 
 def _welch(ours: Sequence[float], theirs: Sequence[float], centre: float) -> tuple[float, float]:

@@ -65,8 +65,10 @@ def regressed(before: Bench, after: Bench, threshold: float) -> Regressions:
     What is beyond noise `again` says. The changes are there too if machine or stack differ, but say nothing of the code
     then.
     """
-    stack = tuple(_stack(before, after))
     changes = tuple(_changes(before, after, threshold))
+    if not any(arm.seconds is not None for case in after.cases for arm in case.arms):
+        return Regressions(False, "nothing was timed that could be compared: give a larger --budget", changes)
+    stack = tuple(_stack(before, after))
     if stack:
         names = ", ".join(f"{each.name} ({each.before or '-'}, now {each.after or '-'})" for each in stack)
         return Regressions(False, f"not the same machine and stack: {names}", changes, stack)

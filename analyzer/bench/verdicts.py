@@ -27,6 +27,8 @@ _BEST_FIRST: tuple[Literal["real_gain", "inconclusive", "no_gain", "regression"]
     "no_gain",
     "regression",
 )
+FAR_APART = 100.0
+"""How many times its lower bound the upper one of an interval is, where the bounds tell nobody anything."""
 _UNSTEADY = 2.0
 """How many times its lower bound the upper one of an interval is, where more processes are no help."""
 _DEVICE_ALLOWANCE = 64 << 20
@@ -52,6 +54,8 @@ class Evidence:
     processes: int
     """In which its times were taken."""
     error: str = ""
+    untimed: str = ""
+    """What ended a process before the arm was timed, if that was its time limit."""
     graphs: int | None = None
     recompiles: int | None = None
     settled: bool | None = None
@@ -78,20 +82,22 @@ def verdict_of(seen: Evidence, limits: Limits) -> tuple[ArmVerdict, str]:
     if seen.parity is False:
         return "failed", f"its outputs differ from eager: {seen.parity_detail or 'no detail'}"
     if seen.speedup is None:
-        return "inconclusive", "too few blocks were timed beside eager"
+        why = (
+            f"it was not timed: {seen.untimed}" if seen.untimed else "too few blocks were timed beside eager"
+        )
+        return "inconclusive", why
     verdict, reason = _of_times(seen, seen.speedup, limits)
     return verdict, "; ".join([reason, *_remarks(seen, verdict)])
 
 
 def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdict, str]:
+    if seen.processes < 2:
+        return "inconclusive", "timed in one process alone, which says nothing of the next one"
     bounds = (
         "too far apart to say"
-        if speedup.high > 100 * speedup.low
+        if speedup.high > FAR_APART * speedup.low
         else f"{speedup.low:.3f} to {speedup.high:.3f}"
     )
-    if seen.processes < 2:
-        within = f"{speedup.median:.3f} times as fast as eager in one process ({bounds})"
-        return "inconclusive", f"{within}, which says nothing of the next one"
     times = f"{speedup.median:.3f} times as fast as eager ({bounds} in {seen.processes} processes)"
     verdict = shown(speedup, limits.min_effect)
     alike = seen.noise.ratio if seen.noise is not None else None

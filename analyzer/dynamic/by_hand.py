@@ -7,6 +7,7 @@ that a model that hangs, dies or eats the memory leaves an observation as well.
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from tcready.dynamic.launch import RunRequest, observe
 from tcready.dynamic.schedule import Schedule, asked_of, budget_of, measure, process_of
 from tcready.dynamic.worker.request import write_json
 from tcready.options import BenchOptions, Declared, Kind, RunOptions, declared
-from tcready.schema import BenchRun, Observation, TcreadyError
+from tcready.schema import EAGER, BenchRun, Observation, TcreadyError
 from tcready.target import Target
 
 _OPTIONS = tuple(each for each in declared(RunOptions) if each.option.worker)
@@ -31,13 +32,14 @@ _BENCH = {each.field: each for each in declared(BenchOptions)}
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 if the model was compiled, whatever was seen; 2 if nothing was, and for wrong arguments.
 
-    The observation is written either way; 1 if it could not be.
+    The observation is written either way, if it can be.
     """
     given = _parser().parse_args(arguments)
     began = time.monotonic()
     request = _request(given)
     try:
         _refuse(given)
+        _refuse_unwritable(given.output)
         seen = observe(request, _say)
         seen = _measured(seen, request, given, began) if given.bench else seen
     except TcreadyError as error:
@@ -47,8 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write_json(given.output, seen)
     except OSError as error:
         print(f"cannot write {given.output}: {error.strerror}", file=sys.stderr)
-        return 1
+        return 2
     print(_summary(seen, given.output))
+    if given.bench and not _timed(seen):
+        why = next(iter(seen.bench_run.cut), "") if seen.bench_run else "the model did not run"
+        print(f"nothing was timed{f': {why}' if why else ''}: give a larger --bench-budget", file=sys.stderr)
+        return 2
     return 2 if any(stage.stage == "capture" and stage.state == "not_run" for stage in seen.stages) else 0
 
 
@@ -71,6 +77,20 @@ def _refuse(given: argparse.Namespace) -> None:
     known = replace(_bench_options(given), arms=tuple(arm for arm in given.arm if arm != PLAN))
     if len(arms_of(known, None, _no_patch)) == 1 and PLAN not in given.arm:
         raise TcreadyError("--arm eager: name an arm to hold against it")
+
+
+def _refuse_unwritable(path: str) -> None:
+    folder = Path(path).absolute().parent
+    if Path(path).is_dir() or not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise TcreadyError(f"-o {path}: it cannot be written there")
+
+
+def _timed(seen: Observation) -> bool:
+    """Whether a bench timed any arm beside eager."""
+    rows = (
+        row for each in (seen.bench_run.processes if seen.bench_run else ()) for row in each.answer.measured
+    )
+    return any(row.blocks and row.arm != EAGER for row in rows)
 
 
 def _no_patch() -> Sources:

@@ -113,8 +113,8 @@ def test_whatever_the_model_does_there_is_an_observation(worker: Path, tmp_path:
     done = travel(
         worker, tmp_path, "--target", "model.py::Net", "--inputs", "model.py::none", "-o", "no/where"
     )
-    assert done.returncode == 1
-    assert done.stderr.endswith("cannot write no/where: No such file or directory\n")
+    assert done.returncode == 2
+    assert done.stderr == "-o no/where: it cannot be written there\n", "and nothing ran"
 
 
 def test_inputs_are_made_up_where_none_are_named(worker: Path, tmp_path: Path) -> None:

@@ -191,7 +191,10 @@ def judged(
             f"the median call got {soak.drift:.0%} slower, the fastest calls did not: others use the machine"
         )
     more = f" ({'; '.join(notes)})" if notes else ""
-    return "pass", f"memory, latency and what is compiled stayed as they were over {soak.calls} calls{more}"
+    kept = (
+        f"in {soak.calls} calls of {soak.seconds:.0f} s memory did not grow steadily, and calls got no slower"
+    )
+    return "pass", f"{kept}{more}"
 
 
 def growth(points: Sequence[SoakPoint]) -> float | None:
