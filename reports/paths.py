@@ -6,10 +6,12 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from tcready.schema import Evidence, Report, Speaker
+from tcready.schema import Comparison, Evidence, Report, Speaker
 from tcready.target import Target
+
+R = TypeVar("R", Report, Comparison)
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
 _ENDS = r"\s'\"<>`"
@@ -37,8 +39,13 @@ def is_absolute(path: str) -> bool:
     return _ABSOLUTE.match(path) is not None
 
 
-def without_absolute_paths(report: Report) -> Report:
-    """`report` with each absolute path replaced by its file name, wherever it stands but in source texts.
+def file_name(path: str) -> str:
+    """Of an absolute path the file's name alone; a relative one as it is."""
+    return re.split(r"[\\/]", path.rstrip("\\/"))[-1] if is_absolute(path) else path
+
+
+def without_absolute_paths(report: R) -> R:
+    """`report` (a comparison too) with each absolute path replaced by its file name, wherever it stands but in source texts.
 
     Two files of one name are told apart by a number. Paths in prose that the report does not list (those of
     a traceback) lose their folders too.
@@ -56,22 +63,22 @@ def without_absolute_paths(report: Report) -> Report:
             return text
         return _IN_PROSE.sub(_but_addresses(""), _HOMES.sub(_but_addresses("~"), text))
 
-    return cast(Report, _each_string(report, shorten))
+    return cast(R, _each_string(report, shorten))
 
 
-def outside(report: Report) -> frozenset[str]:
+def outside(report: Report | Comparison) -> frozenset[str]:
     """The names that `without_absolute_paths` gives to files that are not below the working folder."""
     return frozenset(_names(report).values())
 
 
-def _names(report: Report) -> dict[str, str]:
+def _names(report: Report | Comparison) -> dict[str, str]:
     """Each absolute path with the name that stands for it."""
     found = sorted(set(_paths(report)))
     taken = {path for path in found if not is_absolute(path)}
     names: dict[str, str] = {}
     for path in found:
         if is_absolute(path):
-            names[path] = _free_name(re.split(r"[\\/]", path.rstrip("\\/"))[-1], taken)
+            names[path] = _free_name(file_name(path), taken)
             taken.add(names[path])
     return names
 
