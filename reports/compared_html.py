@@ -100,7 +100,12 @@ def _page(comparison: Comparison, editor: Editor | None) -> ComparedPage:
         comparison,
         tuple((kind, counts[kind]) for kind in KINDS),
         (
-            group("new", "What appeared", "What the earlier report does not tell, and what else differs.", ["new"]),
+            group(
+                "new",
+                "What appeared",
+                "What the earlier report does not tell, and what else differs.",
+                ["new"],
+            ),
             group("fixed", "What went", "What the later report could have told, and does not.", ["fixed"]),
             group(
                 "not_compared",
@@ -108,7 +113,9 @@ def _page(comparison: Comparison, editor: Editor | None) -> ComparedPage:
                 "What the later report does not tell and could not have told.",
                 ["not_compared"],
             ),
-            group("stayed", "What stayed", "On the same line, or moved.", ["moved", "unchanged"], folded=True),
+            group(
+                "stayed", "What stayed", "On the same line, or moved.", ["moved", "unchanged"], folded=True
+            ),
         ),
         editor,
     )
@@ -117,7 +124,10 @@ def _page(comparison: Comparison, editor: Editor | None) -> ComparedPage:
 def _status(change: FindingChange) -> str:
     """The status, with the one before if it is another."""
     now = view.STATUS_WORD[change.finding.status]
-    if change.kind in ("new", "fixed", "not_compared") or change.before_status in (None, change.finding.status):
+    if change.kind in ("new", "fixed", "not_compared") or change.before_status in (
+        None,
+        change.finding.status,
+    ):
         return now
     return f"{view.STATUS_WORD[change.before_status]} before, {now} now"
 

@@ -46,7 +46,6 @@ def render(report: Report, editor: str = "none", root: PurePath | None = None) -
         "page.html.jinja",
         page=shown,
         data=embedded(lean(report, shown.sources)),
-        gb_link=_gb_link,
         many_diffs=MANY_DIFFS,
     )
 
@@ -63,6 +62,7 @@ def laid_out(template: str, **values: Any) -> str:
             style_hash=_csp_hash(style),
             script_hash=_csp_hash(script),
             view=view,
+            gb_link=_gb_link,
             **values,
         )
     )

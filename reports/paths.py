@@ -45,7 +45,7 @@ def file_name(path: str) -> str:
 
 
 def without_absolute_paths(report: R) -> R:
-    """`report` (a comparison too) with each absolute path replaced by its file name, wherever it stands but in source texts.
+    """`report` with each absolute path replaced by its file name, wherever it stands but in source texts.
 
     Two files of one name are told apart by a number. Paths in prose that the report does not list (those of
     a traceback) lose their folders too.
