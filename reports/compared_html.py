@@ -6,13 +6,13 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path
 
 from tcready.reports import compared_text, view
 from tcready.reports.bench_view import BENCH_WORD, time_interval
-from tcready.reports.editor import Editor, template_of
+from tcready.reports.editor import Editor, editor_of
 from tcready.reports.html import laid_out
-from tcready.reports.paths import file_name, outside, without_absolute_paths
+from tcready.reports.paths import file_name, paths_in, without_absolute_paths
 from tcready.schema import Comparison, Difference, FindingChange, FindingKind, SiteChange, TargetChange
 
 
@@ -60,10 +60,9 @@ class ComparedPage:
 KINDS: tuple[FindingKind, ...] = ("new", "fixed", "moved", "unchanged", "not_compared")
 
 
-def render(comparison: Comparison, editor: str = "none", root: PurePath | None = None) -> str:
+def render(comparison: Comparison, editor: str = "none", root: Path | None = None) -> str:
     """The page, with a trailing newline. `editor` and `root` are those of a report's page."""
-    template = template_of(editor)
-    opens = Editor(template, root, outside(comparison)) if template and root is not None else None
+    opens = editor_of(editor, root, paths_in(comparison))
     shown = without_absolute_paths(
         dataclasses.replace(
             comparison, before=file_name(comparison.before), after=file_name(comparison.after)

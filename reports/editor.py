@@ -7,12 +7,13 @@ are asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from urllib.parse import quote
 
+from tcready.reports.paths import is_absolute
 from tcready.schema import TcreadyError
 
 EDITORS: Mapping[str, str] = MappingProxyType(
@@ -28,20 +29,31 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 @dataclass(frozen=True)
 class Editor:
-    """An address with `{path}`, `{line}` and `{column}`, the folder that relative paths start from, and the paths of a
-    report that are not below it."""
+    """An address with `{path}`, `{line}` and `{column}`, the folder that paths start from, and the files below it."""
 
     template: str
     root: PurePath
-    elsewhere: frozenset[str] = frozenset()
+    files: frozenset[str]
 
     def link(self, path: str, line: int, column: int) -> str:
-        """The address of a place; empty for a file that is not below the folder, and for a cell of a notebook."""
-        if path in self.elsewhere or ".ipynb" in path:
+        """The address of a place; empty for a file that is not there, and for a cell of a notebook."""
+        if path not in self.files:
             return ""
         place = quote((self.root / path).as_posix(), safe="/:", errors="surrogateescape")
         filled = {"path": place if place.startswith("/") else f"/{place}", "line": line, "column": column}
         return re.sub(r"\{(path|line|column)\}", lambda found: str(filled[found[1]]), self.template)
+
+
+def editor_of(asked: str, root: Path | None, paths: Iterable[str]) -> Editor | None:
+    """The editor that `asked` names, for those of `paths` that are files below `root`; None for `none`.
+
+    Raises TcreadyError as `template_of` does.
+    """
+    template = template_of(asked)
+    if not template or root is None:
+        return None
+    found = (path for path in set(paths) if not is_absolute(path) and (root / path).is_file())
+    return Editor(template, root, frozenset(found))
 
 
 def template_of(asked: str) -> str:

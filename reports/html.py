@@ -15,15 +15,15 @@ import json
 import re
 from collections.abc import Iterable
 from importlib import resources
-from pathlib import PurePath
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 from tcready.reports import code, json_, view
-from tcready.reports.editor import Editor, template_of
+from tcready.reports.editor import editor_of
 from tcready.reports.page import AROUND, MANY_DIFFS, SourceView, own_paths, page
-from tcready.reports.paths import outside, without_absolute_paths
+from tcready.reports.paths import paths_in, without_absolute_paths
 from tcready.reports.places import by_cell
 from tcready.schema import Report
 
@@ -31,15 +31,14 @@ GB_PAGE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
 """Where Dynamo's own page of a graph break id stands (named in Dynamo's messages)."""
 
 
-def render(report: Report, editor: str = "none", root: PurePath | None = None) -> str:
+def render(report: Report, editor: str = "none", root: Path | None = None) -> str:
     """The page, with a trailing newline; the report itself is in it as JSON (`#tcready-report`).
 
     `editor` is a name of `EDITORS`, an address with `{path}`, `{line}` and `{column}`, or `none`: files of the report
     below `root`, the folder that it was made in, open in it. Such a page names that folder. Raises TcreadyError for
     another `editor`.
     """
-    template = template_of(editor)
-    opens = Editor(template, root, outside(report)) if template and root is not None else None
+    opens = editor_of(editor, root, paths_in(report))
     report = without_absolute_paths(report)
     shown = page(by_cell(report), opens)
     return laid_out(

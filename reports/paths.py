@@ -66,14 +66,14 @@ def without_absolute_paths(report: R) -> R:
     return cast(R, _each_string(report, shorten))
 
 
-def outside(report: Report | Comparison) -> frozenset[str]:
+def outside(report: Report) -> frozenset[str]:
     """The names that `without_absolute_paths` gives to files that are not below the working folder."""
     return frozenset(_names(report).values())
 
 
 def _names(report: Report | Comparison) -> dict[str, str]:
     """Each absolute path with the name that stands for it."""
-    found = sorted(set(_paths(report)))
+    found = sorted(set(paths_in(report)))
     taken = {path for path in found if not is_absolute(path)}
     names: dict[str, str] = {}
     for path in found:
@@ -95,18 +95,18 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _paths(value: Any) -> Iterator[str]:
+def paths_in(value: Any) -> Iterator[str]:
     """Every value of a field `path`, and the file part of every target's name."""
     if isinstance(value, (tuple, list)):
         for item in value:
-            yield from _paths(item)
+            yield from paths_in(item)
         return
     fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
     if dataclasses.is_dataclass(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     for name, item in fields.items():
         if not isinstance(item, str):
-            yield from _paths(item)
+            yield from paths_in(item)
         elif name == "path":
             yield item
         elif name == "target":
