@@ -709,7 +709,7 @@ def test_what_is_pasted_is_marked_for_a_copy_button() -> None:
 
 
 def test_the_page_of_twelve_layers_is_small() -> None:
-    """A real run with a plan and proved changes, and a recorded BERT beside 1,400 lines of source."""
+    """A real run with a plan, and a recorded BERT beside 1,400 lines of source."""
     folder = Path(__file__).parents[2] / "fixtures"
     stored = json.loads((folder / "stored" / "twelve_layers.json").read_text("utf-8"))
     text = render(from_json(Report, stored), "html")
