@@ -725,7 +725,8 @@ def test_the_page_of_twelve_layers_is_small() -> None:
     ran = changed(found.targets[0], executed=(LineSet(path, ((1, 1400),)),))
     text = render(dataclasses.replace(found, targets=(ran,), sources=(source(path, lines),)), "html")
     assert text.count('class="mod"') == 228
-    assert "layer_70(" in text  # near a region
+    assert "layer_373(" in text  # the forward of a region
+    assert "layer_800(" not in text  # neither on the page nor in its data
     assert len(text.encode()) < 400_000
 
 
