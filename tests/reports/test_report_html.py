@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -18,8 +18,10 @@ from report_samples import (
     SAMPLES,
     broken,
     changed,
+    compared,
     finding,
     hostile,
+    hostile_comparison,
     planned,
     report,
     sample,
@@ -28,7 +30,7 @@ from report_samples import (
     target,
 )
 from tcready.merge import merge
-from tcready.reports import code, render
+from tcready.reports import code, render, render_comparison
 from tcready.reports.editor import EDITORS, Editor
 from tcready.reports.html import embedded, lean
 from tcready.reports.page import page
@@ -39,6 +41,7 @@ from tcready.reports.view import visible
 from tcready.schema import (
     BreakSite,
     Checkout,
+    Comparison,
     Cost,
     Finding,
     Frame,
@@ -741,3 +744,23 @@ def test_of_a_large_own_file_the_page_holds_what_it_shows() -> None:
     assert render(held, "html") == text
     small = sized(lines=400, layers=1, findings=2)
     assert lean(small, page(small).sources).sources == small.sources
+
+
+@pytest.mark.parametrize("made", [compared, hostile_comparison])
+def test_the_page_of_a_comparison_is_well_formed(made: Callable[[], Comparison]) -> None:
+    told = made()
+    page = Page(render_comparison(told, "html"))
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for attributes in page.all("a"):
+        href = attributes["href"] or ""
+        assert href[1:] in ids if href.startswith("#") else href.startswith("https://meta-pytorch.github.io/")
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert all(attributes.get("scope") in ("col", "row") for attributes in page.all("th"))
+    assert not any(key.startswith("on") for _, attributes in page.elements for key in attributes)
+    text = " ".join(page.text_of("main")[0].split())
+    for change in told.findings:  # everything that the text format tells
+        assert " ".join(visible(change.finding.message).replace("`", "").split()) in text.replace("`", "")
+    assert "/home" not in text
