@@ -548,15 +548,26 @@ def write_worker(path: str | os.PathLike[str]) -> None:
 def render(report: Report | Comparison | FixResult | FixChange, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
     """`report` as text in one of the formats of `tcready.reports`; `options` are that format's own.
 
-    A comparison has the formats `text`, `json` and `markdown`, changes have `text` and `json`, and neither has options.
+    A comparison has the formats `text`, `json`, `markdown` and `html`, changes have `text` and `json`. Only `html` has
+    options of both: `editor` and `root`.
     """
     from tcready import reports
 
     if isinstance(report, (FixResult, FixChange)):
         return reports.render_changes(report, format)
     if isinstance(report, Comparison):
-        return reports.render_comparison(report, format)
+        return reports.render_comparison(report, format, **options)
     return reports.render(report, format, **options)
+
+
+def editor_address(editor: str) -> str:
+    """The address at which `editor` opens a line, with `{path}`, `{line}` and `{column}`; empty for `none`.
+
+    Raises TcreadyError for what is neither an editor known here nor such an address.
+    """
+    from tcready.reports import editor_address
+
+    return editor_address(editor)
 
 
 def exit_code(report: Report | Comparison, *, fail_on: Level = "warning", third_party: bool = False) -> int:

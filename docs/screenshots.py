@@ -1,7 +1,8 @@
 """Takes the screenshots of the pages: `python docs/screenshots.py` (needs the extras `torch` and `dev`, and Chromium).
 
-Each shows a page of three models: one that is ready, one that breaks in its own code, one whose breaks are all in a
-package that it uses.
+They show the pages of four models: one that is ready, one that breaks in its own code, one whose breaks are all in a
+package that it uses, one of which it was tried which parts to compile; and what changed in the last when two of its lines
+were mended.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import tempfile
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
-from tcready import check, render
-from tcready.schema import Report
+from tcready import check, compare, render
+from tcready.schema import Comparison
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "pages" / "img"
 WIDTH, MARGIN = 1000, 20
+VQ = "fixtures/models/vq_logging.py"
 
 
 def main() -> int:
@@ -30,23 +32,47 @@ def main() -> int:
     own = check(["fixtures/models/moe_router.py"], fullgraph=True, shapes=True, root=ROOT)
     tower = "fixtures/targets/library_tower.py"
     package = check([f"{tower}::Tower"], inputs=f"{tower}::inputs", root=ROOT)
+    planned = check([VQ], plan=True, root=ROOT)
+    changed = mended()
     IMAGES.mkdir(exist_ok=True)
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = Path(folder) / "report.html"
-        shoot(browser, page, ready, "ready.png", ("header", "#coverage .picture"))
-        shoot(browser, page, own, "own-breaks.png", ("header", "#coverage .picture"))
-        shoot(browser, page, own, "finding.png", ("#findings .finding",))
-        shoot(browser, page, own, "source.png", ("#source",))
-        shoot(browser, page, package, "package.png", ("header", "#first .actions > li"))
-        shoot(browser, page, package, "package-source.png", ("#source",))
+        for of, name, shown in (
+            (ready, "ready.png", ("header", "#coverage .picture")),
+            (own, "own-breaks.png", ("header", "#coverage .picture")),
+            (own, "finding.png", ("#findings .finding",)),
+            (own, "source.png", ("#source",)),
+            (own, "where.png", ("#coverage", "#coverage > figure:last-of-type")),
+            (package, "package.png", ("header", "#first .actions > li")),
+            (package, "package-source.png", ("#source",)),
+            (planned, "planned.png", ("header", "#first .change")),
+        ):
+            shoot(browser, page, render(of, "html"), name, shown)
+        shoot(browser, page, render(changed, "html"), "compared.png", ("header", "#stayed"))
         browser.close()
     return 0
 
 
-def shoot(browser: Browser, path: Path, report: Report, name: str, shown: tuple[str, ...]) -> None:
-    """The part of the report's page from the first to the last of the elements `shown`."""
-    path.write_text(render(report, "html"), encoding="utf-8")
+def mended() -> Comparison:
+    """What changed in a model when its two lines that print were taken out."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.py"
+        text = (ROOT / VQ).read_text(encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
+        before = check(["model.py"], root=folder)
+        kept = [
+            line
+            for line in text.splitlines(keepends=True)
+            if "print(" not in line and "if self.verbose" not in line
+        ]
+        path.write_text("".join(kept), encoding="utf-8")
+        return compare(before, check(["model.py"], root=folder), ("before.json", "after.json"))
+
+
+def shoot(browser: Browser, path: Path, html: str, name: str, shown: tuple[str, ...]) -> None:
+    """The part of the page from the first to the last of the elements `shown`."""
+    path.write_text(html, encoding="utf-8")
     page = browser.new_page(viewport={"width": WIDTH, "height": 900})
     page.goto(path.as_uri())
     boxes = [box for selector in shown if (box := page.locator(selector).first.bounding_box())]

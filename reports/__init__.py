@@ -31,19 +31,29 @@ FORMATS: Mapping[str, str] = MappingProxyType(
 )
 """Name of a format -> the module of this package that renders it."""
 COMPARED: Mapping[str, str] = MappingProxyType(
-    {"text": "compared_text", "json": "json_", "markdown": "compared_markdown"}
+    {"text": "compared_text", "json": "json_", "markdown": "compared_markdown", "html": "compared_html"}
 )
 """The same for two reports held against each other."""
 
 
-def render_comparison(comparison: Comparison, format: str) -> str:  # noqa: A002 - the flag's own name
-    """`comparison` in one of `COMPARED`. Raises TcreadyError for a format that does not exist."""
+def render_comparison(comparison: Comparison, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name
+    """`comparison` in one of `COMPARED`; `options` are that format's own keyword arguments.
+
+    Raises TcreadyError for a format that does not exist.
+    """
     if format not in COMPARED:
         raise TcreadyError(
             f"a comparison is not told as {format!r}: use one of {', '.join(sorted(COMPARED))}"
         )
     module = importlib.import_module(f"{__name__}.{COMPARED[format]}")
-    return cast("Callable[..., str]", module.render)(comparison)
+    return cast("Callable[..., str]", module.render)(comparison, **options)
+
+
+def editor_address(asked: str) -> str:
+    """The address at which an editor opens a line; raises TcreadyError if none is known by that name."""
+    from tcready.reports.editor import template_of
+
+    return template_of(asked)
 
 
 def render_changes(changes: FixResult | FixChange, format: str) -> str:  # noqa: A002 - the flag's own name

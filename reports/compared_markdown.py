@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from tcready.reports.bench_view import time_interval
@@ -16,7 +15,7 @@ from tcready.reports.compared_text import (
     where,
 )
 from tcready.reports.markdown import code, plain
-from tcready.reports.paths import is_absolute
+from tcready.reports.paths import file_name
 from tcready.schema import BenchChange, Comparison
 
 
@@ -25,26 +24,21 @@ def render(comparison: Comparison) -> str:
     return "\n".join(_lines(comparison)) + "\n"
 
 
-def _short(path: str) -> str:
-    """No folder of the machine leaves it."""
-    return re.split(r"[\\/]", path)[-1] if is_absolute(path) else path
-
-
 def _lines(comparison: Comparison) -> Iterator[str]:
     yield "### tcready: what changed"
     yield ""
-    yield f"{code(_short(comparison.before))} → {code(_short(comparison.after))}: {plain(counted(comparison))}."
+    yield f"{code(file_name(comparison.before))} → {code(file_name(comparison.after))}: {plain(counted(comparison))}."
     for kind, title in (("new", "New"), ("fixed", "Fixed")):
         rows = [change for change in comparison.findings if change.kind == kind]
         if rows:
             yield from ("", f"**{title}**", "", "| where | what | why |", "|---|---|---|")
         for change in rows:
-            yield f"| {code(_short(where(change)))} | {plain(what(change))} | {plain('; '.join(change.because))} |"
+            yield f"| {code(file_name(where(change)))} | {plain(what(change))} | {plain('; '.join(change.because))} |"
     yield ""
     for target in comparison.targets:
         yield f"- {code(target.target)}: {plain(verdict(target))}"
         for site in target.sites:
-            place = code(f"{_short(site.site.path)}:{site.site.line}")
+            place = code(f"{file_name(site.site.path)}:{site.site.line}")
             yield f"  - {site.kind} break site {place}: {plain(site.site.reason.partition(chr(10))[0])}"
     for target in comparison.targets:
         if target.bench is not None:

@@ -13,14 +13,17 @@ import functools
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 from tcready.reports import code, json_, view
-from tcready.reports.page import AROUND, own_paths, page
-from tcready.reports.paths import without_absolute_paths
+from tcready.reports.editor import editor_of
+from tcready.reports.page import AROUND, MANY_DIFFS, SourceView, own_paths, page
+from tcready.reports.paths import paths_in, without_absolute_paths
 from tcready.reports.places import by_cell
 from tcready.schema import Report
 
@@ -28,24 +31,40 @@ GB_PAGE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
 """Where Dynamo's own page of a graph break id stands (named in Dynamo's messages)."""
 
 
-def render(report: Report) -> str:
-    """The page, with a trailing newline; the report itself is in it as JSON (`#tcready-report`)."""
+def render(report: Report, editor: str = "none", root: Path | None = None) -> str:
+    """The page, with a trailing newline; the report itself is in it as JSON (`#tcready-report`).
+
+    `editor` is a name of `EDITORS`, an address with `{path}`, `{line}` and `{column}`, or `none`: files of the report
+    below `root`, the folder that it was made in, open in it. Such a page names that folder. Raises TcreadyError for
+    another `editor`.
+    """
+    opens = editor_of(editor, root, paths_in(report))
     report = without_absolute_paths(report)
-    style, script = _asset("page.css"), _asset("page.js")
-    return _template().render(
-        page=page(by_cell(report)),
-        style=Markup(style),  # noqa: S704 - our own file
-        script=Markup(script),  # noqa: S704 - our own file
-        style_hash=_csp_hash(style),
-        script_hash=_csp_hash(script),
-        data=embedded(lean(report)),
-        view=view,
-        gb_link=_gb_link,
+    shown = page(by_cell(report), opens)
+    return laid_out(
+        "page.html.jinja",
+        page=shown,
+        data=embedded(lean(report, shown.sources)),
+        many_diffs=MANY_DIFFS,
     )
 
 
-def _template() -> Template:
-    return environment().get_template("page.html.jinja")
+def laid_out(template: str, **values: Any) -> str:
+    """A page from its template, with the style and the script of all pages."""
+    style, script = _asset("page.css"), _asset("page.js")
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            style=Markup(style),  # noqa: S704 - our own file
+            script=Markup(script),  # noqa: S704 - our own file
+            style_hash=_csp_hash(style),
+            script_hash=_csp_hash(script),
+            view=view,
+            gb_link=_gb_link,
+            **values,
+        )
+    )
 
 
 @functools.cache
@@ -72,13 +91,15 @@ def environment() -> Environment:
     return made
 
 
-def lean(report: Report) -> Report:
-    """`report` with the lines of installed files left empty that no finding stands near: they are most of a page, and
-    nothing shows them."""
-    own = own_paths(report)
+def lean(report: Report, shown: Iterable[SourceView] = ()) -> Report:
+    """`report` with the lines left empty that the page does not show: those that no finding stands near, of installed
+    files and of those that `shown` holds in part. They are most of a page."""
+    whole = own_paths(report) - {source.path for source in shown if source.left}
     wanted: dict[str, set[int]] = {}
     for found in report.findings:
         wanted.setdefault(found.path, set()).update(range(found.line - AROUND, found.end_line + AROUND + 1))
+    for source in shown:
+        wanted.setdefault(source.path, set()).update(line.number for part in source.parts for line in part)
 
     def kept(path: str, text: str) -> str:
         pieces = re.split(r"(\r\n|\r|\n)", text)  # lines, and between them their ends
@@ -88,7 +109,9 @@ def lean(report: Report) -> Report:
     return dataclasses.replace(
         report,
         sources=tuple(
-            source if source.path in own else dataclasses.replace(source, text=kept(source.path, source.text))
+            source
+            if source.path in whole
+            else dataclasses.replace(source, text=kept(source.path, source.text))
             for source in report.sources
         ),
     )

@@ -18,7 +18,48 @@
   });
   addEventListener("beforeprint", () => all("main details").forEach((details) => { details.open = true; }));
 
+  // What is pasted can be copied. A page that was opened from a file may have no clipboard: then a selection is copied.
+  const told = document.createElement("p");
+  told.className = "vh";
+  told.setAttribute("role", "status");
+  document.body.append(told);
+  const put = async (text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      const area = document.createElement("textarea");
+      area.value = text;
+      area.className = "vh";
+      document.body.append(area);
+      area.select();
+      const done = document.execCommand("copy");
+      area.remove();
+      return done;
+    }
+  };
+  for (const pre of all("pre.paste")) {
+    const box = document.createElement("div");
+    box.className = "with-copy";
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    pre.replaceWith(box);
+    box.append(pre, button);
+    button.addEventListener("click", async () => {
+      const lines = pre.cloneNode(true);
+      lines.querySelectorAll(".gap").forEach((gap) => gap.remove());
+      const done = await put(lines.textContent.replace(/\n*$/, "\n"));
+      button.textContent = done ? "Copied" : "Not copied";
+      told.textContent = done ? "Copied" : "The browser does not let this page copy";
+      button.focus();
+      setTimeout(() => { button.textContent = "Copy"; told.textContent = ""; }, 2000);
+    });
+  }
+
   const cards = all("article.finding, tr[data-level]");
+  if (!byId("filters")) return;
   if (cards.length > 1) byId("filters").hidden = false;
   const words = new Map();  // read once: a large report has thousands of them
   const said = (card) => {

@@ -12,11 +12,14 @@ from urllib.parse import quote
 
 from tcready.reports import code, view
 from tcready.reports.bench_page import BenchView, bench_page
+from tcready.reports.editor import Editor
 from tcready.reports.paths import is_absolute
-from tcready.reports.picture import Picture, pictures
+from tcready.reports.picture import Picture, SourcePicture, pictures, source_picture
+from tcready.reports.sides import Sides, sides
 from tcready.schema import (
     LEVELS,
     OF_THE_MODEL,
+    BreakSite,
     Finding,
     LineSet,
     ModuleShare,
@@ -35,12 +38,35 @@ DEEP = 12
 """Levels of the module hierarchy that are nested; what is deeper hangs on the last of them."""
 MANY_STATIC_TARGETS = 3
 MANY_FINDINGS = 200
-MANY_LINES = 1500
+MANY_LINES = 600
 """Lines of own source that are shown whole; of more, only those around what is marked."""
+MANY_DIFFS = 3
+"""Diffs of one change that are unfolded."""
 MANY_COLOURED = 6000
 """Lines of own source whose words are coloured; that takes as long as all the rest of a large page."""
 AROUND = 12
 """Lines shown on either side of a marked one, if not all are."""
+
+
+@dataclass(frozen=True)
+class HintView:
+    """What Dynamo itself suggests, once, and every place where it did."""
+
+    anchor: str
+    number: int
+    text: str
+    places: tuple[tuple[str, int, str], ...]
+    """Path, line and in which cases and targets, in words; the words are empty if there is one alone."""
+
+
+@dataclass(frozen=True)
+class BreakView:
+    """A break at one line, for one reason, by one way, in whatever cases and targets it was met."""
+
+    site: BreakSite
+    events: str
+    """`3 events in prefill, 1 event in decode`."""
+    hints: tuple[HintView, ...]
 
 
 @dataclass(frozen=True)
@@ -49,9 +75,11 @@ class FindingView:
     finding: Finding
     rule: RuleText | None
     phrase: str
-    first_of_rule: bool
+    change: Sides | None
+    """The suggested change, before and after; None if there is none."""
     snippet: tuple[code.SnippetLine, ...]
     shown: view.Shown
+    breaks: tuple[BreakView, ...]
     static_evidence: tuple[str, ...]
     run_evidence: tuple[str, ...]
 
@@ -93,15 +121,26 @@ class ActionView:
     """One change to make, and every place it is due."""
 
     advice: str
-    """What the rule says to write instead; if no rule speaks, Dynamo's hints, if it gave any."""
+    """What the rule says to write instead; empty if no rule speaks."""
+    hints: tuple[HintView, ...]
+    """Where no rule speaks, what Dynamo suggests."""
     rule: RuleText | None
     items: tuple[FindingView, ...]
     statuses: str
     operations: int
     """Outside of graphs on account of these places, in a warm call; None of them measured: 0."""
     seconds: float
-    diff: str | None
-    """The suggested change of one of the places."""
+
+    @property
+    def changed(self) -> tuple[FindingView, ...]:
+        """The places of which a change is known that no run refuted."""
+        return tuple(
+            item
+            for item in self.items
+            if item.change is not None
+            and item.finding.fix is not None
+            and item.finding.fix.verified is not False
+        )
 
     @property
     def buys(self) -> str:
@@ -139,6 +178,7 @@ class TargetView:
     explain: str | None
     disagrees: bool
     pictures: tuple[Picture, ...]
+    by_source: SourcePicture | None
     tree: tuple[Node, ...]
     modules_left: int
     environment: tuple[tuple[str, str], ...]
@@ -194,9 +234,21 @@ class Page:
     foreign_count: int
     actions: tuple[ActionView, ...]
     foreign_actions: tuple[ActionView, ...]
+    hints: tuple[HintView, ...]
     sources: tuple[SourceView, ...]
     statistics: tuple[tuple[str, str], ...]
     anchors: Mapping[tuple[str, int], str]
+    editor: Editor | None
+
+    def in_editor(self, path: str, line: int, column: int = 1) -> str:
+        """The link that opens a line in an editor; empty if none was asked for, or the file is not below the folder."""
+        return self.editor.link(path, line, column) if self.editor is not None else ""
+
+    @property
+    def above(self) -> frozenset[str]:
+        """Anchors of the findings whose change stands above, with what to do first."""
+        actions = (*self.actions, *self.foreign_actions)
+        return frozenset(item.anchor for action in actions for item in action.changed)
 
     def anchor(self, path: str, line: int) -> str:
         """The link to a line of an annotated source; empty if that line is not on the page."""
@@ -265,13 +317,14 @@ class Page:
         return checkout.commit + (f", with changes in {', '.join(own)}" if own else "")
 
 
-def page(report: Report) -> Page:
-    """The page on `report`, whose paths say nothing of the machine already."""
+def page(report: Report, editor: Editor | None = None) -> Page:
+    """The page on `report`, whose paths say nothing of the machine already; its lines open in `editor`."""
     own_files = own_paths(report)
     lines = {source.path: code.plain(source.text) for source in report.sources}
     if sum(len(lines[path]) for path in own_files) <= MANY_COLOURED:
         lines |= {s.path: code.coloured(s.text) for s in report.sources if s.path in own_files}
-    views = _findings(report, lines)
+    hints = _hints(report.targets)
+    views = _findings(report, lines, hints)
     own = [item for item in views if item.finding.origin == "own"]
     loud = tuple(item for item in own if item.finding.level != "note")
     foreign = [item for item in views if item.finding.origin == "third_party"]
@@ -292,6 +345,7 @@ def page(report: Report) -> Page:
         foreign_count=len(foreign),
         actions=_actions(loud),
         foreign_actions=_actions(item for item in foreign if item.finding.level != "note"),
+        hints=tuple(hints.values()),
         sources=sources,
         statistics=_pairs(_counted(report.statistics)),
         anchors={
@@ -300,6 +354,7 @@ def page(report: Report) -> Page:
             for part in source.parts
             for line in part
         },
+        editor=editor,
     )
 
 
@@ -316,11 +371,65 @@ def _title(targets: Sequence[TargetView]) -> str:
 # Findings, and the changes that they ask for
 
 
-def _findings(report: Report, lines: Mapping[str, Sequence[code.Line]]) -> tuple[FindingView, ...]:
+def _hints(targets: Sequence[TargetReport]) -> dict[str, HintView]:
+    """Each hint that Dynamo gave, once, with its places, in the order in which they were given."""
+    places: dict[str, dict[tuple[str, int], list[str]]] = {}
+    several = len({(view.named_target(t, targets), site.case) for t in targets for site in t.break_sites}) > 1
+    for target in targets:
+        for site in target.break_sites:
+            for hint in dict.fromkeys(map(view.reflowed, site.hints)):
+                found = places.setdefault(hint, {}).setdefault((site.path, site.line), [])
+                name = _named_run(target, site, targets) if several else ""
+                if name and name not in found:
+                    found.append(name)
+    return {
+        hint: HintView(
+            f"hint-{number}",
+            number,
+            hint,
+            tuple((path, line, ", ".join(names)) for (path, line), names in sorted(found.items())),
+        )
+        for number, (hint, found) in enumerate(places.items(), 1)
+    }
+
+
+def _named_run(target: TargetReport, site: BreakSite, targets: Sequence[TargetReport]) -> str:
+    """The case in which a break was met, with the target if there are several; empty if there is one of each."""
+    names = [site.case] if site.case else []
+    names += [view.named_target(target, targets)] if len(targets) > 1 else []
+    return " of ".join(names)
+
+
+def _breaks(
+    finding: Finding, targets: Sequence[TargetReport], hints: Mapping[str, HintView]
+) -> tuple[BreakView, ...]:
+    """The breaks on a finding's lines, those that differ in the case or the target alone told as one."""
+    alike: dict[tuple[object, ...], list[tuple[str, BreakSite]]] = {}
+    for target in targets:
+        for site in target.break_sites:
+            if site.path == finding.path and finding.line <= site.line <= finding.end_line:
+                key = (site.line, site.reason, site.gb_ids or site.gb_id, site.stack)
+                alike.setdefault(key, []).append((_named_run(target, site, targets), site))
+    return tuple(
+        BreakView(
+            site=sites[0][1],
+            events=", ".join(
+                view.number(site.hits, "event") + (f" in {name}" if name else "") for name, site in sites
+            ),
+            hints=tuple(
+                dict.fromkeys(hints[view.reflowed(hint)] for _, site in sites for hint in site.hints)
+            ),
+        )
+        for sites in alike.values()
+    )
+
+
+def _findings(
+    report: Report, lines: Mapping[str, Sequence[code.Line]], hints: Mapping[str, HintView]
+) -> tuple[FindingView, ...]:
     ran = any(target.was_run for target in report.targets)
     rules = view.rules_by_code(report)
     ordered = view.in_order(report.findings)
-    firsts = {finding.rule: number for number, finding in reversed(list(enumerate(ordered)))}
     seen: Counter[str] = Counter()
 
     def anchor(finding: Finding) -> str:
@@ -335,17 +444,18 @@ def _findings(report: Report, lines: Mapping[str, Sequence[code.Line]]) -> tuple
             finding=finding,
             rule=rules.get(finding.rule or ""),
             phrase=view.status_phrase(finding, ran),
-            first_of_rule=firsts[finding.rule] == number,
+            change=sides(finding.fix.diff) if finding.fix is not None and finding.fix.diff else None,
             snippet=code.snippet(
                 lines.get(finding.path, ()),
                 (finding.line, finding.column),
                 (finding.end_line, finding.end_column),
             ),
             shown=view.shown_by_runs(finding, report.targets),
+            breaks=_breaks(finding, report.targets, hints),
             static_evidence=view.static_evidence(finding),
             run_evidence=view.run_evidence(finding),
         )
-        for number, finding in enumerate(ordered)
+        for finding in ordered
     )
 
 
@@ -380,17 +490,16 @@ def _actions(loud: Iterable[FindingView]) -> tuple[ActionView, ...]:
 def _action(items: Sequence[FindingView]) -> ActionView:
     # findings on one line share what the break there costs
     costs = {(item.finding.path, item.finding.line): item.finding.cost or {} for item in items}
-    fixes = (item.finding.fix for item in items)
     rule = items[0].rule
-    hints = dict.fromkeys(hint for item in items for _, site in item.shown.sites for hint in site.hints)
+    hints = dict.fromkeys(hint for item in items for found in item.breaks for hint in found.hints)
     return ActionView(
-        advice=rule.instead if rule else "\n".join(f"Dynamo's hint: {hint}" for hint in hints),
+        advice=rule.instead if rule else "",
+        hints=() if rule else tuple(hints),
         rule=rule,
         items=tuple(items),
         statuses=view.status_counts(item.finding for item in items),
         operations=sum(int(cost.get("operations", 0)) for cost in costs.values()),
         seconds=sum(cost.get("seconds", 0.0) for cost in costs.values()),
-        diff=next((fix.diff for fix in fixes if fix is not None and fix.diff), None),
     )
 
 
@@ -427,6 +536,7 @@ def _target(anchor: str, target: TargetReport, targets: Sequence[TargetReport]) 
         explain=view.explain_sentence(target),
         disagrees=view.explain_disagrees(target),
         pictures=pictures(seen.modules, clock),
+        by_source=source_picture(seen.modules, seen.break_sites, clock),
         tree=tree,
         modules_left=left,
         environment=_environment(target.environment or {}),

@@ -6,10 +6,12 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from tcready.schema import Evidence, Report, Speaker
+from tcready.schema import Comparison, Evidence, Report, Speaker
 from tcready.target import Target
+
+R = TypeVar("R", Report, Comparison)
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
 _ENDS = r"\s'\"<>`"
@@ -37,7 +39,12 @@ def is_absolute(path: str) -> bool:
     return _ABSOLUTE.match(path) is not None
 
 
-def without_absolute_paths(report: Report) -> Report:
+def file_name(path: str) -> str:
+    """Of an absolute path the file's name alone; a relative one as it is."""
+    return re.split(r"[\\/]", path.rstrip("\\/"))[-1] if is_absolute(path) else path
+
+
+def without_absolute_paths(report: R) -> R:
     """`report` with each absolute path replaced by its file name, wherever it stands but in source texts.
 
     Two files of one name are told apart by a number. Paths in prose that the report does not list (those of
@@ -56,7 +63,7 @@ def without_absolute_paths(report: Report) -> Report:
             return text
         return _IN_PROSE.sub(_but_addresses(""), _HOMES.sub(_but_addresses("~"), text))
 
-    return cast(Report, _each_string(report, shorten))
+    return cast(R, _each_string(report, shorten))
 
 
 def outside(report: Report) -> frozenset[str]:
@@ -64,14 +71,14 @@ def outside(report: Report) -> frozenset[str]:
     return frozenset(_names(report).values())
 
 
-def _names(report: Report) -> dict[str, str]:
+def _names(report: Report | Comparison) -> dict[str, str]:
     """Each absolute path with the name that stands for it."""
-    found = sorted(set(_paths(report)))
+    found = sorted(set(paths_in(report)))
     taken = {path for path in found if not is_absolute(path)}
     names: dict[str, str] = {}
     for path in found:
         if is_absolute(path):
-            names[path] = _free_name(re.split(r"[\\/]", path.rstrip("\\/"))[-1], taken)
+            names[path] = _free_name(file_name(path), taken)
             taken.add(names[path])
     return names
 
@@ -88,18 +95,18 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _paths(value: Any) -> Iterator[str]:
+def paths_in(value: Any) -> Iterator[str]:
     """Every value of a field `path`, and the file part of every target's name."""
     if isinstance(value, (tuple, list)):
         for item in value:
-            yield from _paths(item)
+            yield from paths_in(item)
         return
     fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
     if dataclasses.is_dataclass(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     for name, item in fields.items():
         if not isinstance(item, str):
-            yield from _paths(item)
+            yield from paths_in(item)
         elif name == "path":
             yield item
         elif name == "target":

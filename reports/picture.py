@@ -1,12 +1,15 @@
-"""The module hierarchy as a picture: a row a level, a box a module, as wide as its share of the whole call."""
+"""Where a call's operations or time went, as pictures: a row a level, a box a part, as wide as its share of the call.
+
+One is by module, one by file and line. Lengths are in units of the drawing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tcready.reports import view
-from tcready.schema import ModuleShare
+from tcready.schema import BreakSite, ModuleShare
 
 WIDTH = 1000.0
 """Units of the drawing; a character of a label takes `LETTER` of them."""
@@ -15,11 +18,13 @@ ROWS = 7
 LETTER = 7.0
 SMALLEST = 3.0
 """Boxes narrower than this are drawn as one with their neighbours."""
+MANY_PLACES = 40
+"""Lines of a table of places."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """One module, or several neighbours too narrow to be told apart; lengths in units of the drawing."""
+    """One part, or several neighbours too narrow to be told apart."""
 
     x: float
     y: float
@@ -33,7 +38,7 @@ class Box:
 @dataclass(frozen=True)
 class Picture:
     measure: str
-    """`operations` or `time`."""
+    """`operations` or `time on the host`."""
     caption: str
     """What the picture shows, in one sentence."""
     height: float
@@ -42,102 +47,295 @@ class Picture:
     """Whether modules with a share lie below the rows drawn."""
 
 
-def pictures(modules: Sequence[ModuleShare], clock: str | None) -> tuple[Picture, ...]:
-    """By operations, and by their time if that was measured; nothing if nothing was."""
-    drawn = (
-        _picture(
-            modules,
+@dataclass(frozen=True)
+class Place:
+    """A line of source: the code of a module's forward, whose operations ran in graphs, or a line that broke, on whose
+    account they ran outside."""
+
+    path: str
+    """Empty for what no line answers for."""
+    line: int
+    what: str
+    """The module's class, or the function that broke."""
+    inside: tuple[int, float]
+    """Operations and seconds in graphs."""
+    outside: tuple[int, float]
+    """Operations and seconds outside of graphs."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.path}:{self.line}" if self.path else self.what
+
+
+@dataclass(frozen=True)
+class SourcePicture:
+    picture: Picture
+    places: tuple[Place, ...]
+    """What was lost first, then what was captured, the largest first."""
+    left: int
+    """Places that are not listed."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    label: str
+    title: str
+    share: float
+    captured: float
+    children: tuple[_Part, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Measure:
+    name: str
+    of: Callable[[int, float], float]
+    """Of operations and their seconds."""
+    spelled: Callable[[float, float], str]
+    """Some of a whole, in words."""
+
+
+def _measures(clock: str | None) -> tuple[_Measure, _Measure]:
+    return (
+        _Measure(
             "operations",
-            lambda module: (float(module.ops or 0), float(module.ops_captured or 0)),
+            lambda ops, _: float(ops),
             lambda some, whole: f"{some:.0f} of {view.number(int(whole), 'operation')}",
         ),
-        _picture(
-            modules,
+        _Measure(
             f"time on the {'device' if clock == 'cuda' else 'host'}",
-            lambda module: (module.seconds or 0.0, module.seconds_captured or 0.0),
+            lambda _, seconds: seconds,
             lambda some, whole: f"{view.duration(some)} of {view.duration(whole)}",
         ),
+    )
+
+
+# By module
+
+
+def pictures(modules: Sequence[ModuleShare], clock: str | None) -> tuple[Picture, ...]:
+    """By operations, and by their time if that was measured; nothing if nothing was."""
+    operations, time = _measures(clock)
+    drawn = (
+        _by_module(modules, measure) for measure in ((operations, time) if _timed(modules) else (operations,))
     )
     return tuple(picture for picture in drawn if picture is not None)
 
 
-def _picture(
-    modules: Sequence[ModuleShare],
-    measure: str,
-    shares: Callable[[ModuleShare], tuple[float, float]],
-    spelled: Callable[[float, float], str],
-) -> Picture | None:
-    root = next((module for module in modules if not module.name), None)
-    total, inside = shares(root) if root is not None else (0.0, 0.0)
-    if root is None or total <= 0:
+def _timed(modules: Sequence[ModuleShare]) -> bool:
+    """Whether it is known how much of the time was spent in graphs."""
+    root = _root(modules)
+    return root is not None and root.seconds_captured is not None
+
+
+def _by_module(modules: Sequence[ModuleShare], measure: _Measure) -> Picture | None:
+    root = _root(modules)
+    if root is None:
         return None
+    children = _children(modules)
+
+    def part(module: ModuleShare) -> _Part:
+        share = measure.of(module.ops or 0, module.seconds or 0.0)
+        captured = measure.of(module.ops_captured or 0, module.seconds_captured or 0.0)
+        name = f"{module.name} ({module.type})" if module.name else module.type
+        return _Part(
+            module.name.rpartition(".")[2] or module.type,
+            f"{name}: {measure.spelled(captured, share)} in graphs",
+            share,
+            captured,
+            tuple(map(part, children.get(module.name, ()))),
+        )
+
+    return _drawn(part(root), measure, "small module")
+
+
+def _root(modules: Sequence[ModuleShare]) -> ModuleShare | None:
+    return next((module for module in modules if not module.name), None)
+
+
+def _children(modules: Sequence[ModuleShare]) -> dict[str, list[ModuleShare]]:
+    """By the name of the nearest enclosing module that is known."""
     children: dict[str, list[ModuleShare]] = {}
     names = {module.name for module in modules}
     for module in modules:
         if module.name:
             children.setdefault(_above(module.name, names), []).append(module)
-    scale = WIDTH / total
+    return children
+
+
+def _above(name: str, names: set[str]) -> str:
+    while name:
+        name = name.rpartition(".")[0]
+        if name in names:
+            return name
+    return ""
+
+
+# By line of source
+
+
+def source_picture(
+    modules: Sequence[ModuleShare], sites: Iterable[BreakSite], clock: str | None
+) -> SourcePicture | None:
+    """What ran in graphs by the forward whose module it ran in, what did not by the line that broke.
+
+    By time if that was measured, else by operations; None if nothing was counted. The times of a module's calls and of
+    a line's are medians, each by itself: what lines lost together is drawn as no more than what the whole lost.
+    """
+    root = _root(modules)
+    operations, time = _measures(clock)
+    measure = time if _timed(modules) else operations
+    total = measure.of(root.ops or 0, root.seconds or 0.0) if root is not None else 0
+    if root is None or not total:
+        return None
+    places = _places(modules, sites)
+    missed = max(total - measure.of(root.ops_captured or 0, root.seconds_captured or 0.0), 0)
+    told_missed = sum(measure.of(*place.outside) for place in places)
+    shrunk = min(missed / told_missed, 1.0) if told_missed else 1.0
+
+    def inside(place: Place) -> float:
+        return measure.of(*place.inside)
+
+    def outside(place: Place) -> float:
+        return measure.of(*place.outside) * shrunk
+
+    def side(label: str, of: Callable[[Place], float], captured: bool) -> _Part:
+        files: dict[str, list[Place]] = {}
+        for place in sorted(places, key=lambda place: (-of(place), place.name, place.what)):
+            if of(place) > 0:
+                files.setdefault(place.path or place.what, []).append(place)
+
+        def part(name: str, share: float, title: str, children: tuple[_Part, ...] = ()) -> _Part:
+            return _Part(name, title, share, share if captured else 0.0, children)
+
+        def leaf(place: Place) -> _Part:
+            return part(
+                f"{place.line} {place.what}", of(place), told(f"{place.name} {place.what}", of(place))
+            )
+
+        def told(name: str, share: float) -> str:
+            return f"{name}: {view.percent(share / total)} of the call, {'in' if captured else 'outside of'} graphs"
+
+        def file(name: str, found: Sequence[Place]) -> _Part:
+            share = sum(map(of, found))
+            return part(name, share, told(name, share), tuple(leaf(place) for place in found if place.path))
+
+        share = sum(map(of, places))
+        return part(
+            label,
+            share,
+            f"{label}: {view.percent(share / total)} of the call",
+            tuple(file(path, found) for path, found in files.items()),
+        )
+
+    within, without = side("inside graphs", inside, True), side("outside of graphs", outside, False)
+    whole = _Part(
+        "the whole call",
+        f"the whole call: {view.percent(min(within.share / total, 1.0))} in graphs",
+        total,
+        min(within.share, total),
+        (within, without),
+    )
+    picture = _drawn(whole, measure, "small place")
+    if picture is None:
+        return None
+    heaviest = sorted(places, key=lambda place: (-outside(place), -inside(place), place.name, place.what))
+    return SourcePicture(picture, tuple(heaviest[:MANY_PLACES]), max(len(heaviest) - MANY_PLACES, 0))
+
+
+def _places(modules: Sequence[ModuleShare], sites: Iterable[BreakSite]) -> list[Place]:
+    root = _root(modules)
+    if root is None or not root.ops:
+        return []
+    inside: dict[tuple[str, int, str], list[float]] = {}
+    children = _children(modules)
+    known = {module.name: module for module in modules}
+    names = set(known)
+    for module in modules:
+        owner = module
+        while owner.name and (owner.path is None or owner.line is None):
+            owner = known[_above(owner.name, names)]
+        key = (owner.path, owner.line, owner.type) if owner.path and owner.line else ("", 0, owner.type)
+        below = children.get(module.name, ())
+        own = inside.setdefault(key, [0, 0.0])
+        own[0] += max((module.ops_captured or 0) - sum(child.ops_captured or 0 for child in below), 0)
+        own[1] += max(
+            (module.seconds_captured or 0.0) - sum(child.seconds_captured or 0.0 for child in below), 0.0
+        )
+    outside: dict[tuple[str, int, str], list[float]] = {}
+    for site in sites:
+        if site.cost is not None:
+            lost = outside.setdefault((site.path, site.line, site.symbol), [0, 0.0])
+            lost[0] += site.cost.ops
+            lost[1] += site.cost.seconds
+    rest = [
+        max((root.ops or 0) - (root.ops_captured or 0) - sum(lost[0] for lost in outside.values()), 0),
+        _seconds_left(root, outside),
+    ]
+    if rest[0]:
+        outside["", 0, "no single line"] = rest
+    return [
+        *(Place(*key, (int(ops), seconds), (0, 0.0)) for key, (ops, seconds) in inside.items() if ops),
+        *(Place(*key, (0, 0.0), (int(ops), seconds)) for key, (ops, seconds) in outside.items() if ops),
+    ]
+
+
+def _seconds_left(root: ModuleShare, outside: Mapping[tuple[str, int, str], Sequence[float]]) -> float:
+    """Outside of graphs, and on no line's account; nothing below a millionth of the whole, which is rounding."""
+    spent = root.seconds or 0.0
+    left = spent - (root.seconds_captured or 0.0) - sum(lost[1] for lost in outside.values())
+    return left if left > spent * 1e-6 else 0.0
+
+
+# Any of them, drawn
+
+
+def _drawn(root: _Part, measure: _Measure, small: str) -> Picture | None:
+    if root.share <= 0:
+        return None
+    scale = WIDTH / root.share
     boxes: list[Box] = []
     deeper = False
 
-    def draw(module: ModuleShare, x: float, room: float, level: int) -> None:
+    def draw(part: _Part, x: float, room: float, level: int) -> None:
         nonlocal deeper
-        share, captured = shares(module)
-        width = max(min(share * scale, room), 0.0)
-        label = module.name.rpartition(".")[2] or module.type
-        boxes.append(_box(x, level, width, captured / share, label, _title(module, share, captured, spelled)))
-        at, narrow = x, list[ModuleShare]()
-        for child in children.get(module.name, ()):
-            own = shares(child)[0]
-            if own <= 0:
+        width = max(min(part.share * scale, room), 0.0)
+        boxes.append(_box(x, level, width, part.captured / part.share, part.label, part.title))
+        at, narrow = x, list[_Part]()
+        for child in part.children:
+            if child.share <= 0:
                 continue
             if level + 1 >= ROWS:
                 deeper = True
                 continue
             left = x + width - at
-            if own * scale < SMALLEST:
+            if child.share * scale < SMALLEST:
                 narrow.append(child)
                 continue
             at += together(narrow, at, left, level + 1)
             draw(child, at, x + width - at, level + 1)
-            at += min(own * scale, x + width - at)
+            at += min(child.share * scale, x + width - at)
             narrow = []
         together(narrow, at, x + width - at, level + 1)
 
-    def together(narrow: Sequence[ModuleShare], x: float, room: float, level: int) -> float:
+    def together(narrow: Sequence[_Part], x: float, room: float, level: int) -> float:
         if not narrow:
             return 0.0
-        share = sum(shares(module)[0] for module in narrow)
-        captured = sum(shares(module)[1] for module in narrow)
+        share, captured = sum(part.share for part in narrow), sum(part.captured for part in narrow)
         width = max(min(share * scale, room), 0.0)
-        title = f"{view.number(len(narrow), 'small module')}: {spelled(captured, share)} in graphs"
+        title = f"{view.number(len(narrow), small)}: {measure.spelled(captured, share)} in graphs"
         boxes.append(_box(x, level, width, captured / share, "", title))
         return width
 
     draw(root, 0.0, WIDTH, 0)
     caption = (
-        f"By {measure}: {view.percent(inside / total)} inside graphs, "
-        f"{spelled(max(total - inside, 0), total)} outside."
+        f"By {measure.name}: {view.percent(root.captured / root.share)} inside graphs, "
+        f"{measure.spelled(max(root.share - root.captured, 0), root.share)} outside."
     )
     rows = round(max(box.y for box in boxes) / ROW) + 1
-    return Picture(measure, caption, rows * ROW, tuple(boxes), deeper)
+    return Picture(measure.name, caption, rows * ROW, tuple(boxes), deeper)
 
 
 def _box(x: float, level: int, width: float, captured: float, label: str, title: str) -> Box:
     room = int((width - LETTER) / LETTER)
     shown = label if len(label) <= room else (label[: room - 1] + "…" if room >= 4 else "")
     return Box(x, level * ROW, width, width * min(max(captured, 0.0), 1.0), shown, title)
-
-
-def _title(module: ModuleShare, share: float, captured: float, spelled: Callable[[float, float], str]) -> str:
-    name = f"{module.name} ({module.type})" if module.name else module.type
-    return f"{name}: {spelled(captured, share)} in graphs"
-
-
-def _above(name: str, names: set[str]) -> str:
-    """The nearest enclosing module that is known."""
-    while name:
-        name = name.rpartition(".")[0]
-        if name in names:
-            return name
-    return ""

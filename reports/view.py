@@ -239,7 +239,14 @@ def region_word(region: Region, target: TargetReport) -> str:
 
 
 def how_to_prove(target: TargetReport) -> str:
-    """The command that tries the regions that are predicted; empty if none is, or a plan has tried what it could.
+    """What `proving` says as a sentence; empty where it says nothing."""
+    found = proving(target)
+    return "{} `{}`{}".format(*found) if found else ""
+
+
+def proving(target: TargetReport) -> tuple[str, str, str] | None:
+    """What tries the regions that are predicted: words before, the command, words behind it; None if no region is
+    predicted, or a plan has tried what it could.
 
     No command tries lines between breaks.
     """
@@ -248,9 +255,10 @@ def how_to_prove(target: TargetReport) -> str:
         for region in target.regions
     )
     if not predicted or target.observation.plan is not None:
-        return ""
+        return None
     if Target.parse(target.target).is_notebook or target.observation.inputs_from == "object":
-        return "To prove what is predicted, call `tcready.check(model, inputs, plan=True)`."
+        behind = ": it compiles each of these regions alone."
+        return "To prove what is predicted, call", "tcready.check(model, inputs, plan=True)", behind
     named = shlex.quote(target.target)
     if target.observation.inputs_from == "library":  # the label ends in what names it on the command line
         named = (target.observation.convention or named).rpartition(", of ")[2]
@@ -258,7 +266,8 @@ def how_to_prove(target: TargetReport) -> str:
     inputs = " with the same `--inputs`" if target.observation.inputs_from == "option" else ""
     lines = any(region.kind == "lines" for region in target.regions)
     aside = " (lines of functions aside)" if lines else ""
-    return f"To prove what is predicted, run `{command}`{inputs}: it compiles each of these regions alone{aside}."
+    behind = f"{inputs}: it compiles each of these regions alone{aside}."
+    return "To prove what is predicted, run", command, behind
 
 
 def again_sentence(region: Region) -> str:

@@ -426,6 +426,23 @@ def test_what_changed_between_two_reports(project: Path, capsys: pytest.CaptureF
     capsys.readouterr()
     assert run("--compare", "net.json", "after.json", "--output-format", "markdown") == 1
     assert "| `net.py:13` |" in capsys.readouterr().out
+    assert run("--compare", "net.json", "after.json", "--html", "c.html", "--editor", "vscode") == 1
+    told = capsys.readouterr()
+    assert "NEW net.py:13" in told.out
+    assert told.err == "the page is in c.html\n"
+    page = Path("c.html").read_text()
+    assert "(was 13)" in page
+    assert f"vscode://file{Path.cwd().as_posix()}/net.py:13:" in page
+    assert run("--compare", "net.json", "after.json", "--output-format", "html") == 1
+    assert str(Path.cwd()) not in capsys.readouterr().out
+    assert run("net.json", "--html", "n.html", "-q") == 0
+    assert str(Path.cwd()) not in Path("n.html").read_text()
+    assert run("net.json", "--html", "n.html", "-q", "--editor", "pycharm") == 0
+    assert f"pycharm://open?file={Path.cwd().as_posix()}/net.py&amp;line=" in Path("n.html").read_text()
+    assert run("net.json", "--html", "n.html", "--editor", "emacs") == 2
+    assert "--editor emacs: use vscode, pycharm, none, or an address" in capsys.readouterr().err
+    assert run("--compare", "net.json", "c.html") == 2  # a page of a comparison holds no report
+    assert "without a whole tcready report" in capsys.readouterr().err
 
 
 def test_fail_on_weighs_what_is_new(project: Path) -> None:
@@ -588,7 +605,7 @@ def test_a_target_that_no_longer_compiles_fails_and_one_that_no_longer_runs_coul
     [
         ["--compare", "net.json"],
         ["--compare", "net.json", "net.json", "net.json"],
-        ["--compare", "net.json", "net.json", "--html", "page.html"],
+        ["net.json", "--html", "page.html", "--editor", "javascript:{path}"],
         ["--compare", "net.json", "net.json", "--output-format", "sarif"],
         [],
     ],

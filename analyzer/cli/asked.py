@@ -158,6 +158,16 @@ class CommandOptions:
             "text", "Write the HTML page there as well.", metavar="FILE", completes="files", writes=True
         ),
     )
+    editor: str = field(
+        default="none",
+        metadata=ask(
+            "text",
+            "Let lines of the page open in an editor: vscode, pycharm, or an address with {path}, {line} and {column}. "
+            "The page then names this folder.",
+            metavar="NAME",
+        ),
+    )
+    """`none`, and the page says nothing of where the files stand."""
     exit_zero: bool = field(
         default=False, metadata=ask("flag", "Exit 0 though there are findings (2 stays 2).", paired=False)
     )

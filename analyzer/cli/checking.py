@@ -44,6 +44,7 @@ def check(
     refuse_one_file_twice(
         {"--output": command.output, "--html": command.html, "--write-baseline": options.write_baseline}
     )
+    api.editor_address(command.editor)  # a wrong one is told before anything runs
     if show_settings:
         write_out(shown(of_targets(settings, targets), ASKED))
         return 0
@@ -74,6 +75,7 @@ def check(
         third_party=options.third_party,
         quiet=command.quiet,
         text=counts,
+        editor=command.editor,
     )
     code = api.exit_code(report, fail_on=options.fail_on, third_party=options.third_party)
     return 0 if code == 1 and (command.exit_zero or options.write_baseline) else code

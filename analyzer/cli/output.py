@@ -65,8 +65,10 @@ def show(
     third_party: bool,
     quiet: bool,
     text: str | None = None,
+    editor: str = "none",
 ) -> None:
     """Renders the report (`text` instead, if it is given) and puts it where the user wants it."""
+    of_page = {"editor": editor, "root": Path.cwd()}
     if text is not None:
         pass
     elif output_format == "text":
@@ -78,10 +80,10 @@ def show(
         text = api.render(
             report,
             output_format,
-            **({} if output_format in ("json", "html") else {"third_party": third_party}),
+            **({"json": {}, "html": of_page}.get(output_format, {"third_party": third_party})),
         )
     if html:
-        write(html, api.render(report, "html"))
+        write(html, api.render(report, "html", **of_page))
         if not quiet:
             click.echo(f"the page is in {html}", err=True)
     put(output, text)

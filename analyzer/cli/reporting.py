@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 from tcready import api
 from tcready.cli.asked import writable
 from tcready.cli.output import put, refuse_one_file_twice, show
+from tcready.files import write
 from tcready.schema import LEVELS, Level, TcreadyError
 
 
@@ -17,6 +20,13 @@ from tcready.schema import LEVELS, Level, TcreadyError
     "-o", "--output", metavar="FILE", callback=writable, help="Write the report there instead of stdout."
 )
 @click.option("--html", metavar="FILE", callback=writable, help="Write the HTML page there as well.")
+@click.option(
+    "--editor",
+    metavar="NAME",
+    default="none",
+    help="Let lines of the page open in an editor: vscode, pycharm, or an address with {path}, {line} and {column}. "
+    "The page then names this folder.",
+)
 @click.option(
     "--fail-on",
     type=click.Choice(LEVELS[::-1]),
@@ -32,6 +42,7 @@ def report(
     output_format: str,
     output: str | None,
     html: str | None,
+    editor: str,
     fail_on: Level | None,
     third_party: bool,
     quiet: bool,
@@ -42,15 +53,21 @@ def report(
     another machine give the report that `check --observation` would.
     """
     refuse_one_file_twice({"--output": output, "--html": html})
+    api.editor_address(editor)
     if not compare:
         together = api.combine(files)
-        show(together, output_format, output, html, third_party=third_party, quiet=quiet)
+        show(together, output_format, output, html, third_party=third_party, quiet=quiet, editor=editor)
         return api.exit_code(together, fail_on=fail_on, third_party=third_party) if fail_on else 0
-    if len(files) != 2 or html:
-        raise TcreadyError("--compare takes two files, BEFORE and AFTER, and gives no HTML page")
+    if len(files) != 2:
+        raise TcreadyError("--compare takes two files, BEFORE and AFTER")
     before, after = (api.combine([file]) for file in files)
     compared = api.compare(before, after, (files[0], files[1]))
-    put(output, api.render(compared, output_format))
+    of_page = {"editor": editor, "root": Path.cwd()}
+    if html:
+        write(html, api.render(compared, "html", **of_page))
+        if not quiet:
+            click.echo(f"the page is in {html}", err=True)
+    put(output, api.render(compared, output_format, **(of_page if output_format == "html" else {})))
     if api.exit_code(after) == 2:
         return 2
     return api.exit_code(compared, fail_on=fail_on or "warning", third_party=third_party)

@@ -12,11 +12,16 @@ from types import MappingProxyType
 from typing import Any
 
 from bench_samples import full_bench, hostile_bench
+from tcready.comparison import compare
 from tcready.schema import (
     STAGES,
+    ArmBench,
+    Bench,
     BreakEffect,
     BreakSite,
+    Comparison,
     Coverage,
+    Difference,
     Edit,
     Evidence,
     Explain,
@@ -1072,6 +1077,59 @@ SAMPLES: Mapping[str, Callable[[], Report]] = MappingProxyType(
 
 def sample(name: str) -> Report:
     return SAMPLES[name]()
+
+
+def _quicker(bench: Bench, factor: float) -> Bench:
+    """Each compiled arm so many times as long a call."""
+
+    def arm(one: ArmBench) -> ArmBench:
+        if one.seconds is None or one.arm == "eager":
+            return one
+        low, high = one.seconds.low * factor, one.seconds.high * factor
+        figure = dataclasses.replace(one.seconds, median=one.seconds.median * factor, low=low, high=high)
+        return dataclasses.replace(one, seconds=figure)
+
+    cases = (dataclasses.replace(case, arms=tuple(map(arm, case.arms))) for case in bench.cases)
+    return dataclasses.replace(bench, cases=tuple(cases), stack=(*bench.stack, ("triton", "3.9")))
+
+
+def compared() -> Comparison:
+    """`broken` before, and after it some mended, one new, one moved, one not compared; a bench on either side."""
+    before, after = broken(), benched()
+    (then,), (now,) = before.targets, after.targets
+    found = before.findings
+    moved = dataclasses.replace(found[2], line=31, end_line=31)
+    new = dataclasses.replace(
+        found[1], fingerprint="new", line=36, end_line=36, message="`.tolist()` reads values"
+    )
+    return compare(
+        dataclasses.replace(before, targets=(changed(then, bench=full_bench()),)),
+        dataclasses.replace(
+            after,
+            findings=(moved, found[3], new),
+            targets=(changed(now, bench=_quicker(full_bench(), 0.8), break_sites=then.break_sites[:1]),),
+            sources=(source("model.py", NET.replace("x / scale", "x.tolist()")),),
+        ),
+        ("runs/before.json", "runs/after.json"),
+    )
+
+
+def hostile_comparison() -> Comparison:
+    """Every string of `hostile` in a comparison: what is new, and what went."""
+    one, everything = hostile(), " ".join(HOSTILE_STRINGS)
+    (run,) = one.targets
+    none = dataclasses.replace(one, findings=(), targets=(changed(run, break_sites=(), environment={}),))
+    there = compare(none, one, (everything, "/home/someone/after.json"))
+    back = compare(one, none)
+    odd = Difference(everything, everything, None)
+    return dataclasses.replace(
+        there,
+        findings=(*there.findings, *back.findings),
+        targets=(*there.targets, *(dataclasses.replace(each, differences=(odd,)) for each in back.targets)),
+        own_files=(everything,),
+        other_files=("/home/someone/secret/library.py",),
+        differences=(odd,),
+    )
 
 
 def many(count: int) -> Report:

@@ -20,8 +20,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pypdf import PdfReader
-from report_samples import HOSTILE_STRINGS, SAMPLES, many, sample
-from tcready.reports import render
+from report_samples import HOSTILE_STRINGS, SAMPLES, compared, hostile_comparison, many, sample
+from tcready.reports import render, render_comparison
 from tcready.reports.json_ import render as render_json
 from tcready.reports.paths import without_absolute_paths
 from tcready.reports.view import visible
@@ -36,6 +36,7 @@ ARGUMENTS = (
     "--disable-sync",
 )
 SCHEMES = ("light", "dark")
+COMPARISONS = {"compared": compared, "hostile_comparison": hostile_comparison}
 PAPER = {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 28)"}
 
 
@@ -62,6 +63,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name in SAMPLES:
         path: Path = folder / f"{name}.html"
         path.write_text(render(sample(name), "html"), encoding="utf-8")
+        addresses[name] = path.as_uri()
+    for name, comparison in COMPARISONS.items():
+        path = folder / f"{name}.html"
+        path.write_text(render_comparison(comparison(), "html"), encoding="utf-8")
         addresses[name] = path.as_uri()
     return addresses
 
@@ -106,7 +111,7 @@ def visit(browser: Browser, pages: dict[str, str]) -> Iterator[Opener]:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("name", sorted(SAMPLES))
+@pytest.mark.parametrize("name", sorted((*SAMPLES, *COMPARISONS)))
 def test_each_page_is_quiet_and_fits_the_window(visit: Opener, name: str, scheme: str) -> None:
     page, _ = visit(name, scheme=scheme)
     page.click("#expand")
@@ -145,7 +150,7 @@ CONTRAST = """() => {
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("name", ["benched", "broken", "third_party"])
+@pytest.mark.parametrize("name", ["benched", "compared", "planned", "third_party"])
 def test_all_text_has_the_contrast_of_wcag_aa(visit: Opener, name: str, scheme: str) -> None:
     page, _ = visit(name, scheme=scheme)
     page.click("#expand")
@@ -267,7 +272,7 @@ def test_findings_sort_by_place_level_and_cost(visit: Opener) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("name", ["benched", "broken", "static", "third_party"])
+@pytest.mark.parametrize("name", ["benched", "compared", "planned", "static", "third_party"])
 def test_axe_finds_nothing(visit: Opener, name: str, scheme: str) -> None:
     """axe-core's rules, those of WCAG 2 A and AA and its best practices among them."""
     page, _ = visit(name, scheme=scheme)
@@ -297,6 +302,113 @@ def test_it_prints_whole_without_its_controls(visit: Opener, script: bool) -> No
     for words in ("Expand all", "as the system", "Skip to the report", "by place"):
         assert words not in text
     assert len(paper.pages) < 15
+
+
+def test_before_and_after_stand_side_by_side_and_on_a_phone_below_each_other(visit: Opener) -> None:
+    page, _ = visit("broken")
+    before, after = (page.locator(".sides pre").nth(at) for at in (0, 1))
+    one, other = before.bounding_box(), after.bounding_box()
+    assert one
+    assert other
+    assert one["y"] == other["y"]
+    assert one["height"] == other["height"]  # a gap stands where the other side has a line more
+    assert other["x"] >= one["x"] + one["width"]
+    page.set_viewport_size({"width": 400, "height": 900})
+    one, other = before.bounding_box(), after.bounding_box()
+    assert one
+    assert other
+    assert other["x"] == one["x"]
+    assert other["y"] > one["y"] + one["height"]
+    assert not page.locator(".sides .gap").first.is_visible()
+
+
+@pytest.mark.parametrize("clipboard", ["allowed", "refused", "missing"])
+def test_what_is_pasted_can_be_copied(visit: Opener, clipboard: str) -> None:
+    """From a file, by the clipboard's interface or, where the browser has none for the page, by a selection."""
+    page, _ = visit("planned")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.evaluate(
+        """(how) => {
+          window.read = navigator.clipboard.readText.bind(navigator.clipboard);
+          const refuse = { writeText: () => Promise.reject(new Error("no")) };
+          if (how !== "allowed") {
+            const value = how === "missing" ? undefined : refuse;
+            Object.defineProperty(navigator, "clipboard", { value, configurable: true });
+          }
+        }""",
+        clipboard,
+    )
+    page.click("#expand")
+    pasted = page.locator("pre.paste")
+    assert page.get_by_role("button", name="Copy", exact=True).count() == pasted.count() > 10
+    for caption, text in (
+        ("To be pasted where the model was made", "model.compile()\n"),
+        ("After", "        x = torch.where(x.sum() > 0, x * 2, x)\n"),  # without the gap beside it
+        (
+            "Back to eager",
+            (sample("planned").targets[0].observation.plan or pytest.fail("no plan")).rollback + "\n",
+        ),
+    ):
+        figure = page.locator("figure.code").filter(has=page.get_by_text(caption, exact=True)).first
+        button = figure.get_by_role("button")
+        button.click()
+        expect(button).to_have_text("Copied")
+        expect(page.locator("p[role=status]")).to_contain_text("Copied")
+        assert page.evaluate("window.read()") == text
+    patch = page.locator("details.patch").first
+    patch.get_by_role("button").click()
+    expect(patch.get_by_role("button")).to_have_text("Copied")
+    assert page.evaluate("window.read()").startswith("--- a/model.py\n+++ b/model.py\n@@ -15,2 +15,1 @@\n-")
+    assert page.evaluate("document.activeElement.className") == "copy"
+
+
+def test_without_javascript_there_is_no_button_to_copy(visit: Opener) -> None:
+    page, _ = visit("planned", script=False)
+    assert page.get_by_role("button").count() == 0
+    assert page.locator("pre.paste").first.is_visible()
+
+
+def test_a_hint_is_reached_from_its_finding(visit: Opener) -> None:
+    page, _ = visit("broken")
+    page.locator("article.finding", has_text="Broke at line 15").locator(".hint a").first.click()
+    assert page.evaluate("location.hash") == "#hint-1"
+    assert page.locator("#hint-1").is_visible()
+
+
+def test_a_comparison_tells_what_came_went_and_stayed(visit: Opener) -> None:
+    page, _ = visit("compared", script=False)
+    assert page.locator("h1").inner_text() == "What changed"
+    told = {
+        name: page.locator(f"#{name}").inner_text()
+        for name in ("verdicts", "speed", "new", "fixed", "differences")
+    }
+    assert "Ready by region" in told["verdicts"]
+    assert "82 %" in told["verdicts"]
+    assert "faster" in told["speed"]
+    assert "within noise" in told["speed"]
+    assert "-20 %" in told["speed"]
+    assert "triton" in told["speed"]
+    assert "`.tolist()`".strip("`") in told["new"]
+    assert "model.py changed" in told["new"]
+    assert "TCR101" in told["fixed"]
+    assert "Break sites that only the earlier run showed" in told["fixed"]
+    assert "model.py" in told["differences"]
+    stayed = page.locator("#stayed")
+    stayed.locator("summary").click()
+    assert "(was 33)" in stayed.inner_text()
+    page.click("nav >> text=What went")
+    assert page.evaluate("location.hash") == "#fixed"
+
+
+def test_a_hostile_comparison_is_shown_as_text(visit: Opener) -> None:
+    page, _ = visit("hostile_comparison")
+    page.click("#expand")
+    main = page.locator("main").inner_text()
+    for value in HOSTILE_STRINGS:
+        assert visible(value) in main
+    assert page.locator("#injected, img, [onload], [onerror], iframe").count() == 0
+    assert page.locator("script").count() == 1
+    assert "/home" not in page.content()
 
 
 def test_two_thousand_findings_stay_quick(browser: Browser, tmp_path: Path) -> None:

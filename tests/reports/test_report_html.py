@@ -6,9 +6,9 @@ import dataclasses
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import pytest
@@ -18,8 +18,10 @@ from report_samples import (
     SAMPLES,
     broken,
     changed,
+    compared,
     finding,
     hostile,
+    hostile_comparison,
     planned,
     report,
     sample,
@@ -27,12 +29,32 @@ from report_samples import (
     static,
     target,
 )
-from tcready.reports import code, render
+from tcready.merge import merge
+from tcready.reports import code, render, render_comparison
+from tcready.reports.editor import EDITORS, Editor
 from tcready.reports.html import embedded, lean
+from tcready.reports.page import page
 from tcready.reports.paths import without_absolute_paths
-from tcready.reports.picture import pictures
+from tcready.reports.picture import pictures, source_picture
+from tcready.reports.sides import sides
 from tcready.reports.view import visible
-from tcready.schema import Checkout, Finding, Frame, LineSet, ModuleShare, Narrowed, Report, from_json
+from tcready.schema import (
+    BreakSite,
+    Checkout,
+    Comparison,
+    Cost,
+    Finding,
+    Frame,
+    LineSet,
+    ModuleShare,
+    Narrowed,
+    Observation,
+    Report,
+    StaticResult,
+    TcreadyError,
+    Tool,
+    from_json,
+)
 
 VOID = frozenset({"br", "meta", "link", "input", "rect", "circle", "path", "hr", "img"})
 
@@ -196,9 +218,8 @@ def test_a_finding_shows_both_sources_of_evidence_and_the_refactor() -> None:
         "Detected data-dependent branching",
         "Stack, outermost first (2)",
         "the break splits Net.forward, Gate.forward (2 call levels); so it was in the run",
-        "Before",
-        "x = torch.where(x.sum() > 0, x * 2, x)",
         "changes behaviour: read it first; verified by a run",
+        "The change, before and after",
     ):
         assert words in " ".join(card.split())
     cards = " ".join(page.text_of("article"))
@@ -234,7 +255,11 @@ def test_the_source_is_annotated_line_by_line() -> None:
 
 def test_bars_are_shares_of_the_whole_call() -> None:
     page = page_of(broken())
-    bars = [(a.get("class"), float(a["width"] or "")) for a in page.all("rect") if a.get("height") == "8"]
+    bars = [
+        (a.get("class"), float((a["width"] or "").rstrip("%")))
+        for a in page.all("rect")
+        if a.get("height") == "100%"
+    ]
     assert bars[:2] == [("captured", 82.0), ("eager", 18.0)]
     assert all(0 <= width <= 100 for _, width in bars)
 
@@ -490,14 +515,17 @@ def test_a_run_that_ended_before_compiling_advises_to_mend_that_and_nothing_to_c
 def test_the_page_shows_the_plan_with_the_recommended_row_marked() -> None:
     text = render(planned(), "html")
     plan = text[text.index('<section id="plan"') : text.index('<section id="regions"')]
-    assert "<b>Recommended: the whole model.</b> 92.0% of the operations run in graphs" in plan
+    first = text[text.index('<section id="first"') : text.index('<section id="stages"')]
+    assert "<b>Recommended: the whole model.</b> 92.0% of the operations run in graphs" in first
+    assert "To be pasted where the model was made" in first
+    assert "TCREADY_EAGER" in first
     assert plan.count('<tr class="recommended">') == 1
     assert '<tr class="recommended"><th scope="row">The whole model <b>(recommended)</b></th>' in plan
     assert plan.count('<span class="small out">out: ') == 3
     assert '<td class="num">0.9 s (inductor)</td>' in plan
-    assert plan.count("<figcaption>") == 1 + 5 + 2 + 2  # recommended, each placement, beside it, the way back
+    assert plan.count("<figcaption>") == 4 + 2  # the other placements, and two beside the plan
     assert "Not done: the budget was spent before regions alone." in plan
-    assert '<a href="#t-1-plan">recommended: the whole model</a>' in text
+    assert '<a href="#t-1-plan">All that was tried</a>' in first
     assert '"#plan"' not in render(broken(), "html")
 
 
@@ -509,3 +537,230 @@ def test_no_line_of_a_refuted_region_is_offered() -> None:
     assert "<pre>" not in row
     assert "Unsupported: Data-dependent branching" in row
     assert "compile region gate" not in text
+
+
+def without_data(text: str) -> str:
+    """The page without the report that it holds as JSON."""
+    return re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.DOTALL)
+
+
+def test_what_to_do_stands_above_the_stages() -> None:
+    text = render(planned(), "html")
+    at = [text.index(f'id="{name}"') for name in ("verdict", "first", "t-1-lines", "stages", "coverage")]
+    assert at == sorted(at)
+    first = text[at[1] : at[3]]
+    assert 'class="pair sides"' in first
+    assert "x = torch.where(x.sum() &gt; 0, x * 2, x)" in first
+    assert "compile" in first
+    assert text.index('<ol class="ladder"') > at[3]
+
+
+def test_each_change_is_shown_once_beside_what_it_replaces() -> None:
+    text = without_data(render(broken(), "html"))
+    ids = re.findall(r'id="(f-[^"]+)-change"', text)
+    assert len(ids) == len(set(ids)) == 2
+    before, after = re.findall(
+        r"<pre[^>]*><code>(.*?)</code></pre>", text[text.index('class="pair sides"') :], re.DOTALL
+    )[:2]
+    assert before == "<del>        if x.sum() &gt; 0:</del>\n<del>            x = x * 2</del>"
+    assert after.startswith(
+        '<ins>        x = torch.where(x.sum() &gt; 0, x * 2, x)</ins>\n<span class="gap">'
+    )
+    first = text[text.index('<section id="first"') : text.index('<section id="stages"')]
+    assert ids[0] in first
+    assert f'id="{ids[1]}-change"' not in first  # a run refuted it: it stands with its finding alone
+    assert f'<a href="#{ids[0]}-change">' in text
+
+
+def test_many_changes_of_one_kind_are_folded() -> None:
+    (one,) = (found for found in broken().findings if found.fix and found.fix.verified)
+    many = tuple(
+        dataclasses.replace(one, fingerprint=f"print-{number}", line=number, end_line=number)
+        for number in range(1, 8)
+    )
+    first = render(dataclasses.replace(broken(), findings=many), "html")
+    first = first[first.index('<section id="first"') : first.index('<section id="stages"')]
+    assert first.index("The changes of 4 other places") > first.index("print-3-change")
+    assert first.index("The changes of 4 other places") < first.index("print-4-change")
+
+
+def test_a_diff_is_told_as_two_texts_of_one_length() -> None:
+    told = sides(
+        "--- a/net.py\n+++ b/net.py\n@@ -3,4 +3,5 @@\n same\n--- not a header\n-old\n+new\n+more\n+still\n same\n"
+        "@@ -20 +21 @@\n-gone\n\\ No newline at end of file\n+came\n"
+    )
+    one, two = told.hunks
+    assert (one.path, one.line, two.path, two.line) == ("net.py", 3, "net.py", 20)
+    assert [(line.kind, line.text) for line in one.before] == [
+        ("same", "same"),
+        ("changed", "-- not a header"),
+        ("changed", "old"),
+        ("gap", ""),
+        ("same", "same"),
+    ]
+    assert [line.text for line in one.after] == ["same", "new", "more", "still", "same"]
+    assert [line.text for line in (*two.before, *two.after)] == ["gone", "came"]
+    assert sides("-a\n+b\n").hunks[0].line is None
+
+
+def test_a_hint_is_shown_once_with_its_places_and_cases() -> None:
+    hint = "Move the read out of the compiled region, for once."
+    (run,) = broken().targets
+    site = dataclasses.replace(run.break_sites[0], hints=(hint, hint), stack=())
+    sites = (
+        dataclasses.replace(site, case="prefill"),
+        dataclasses.replace(site, case="decode", hits=2),
+        dataclasses.replace(site, line=41),
+        dataclasses.replace(site, line=34, path="pkg/m.py", origin="third_party"),
+    )
+    made = dataclasses.replace(broken(), targets=(changed(run, break_sites=sites),))
+    text = without_data(render(made, "html"))
+    assert text.count(hint) == 1
+    assert 'At <a class="path" href="#model.py:15">model.py:15</a> (prefill, decode), ' in text
+    card = next(
+        " ".join(card.split()) for card in page_of(made).text_of("article") if "Broke at line 15" in card
+    )
+    assert card.count("Broke at line 15") == 1
+    assert "Broke at line 15, 3 events in prefill, 2 events in decode" in card
+    assert "Dynamo's hint 1." in card
+    (told,) = page(made).hints
+    assert told.places == (("model.py", 15, "prefill, decode"), ("model.py", 41, ""), ("pkg/m.py", 34, ""))
+
+
+def test_lines_of_source_share_the_call_among_them() -> None:
+    modules = (
+        ModuleShare("", "Net", 100, 70, 1.0, "net.py", 10, seconds_captured=0.8),
+        ModuleShare("blocks", "ModuleList", 80, 60, 0.7, seconds_captured=0.6),
+        ModuleShare("blocks.0", "Block", 40, 30, 0.4, "net.py", 30, seconds_captured=0.3),
+        ModuleShare("blocks.0.linear", "Linear", 20, 20, 0.1, seconds_captured=0.1),
+        ModuleShare("blocks.1", "Block", 40, 30, 0.3, "net.py", 30, seconds_captured=0.3),
+    )
+
+    def site(line: int, ops: int, seconds: float) -> BreakSite:
+        return BreakSite("net.py", line, "Block.forward", "r", None, 1, "own", (), cost=Cost(ops, seconds))
+
+    found = source_picture(modules, (site(33, 12, 0.06), site(33, 8, 0.04), site(12, 4, 0.02)), None)
+    assert found is not None
+    assert [(at.name, at.inside[0], at.outside[0]) for at in found.places] == [
+        ("net.py:33", 0, 20),
+        ("no single line", 0, 6),
+        ("net.py:12", 0, 4),
+        ("net.py:30", 60, 0),
+        ("net.py:10", 10, 0),
+    ]
+    widths = {box.title: (round(box.width), round(box.captured)) for box in found.picture.boxes}
+    assert widths == {
+        "the whole call: 80 % in graphs": (1000, 800),
+        "inside graphs: 80 % of the call": (800, 800),
+        "net.py: 80 % of the call, in graphs": (800, 800),
+        "net.py:30 Block: 60 % of the call, in graphs": (600, 600),
+        "net.py:10 Net: 20 % of the call, in graphs": (200, 200),
+        "outside of graphs: 20 % of the call": (200, 0),
+        "net.py: 12 % of the call, outside of graphs": (120, 0),
+        "net.py:33 Block.forward: 10 % of the call, outside of graphs": (100, 0),
+        "net.py:12 Block.forward: 2 % of the call, outside of graphs": (20, 0),
+        "no single line: 8 % of the call, outside of graphs": (80, 0),
+    }
+    assert found.picture.caption == "By time on the host: 80 % inside graphs, 0.2 s of 1.0 s outside."
+    twice = source_picture(modules, (site(33, 30, 0.4),), None)  # medians that do not add up
+    assert twice is not None
+    assert [round(box.width) for box in twice.picture.boxes if "outside" in box.title] == [200, 200, 200]
+    untimed = tuple(dataclasses.replace(module, seconds_captured=None) for module in modules)
+    by_operations = source_picture(untimed, (site(33, 20, 0.1),), None)
+    assert by_operations is not None
+    assert by_operations.picture.caption == "By operations: 70 % inside graphs, 30 of 100 operations outside."
+    assert source_picture((), (), None) is None
+    assert len(pictures(untimed, None)) == 1  # how much of the time was in graphs is not known
+
+
+def test_lines_open_in_an_editor_if_that_is_asked_for(tmp_path: Path) -> None:
+    root = tmp_path / "my net"
+    root.mkdir()
+    (root / "model.py").write_text(NET)
+    there = f"{tmp_path.as_posix()}/my%20net/model.py"
+    assert "my%20net" not in render(broken(), "html", root=root)
+    text = render(broken(), "html", editor="vscode", root=root)
+    assert f'href="vscode://file{there}:15:12"' in text
+    assert 'aria-label="Open model.py:15 in the editor"' in text
+    assert not re.search(r"vscode:[^\"]*modeling_bert", text)  # not below the folder
+    assert f"pycharm://open?file={there}&amp;line=15" in render(broken(), "html", editor="pycharm", root=root)
+    own = render(broken(), "html", editor="subl://open?url=file://{path}&line={line}", root=root)
+    assert f"subl://open?url=file://{there}&amp;line=15" in own
+    windows = Editor(EDITORS["vscode"], PureWindowsPath(r"C:\code"), frozenset({"a#b.py"}))
+    assert windows.link("a#b.py", 3, 1) == "vscode://file/C:/code/a%23b.py:3:1"
+    assert windows.link("other.py", 3, 1) == ""
+    for wrong in ("emacs", "javascript:alert('{path}')", "vscode://file", "JavaScript:{path}", ""):
+        with pytest.raises(TcreadyError, match="--editor"):
+            render(broken(), "html", editor=wrong, root=root)
+    outside = report(
+        findings=(finding(NET, "x.sum() > 0", path="/srv/other/model.py"),),
+        sources=(source("/srv/other/model.py", NET),),
+    )
+    assert "vscode" not in render(outside, "html", editor="vscode", root=root)
+
+
+def test_what_is_pasted_is_marked_for_a_copy_button() -> None:
+    text = render(planned(), "html")
+    pasted = re.findall(r'<pre class="(?:diff )?paste"><code>(.*?)</code></pre>', text, re.DOTALL)
+    told = "\n".join(pasted)
+    for words in ("model.compile()", "TCREADY_EAGER", "torch.where", "+++ b/model.py", "set_logs"):
+        assert words in told
+    assert "onclick" not in text
+    assert (
+        "Copy</button>" not in text
+    )  # the script makes the buttons: without it there is none that does nothing
+
+
+def test_the_page_of_twelve_layers_is_small() -> None:
+    """A real run with a plan, and a recorded BERT beside 1,400 lines of source."""
+    folder = Path(__file__).parents[2] / "fixtures"
+    stored = json.loads((folder / "stored" / "twelve_layers.json").read_text("utf-8"))
+    text = render(from_json(Report, stored), "html")
+    assert "(the whole)" in text
+    assert text.count('class="mod"') == 126
+    assert len(text.encode()) < 400_000
+    seen = from_json(Observation, json.loads((folder / "cuda" / "plan_bert.json").read_text("utf-8")))
+    found = merge(StaticResult((), (), (), (), (), {}), [seen], (), Tool("tcready", "0"))
+    path = "transformers/models/bert/modeling_bert.py"
+    lines = "".join(
+        f"        hidden_states = self.layer_{n}(hidden_states, attention_mask)\n" for n in range(1400)
+    )
+    ran = changed(found.targets[0], executed=(LineSet(path, ((1, 1400),)),))
+    text = render(dataclasses.replace(found, targets=(ran,), sources=(source(path, lines),)), "html")
+    assert text.count('class="mod"') == 228
+    assert "layer_373(" in text  # the forward of a region
+    assert "layer_800(" not in text  # neither on the page nor in its data
+    assert len(text.encode()) < 400_000
+
+
+def test_of_a_large_own_file_the_page_holds_what_it_shows() -> None:
+    big = sized(lines=4000, layers=1, findings=2)
+    text = render(big, "html")
+    held = from_json(Report, json.loads(re.search(r'id="tcready-report">(.*?)</script>', text, re.DOTALL)[1]))  # type: ignore[index]
+    lines = held.sources[0].text.split("\n")
+    assert len(lines) == 4001
+    assert sum(map(bool, lines)) == 13 + 25
+    assert held.sources[0].sha256 == big.sources[0].sha256
+    assert render(held, "html") == text
+    small = sized(lines=400, layers=1, findings=2)
+    assert lean(small, page(small).sources).sources == small.sources
+
+
+@pytest.mark.parametrize("made", [compared, hostile_comparison])
+def test_the_page_of_a_comparison_is_well_formed(made: Callable[[], Comparison]) -> None:
+    told = made()
+    page = Page(render_comparison(told, "html"))
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for attributes in page.all("a"):
+        href = attributes["href"] or ""
+        assert href[1:] in ids if href.startswith("#") else href.startswith("https://meta-pytorch.github.io/")
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert all(attributes.get("scope") in ("col", "row") for attributes in page.all("th"))
+    assert not any(key.startswith("on") for _, attributes in page.elements for key in attributes)
+    text = " ".join(page.text_of("main")[0].split())
+    for change in told.findings:  # everything that the text format tells
+        assert " ".join(visible(change.finding.message).replace("`", "").split()) in text.replace("`", "")
+    assert "/home" not in text

@@ -1,0 +1,73 @@
+"""Links that open a line in an editor.
+
+They hold the folder in which the report was made, as editors find files by absolute paths. So a page has none unless they
+are asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from types import MappingProxyType
+from urllib.parse import quote
+
+from tcready.reports.paths import is_absolute
+from tcready.schema import TcreadyError
+
+EDITORS: Mapping[str, str] = MappingProxyType(
+    {
+        "vscode": "vscode://file{path}:{line}:{column}",
+        "pycharm": "pycharm://open?file={path}&line={line}",
+    }
+)
+"""Name -> the address that the editor registers with the system."""
+_NEVER = frozenset({"javascript", "data", "vbscript", "blob"})
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+
+
+@dataclass(frozen=True)
+class Editor:
+    """An address with `{path}`, `{line}` and `{column}`, the folder that paths start from, and the files below it."""
+
+    template: str
+    root: PurePath
+    files: frozenset[str]
+
+    def link(self, path: str, line: int, column: int) -> str:
+        """The address of a place; empty for a file that is not there, and for a cell of a notebook."""
+        if path not in self.files:
+            return ""
+        place = quote((self.root / path).as_posix(), safe="/:", errors="surrogateescape")
+        filled = {"path": place if place.startswith("/") else f"/{place}", "line": line, "column": column}
+        return re.sub(r"\{(path|line|column)\}", lambda found: str(filled[found[1]]), self.template)
+
+
+def editor_of(asked: str, root: Path | None, paths: Iterable[str]) -> Editor | None:
+    """The editor that `asked` names, for those of `paths` that are files below `root`; None for `none`.
+
+    Raises TcreadyError as `template_of` does.
+    """
+    template = template_of(asked)
+    if not template or root is None:
+        return None
+    found = (path for path in set(paths) if not is_absolute(path) and (root / path).is_file())
+    return Editor(template, root, frozenset(found))
+
+
+def template_of(asked: str) -> str:
+    """The address that `asked` stands for: an editor's name, a template, or `none` (empty).
+
+    Raises TcreadyError for anything else.
+    """
+    if asked == "none":
+        return ""
+    template = EDITORS.get(asked, asked)
+    scheme = _SCHEME.match(template)
+    if scheme is None or scheme[1].lower() in _NEVER or "{path}" not in template:
+        raise TcreadyError(
+            f"--editor {asked}: use {', '.join(EDITORS)}, none, or an address with {{path}} and {{line}}, "
+            "as in 'subl://open?url=file://{path}&line={line}'"
+        )
+    return template
