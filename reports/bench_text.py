@@ -10,6 +10,7 @@ from tcready.quantities import UNKNOWN
 from tcready.reports.bench_view import (
     CHECK_WORD,
     FOR_A_TERMINAL,
+    REPEAT,
     Table,
     answer,
     case_title,
@@ -67,16 +68,17 @@ def lines(bench: Bench, about: str, width: int) -> Iterator[Line]:
             yield Line("      ", f"{arm}: {note}", "red" if arm in failed else "dim")
     yield Line("", "")
     for label, text in facts(bench):
-        yield Line(f"    {label:<10} ", text)
+        yield Line(f"    {label:<10} ", text, whole=label == REPEAT)
     for text in bench.cut:
         yield Line("    not done   ", text)
     if bench.checklist:
         yield Line("", "")
         yield Line("    ", "before adopting it", "bold")
     for item in bench.checklist:
+        missing = item.state == "not_measured"  # it ends in a command, which is pasted
         lead = f"    {_CHECK_SIGN[item.state]} {CHECK_WORD[item.state]:<13}"
         body = f"{item.item}: {item.detail}" if item.detail else item.item
-        yield Line(lead, body, "dim" if item.state == "not_measured" else "", _CHECK_STYLE[item.state])
+        yield Line(lead, body, "dim" if missing else "", _CHECK_STYLE[item.state], whole=missing)
 
 
 def _table(shown: Table, width: int) -> Iterator[Line]:

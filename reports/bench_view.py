@@ -54,6 +54,10 @@ REST = "the rest"
 MANY_CASES = 4
 _FAR = 10.0
 """How many times as large as a median, or as small, a bound may be to be told in its unit."""
+_FAR_APART = 100.0
+"""How many times its lower bound the upper one may be: beyond it the bounds tell nobody anything."""
+REPEAT = "repeat it"
+"""The label of the command that makes the bench again."""
 _LOOKED_AT_FIRST = ("torch", "gpu", "cpu", "device", "cuda", "cudnn", "driver", "triton", "python", "threads")
 
 
@@ -76,6 +80,8 @@ def _interval(figure: Figure, size: float, after: str, alone: Callable[[float], 
     median = float(f"{scaled.median:.{DIGITS}g}") if math.isfinite(scaled.median) else scaled.median
     if figure.low == figure.high:
         return f"{plain_number(scaled.median, decimals(median))}{after}"
+    if figure.high > _FAR_APART * figure.low:
+        return f"{plain_number(scaled.median, decimals(median))}{after} (far apart)"
     if not figure.median / _FAR <= figure.low <= figure.high <= figure.median * _FAR:
         middle = plain_number(scaled.median, decimals(median))
         return f"{middle}{after} ({alone(figure.low)}\u2013{alone(figure.high)})"
@@ -369,7 +375,7 @@ def facts(bench: Bench) -> Iterator[tuple[str, str]]:
     if made := made_sentence(bench):
         yield "made by", made
     if bench.command:
-        yield "repeat it", bench.command
+        yield REPEAT, bench.command
 
 
 def ways(bench: Bench) -> Iterator[tuple[str, str]]:

@@ -138,7 +138,13 @@ def _percent(share: float) -> str:
 
 def _missing(run: Run) -> str:
     """`; fullgraph and backend not run`, for the stages after capture."""
-    names = [stage for stage in _LATER_STAGES if run.state(stage) == "not_run"]
+    # What a bench could not decide was run all the same; it says so in a line of its own.
+    measured = run.observation.bench is not None and run.observation.bench.cases
+    names = [
+        stage
+        for stage in _LATER_STAGES
+        if run.state(stage) == "not_run" and not (stage == "speed" and measured)
+    ]
     refused = "; fullgraph=True fails" if run.state("fullgraph") == "fail" else ""
     trained = run.observation.training
     parts = trained.parts if trained else ()
