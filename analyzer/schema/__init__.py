@@ -47,6 +47,7 @@ from tcready.schema.comparison import (
     TargetChange,
 )
 from tcready.schema.edit import Edit
+from tcready.schema.fingerprints import named_by, short_names
 from tcready.schema.paths import display_path, import_name, is_installed, origin_of, source_folders
 from tcready.schema.proof import (
     SLOWER,
@@ -321,9 +322,11 @@ __all__ = [
     "is_installed",
     "logged_sites",
     "moved",
+    "named_by",
     "origin_of",
     "path_in",
     "place_in",
     "setting_of",
+    "short_names",
     "source_folders",
 ]

@@ -23,7 +23,7 @@ from report_samples import (
 )
 from rich.cells import cell_len
 from tcready.reports import render
-from tcready.reports.text import source_window
+from tcready.reports.long_text import source_window
 from tcready.reports.view import kind_of, lines_of, number, percent, reflowed, shape_sentence, visible
 from tcready.schema import BreakEffect, Finding, FindingTarget, Frame, FrameFate, Plan, Report
 
