@@ -22,6 +22,7 @@ from tcready.reports import FORMATS as FORMATS  # the command line offers them
 from tcready.resolve import Settings, keywords, resolve
 from tcready.schema import (
     Comparison,
+    Finding,
     FixChange,
     FixResult,
     Level,
@@ -522,6 +523,65 @@ def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None)
     return observations.combined(files, Path(root or Path.cwd()).resolve(), tool(), _with_figures)
 
 
+def explain(
+    fingerprint: str,
+    named: Sequence[str] = (),
+    *,
+    settings: Settings | None = None,
+    root: str | os.PathLike[str] | None = None,
+    announce: Tell = _say_nothing,
+    **options: Unpack[CheckKeywords],
+) -> tuple[Report, Finding]:
+    """The finding whose fingerprint is, or begins with, `fingerprint`, and the report that tells it.
+
+    Args:
+        fingerprint: As the text shows it, `9f3c2a1`, or as much of it as no other finding has.
+        named: Files of reports, or targets, which are read anew and not run. Left out, it is the last run that the
+            command line made in `root`, if the code is as it was then, else what stands in that folder.
+        settings, root, announce, options: As of `check`.
+
+    Raises:
+        TcreadyError: No finding has such a fingerprint, or several have; or as `check` and `combine` do.
+    """
+    from tcready import explaining
+
+    explaining.refuse_no_fingerprint(fingerprint)
+    base = _chosen(settings, root, options).root
+    if explaining.are_stored(named):
+        report = combine(named, root=base)
+        found = explaining.named(fingerprint, report)
+        if found is None:
+            raise TcreadyError(f"there is no finding {fingerprint} in {', '.join(named)}")
+        return report, found
+    last = None if named else explaining.kept(base)
+    of_run = explaining.named(fingerprint, last) if last is not None else None
+    if last is not None and of_run is not None and explaining.still_holds(last, of_run, base):
+        return last, of_run
+    report = check_targets(tuple(named) or (".",), run=False, settings=settings, root=root, **options)
+    found = explaining.named(fingerprint, report)
+    if found is not None:
+        return report, found
+    if last is not None and of_run is not None:
+        announce(f"{of_run.path} has changed since: this is what the last run here showed")
+        return last, of_run
+    if named:
+        raise TcreadyError(
+            f"there is no finding {fingerprint} in {', '.join(named)}, as far as the source tells: "
+            "name the report of the run, if it is one of those"
+        )
+    raise TcreadyError(
+        f"there is no finding {fingerprint} in the last run here or in this folder: name the report or the target that "
+        f"has it, as in `tcready explain {fingerprint} report.json`"
+    )
+
+
+def keep_last(report: Report, root: str | os.PathLike[str]) -> None:
+    """Keeps a report that holds a run in the cache of the working folder `root`, for `explain`."""
+    from tcready import explaining
+
+    explaining.keep(report, Path(root))
+
+
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
     """What is fixed, new, moved and unchanged in `after`, and per target how verdict, coverage and break sites changed.
 
@@ -568,6 +628,13 @@ def editor_address(editor: str) -> str:
     from tcready.reports import editor_address
 
     return editor_address(editor)
+
+
+def render_finding(report: Report, finding: Finding, **options: Any) -> str:
+    """All that `report` tells of one of its findings, as text; `options` are `color` and `width`."""
+    from tcready import reports
+
+    return reports.render_finding(report, finding, **options)
 
 
 def exit_code(report: Report | Comparison, *, fail_on: Level = "warning", third_party: bool = False) -> int:

@@ -82,8 +82,9 @@ class BriefText(LongText):
         self.summaries()
         single = [f for f in report.findings if f.origin == "own" or self.third_party]
         loud = in_order(f for f in single if f.level != "note")
-        for finding in loud:
-            self.brief(finding, code=self.layout.code)
+        for finding, following in zip(loud, [*loud[1:], None], strict=True):
+            same_line = following is not None and (following.path, following.line) == (finding.path, finding.line)
+            self.brief(finding, code=self.layout.code and not same_line)
         notes = in_order(f for f in single if f.level == "note")
         for finding in notes:
             self.brief(finding, code=False)

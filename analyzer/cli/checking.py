@@ -66,6 +66,8 @@ def check(
     if command.output_format in BARE:  # which show findings alone
         for text in _failed_runs(report):
             click.echo(f"tcready: error: {text}", err=True)
+    if settings.work.cache:
+        api.keep_last(report, settings.root)
     counts = _statistics(report) if command.statistics and command.output_format == "text" else None
     show(
         report,
@@ -74,6 +76,7 @@ def check(
         command.html,
         third_party=options.third_party,
         quiet=command.quiet,
+        verbose=command.verbose,
         text=counts,
         editor=command.editor,
     )

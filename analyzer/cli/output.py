@@ -64,6 +64,7 @@ def show(
     *,
     third_party: bool,
     quiet: bool,
+    verbose: bool = False,
     text: str | None = None,
     editor: str = "none",
 ) -> None:
@@ -72,9 +73,8 @@ def show(
     if text is not None:
         pass
     elif output_format == "text":
-        width = shutil.get_terminal_size((100, 24)).columns
         text = api.render(
-            report, "text", color=not output and _wants_color(), width=width, third_party=third_party
+            report, "text", third_party=third_party, verbose=verbose, **on_terminal(to_file=bool(output))
         )
     else:
         text = api.render(
@@ -87,6 +87,12 @@ def show(
         if not quiet:
             click.echo(f"the page is in {html}", err=True)
     put(output, text)
+
+
+def on_terminal(*, to_file: bool = False) -> dict[str, Any]:
+    """How text is laid out: its width, and whether with colours."""
+    width = shutil.get_terminal_size((100, 24)).columns
+    return {"color": not to_file and _wants_color(), "width": width}
 
 
 def refuse_one_file_twice(written: Mapping[str, str | None]) -> None:

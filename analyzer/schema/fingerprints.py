@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 LEAST = 7
 """Digits of a short name, or as many more as it takes to tell all of a report apart."""
@@ -17,11 +17,12 @@ def short_names(prints: Iterable[str]) -> Mapping[str, str]:
     return {print_: start[:size] + dash + number for print_, (start, dash, number) in parted.items()}
 
 
-def named_by(text: str, prints: Iterable[str]) -> Collection[str]:
-    """The fingerprints that `text` names: it is one, or its beginning. Of several alike without a number the first."""
+def named_by(text: str, prints: Iterable[str]) -> list[str]:
+    """The fingerprints, in order, that `text` names: it is one, or its beginning. Of several alike without a number the first."""
     start, _, number = text.strip().lower().partition("-")
     found = {print_ for print_ in prints if start and print_.partition("-")[0].startswith(start)}
-    return {print_ for print_ in found if print_.partition("-")[2] == number} or (set() if number else found)
+    numbered = {print_ for print_ in found if print_.partition("-")[2] == number}
+    return sorted(numbered or (set() if number else found))
 
 
 def _alike(one: str, other: str) -> int:
