@@ -28,6 +28,7 @@ from tcready.schema import (
     Level,
     Mode,
     Observation,
+    Progress,
     Reading,
     Report,
     StaticResult,
@@ -45,13 +46,15 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 """Called with one line that says what goes on."""
+Progressing = Callable[[Progress], None]
+"""Called with how far the work under way is, whenever that changes."""
 
 
 NOT_GIVEN = object()
 """Stands for inputs that were left out: None may be one."""
 
 
-def _say_nothing(_text: str) -> None: ...
+def _say_nothing(_said: object) -> None: ...
 
 
 @overload
@@ -63,7 +66,7 @@ def check(
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
-    progress: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report: ...
 @overload
@@ -165,7 +168,7 @@ def check_targets(
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
-    progress: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report:
     """Reads and judges targets, runs those that are due, and puts both together.
@@ -180,7 +183,7 @@ def check_targets(
             targets in the pyproject.toml of `root` are read.
         root: Paths are told relative to it (the working folder).
         announce: Called with what is about to be executed, or why it is not.
-        progress: Called with the stage under way.
+        progress: Called with how far the work is: files that were read, the stage of a run, trials, the budget.
         options: Every option of `tcready check` by the name of its field in `tcready.options`, or of its flag with
             underscores: `device="cuda"`, `mode="train"`, `ignore=["TCR5"]`, `per_file_ignores={"tests/*": ["TCR"]}`.
             None says nothing. An option wins over a target's table, and that over the default.
@@ -206,7 +209,7 @@ def _report(
     observations: Sequence[str],
     chosen: Settings,
     announce: Tell,
-    progress: Tell,
+    progress: Progressing,
     benched: Callable[[Sequence[PlannedRun]], Callable[[Observed], Observed]] | None = None,
 ) -> Report:
     """What `check` gives. `benched` is called before the runs, and what it gives adds to them what a bench measures."""
@@ -234,7 +237,9 @@ def _report(
     mode = plan.reading_mode(names, chosen, tables)
     reading = dataclasses.replace(chosen.read, mode=mode, torch=version)
     readable = tuple(name for name in names if name not in unread)
-    read = driver.read(readable, reading, rule_set(), shown, cache=work.cache, jobs=work.jobs)
+    read = driver.read(
+        readable, reading, rule_set(), shown, cache=work.cache, jobs=work.jobs, progress=progress
+    )
     empty = (*_without_files(readable, read.result), *unread.values())
     for warning in empty:
         announce(warning)
@@ -256,7 +261,7 @@ def _report(
     if work.verify_fixes:
         from tcready import fixing
 
-        report = fixing.verified(report, chosen, version, rule_set(), announce)
+        report = fixing.verified(report, chosen, version, rule_set(), announce, progress)
     how = Reading(mode, reading.low, reading.plain_call, ".".join(map(str, version)))
     report, notes = narrow.narrowed(
         dataclasses.replace(report, readings=(how,)), known, shown, readable, base
@@ -310,7 +315,7 @@ def fix(
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
-    progress: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Fixed:
     """The changes that let Dynamo take the code of targets.
@@ -365,7 +370,7 @@ def bench(
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
-    progress: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report:
     """Measures what compiling a target brings: eager held against compiled, each in several processes.
@@ -416,7 +421,7 @@ def prove(
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
-    progress: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> FixChange | str:
     """Puts a patch of anybody's to the proof that `fix` asks of its own changes.
@@ -461,7 +466,7 @@ def observe(
     *,
     settings: RunOptions | None = None,
     root: str | os.PathLike[str] | None = None,
-    progress: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
     **options: Unpack[ObserveKeywords],
 ) -> Observation:
     """Runs one target, in a process of its own.
@@ -470,7 +475,7 @@ def observe(
         target: `path.py`, `path.py::Name` or `pkg.mod::Name`.
         settings: How to run it.
         root: Paths are told relative to it (the working folder).
-        progress: Called with the stage under way.
+        progress: Called with how far the work is: files that were read, the stage of a run, trials, the budget.
         options: Fields of `RunOptions` by name, which win over `settings`: `inputs="model.py::example"`,
             `device="cuda"`, `timeout=60` (seconds). With `synthesise=True`, inputs that nothing gives are made up.
 

@@ -57,7 +57,11 @@ class Layout:
     """Of each run: its stages, and the tables of what was asked for."""
 
 
-LAYOUTS = (Layout(code=True, details=True), Layout(code=False, details=True), Layout(code=False, details=False))
+LAYOUTS = (
+    Layout(code=True, details=True),
+    Layout(code=False, details=True),
+    Layout(code=False, details=False),
+)
 """The fullest first."""
 
 
@@ -83,7 +87,10 @@ class BriefText(LongText):
         single = [f for f in report.findings if f.origin == "own" or self.third_party]
         loud = in_order(f for f in single if f.level != "note")
         for finding, following in zip(loud, [*loud[1:], None], strict=True):
-            same_line = following is not None and (following.path, following.line) == (finding.path, finding.line)
+            same_line = following is not None and (following.path, following.line) == (
+                finding.path,
+                finding.line,
+            )
             self.brief(finding, code=self.layout.code and not same_line)
         notes = in_order(f for f in single if f.level == "note")
         for finding in notes:
@@ -107,7 +114,9 @@ class BriefText(LongText):
         self.listing("warnings", list(report.warnings), SHOWN_PLACES)
         if single:
             name = self.names[(loud or notes)[0].fingerprint]
-            self.wrapped("", f"`tcready explain {name}` tells all of that finding, `-v` all of the report.", "dim")
+            self.wrapped(
+                "", f"`tcready explain {name}` tells all of that finding, `-v` all of the report.", "dim"
+            )
         self.counts()
 
     # The verdicts, and what to do first
@@ -134,7 +143,9 @@ class BriefText(LongText):
         bench = target.observation.bench
         if bench is not None:
             style = bench_text.BENCH_STYLE.get(answer(bench), "bold")
-            self.wrapped("SPEED   ", f"{answer(bench).upper()}: {bench.reason}", style=style, lead_style="bold")
+            self.wrapped(
+                "SPEED   ", f"{answer(bench).upper()}: {bench.reason}", style=style, lead_style="bold"
+            )
         if with_steps:
             leads = iter(("FIRST   ", "THEN    "))
             for step in steps(target, self.given, self.names):
@@ -187,7 +198,9 @@ class BriefText(LongText):
         for state, words in (("pass", ""), ("not_run", "not run: ")):
             names = ", ".join(stage.stage for stage in stages if stage.state == state)
             if names:
-                self.wrapped(f"  {STAGE_SIGN[state]} ", words + names, style="dim", lead_style=STAGE_STYLE[state])
+                self.wrapped(
+                    f"  {STAGE_SIGN[state]} ", words + names, style="dim", lead_style=STAGE_STYLE[state]
+                )
         for stage in stages:
             if stage.state == "fail":
                 took = f" ({duration(stage.seconds)})" if stage.seconds is not None else ""

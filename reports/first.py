@@ -52,7 +52,7 @@ def verdict_words(target: TargetReport) -> str:
     troubles = ", ".join(Troubles.of(target.observation).words()) or "captured whole"
     ops = f"{percent(cover.share)} of the operations ({cover.ops_captured} of {cover.ops_total})"
     share = ops if cover.time_share is None else f"{percent(cover.time_share)} of the time, {ops}"
-    made_up = "; the inputs were made up" if target.observation.inputs_from == "synthesised" else ""
+    made_up = "; the inputs were made up" if target.observation.inputs_from == "made_up" else ""
     return f"{troubles}; in graphs: {share}{made_up}"
 
 

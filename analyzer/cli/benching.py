@@ -10,7 +10,8 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import HOW_TO_RUN, asked, complete_files, settings_of, writable
-from tcready.cli.output import refuse_one_file_twice, show, telling
+from tcready.cli.output import refuse_one_file_twice, show
+from tcready.cli.telling import telling
 from tcready.options import BenchOptions, ReadOptions, RunOptions
 from tcready.schema import TcreadyError
 

@@ -9,7 +9,8 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import ASKED, ByPurpose, CommandOptions, asked, complete_files, of_targets, settings_of
-from tcready.cli.output import refuse_one_file_twice, show, telling, write_out
+from tcready.cli.output import refuse_one_file_twice, show, write_out
+from tcready.cli.telling import telling
 from tcready.resolve import shown
 from tcready.schema import Report, path_in, place_in
 

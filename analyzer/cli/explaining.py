@@ -7,7 +7,8 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import asked, complete_files, settings_of
-from tcready.cli.output import on_terminal, telling, write_out
+from tcready.cli.output import on_terminal, write_out
+from tcready.cli.telling import telling
 from tcready.options import ReadOptions
 
 

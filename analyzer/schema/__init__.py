@@ -49,6 +49,7 @@ from tcready.schema.comparison import (
 from tcready.schema.edit import Edit
 from tcready.schema.fingerprints import named_by, short_names
 from tcready.schema.paths import display_path, import_name, is_installed, origin_of, source_folders
+from tcready.schema.progress import Progress
 from tcready.schema.proof import (
     SLOWER,
     Differs,
@@ -262,6 +263,7 @@ __all__ = [
     "PlanChoice",
     "Prediction",
     "Profile",
+    "Progress",
     "Proof",
     "ProofRequest",
     "ProofResult",
