@@ -60,6 +60,7 @@ class Layout:
 LAYOUTS = (
     Layout(code=True, details=True),
     Layout(code=False, details=True),
+    Layout(code=True, details=False),
     Layout(code=False, details=False),
 )
 """The fullest first."""
@@ -86,12 +87,10 @@ class BriefText(LongText):
         self.summaries()
         single = [f for f in report.findings if f.origin == "own" or self.third_party]
         loud = in_order(f for f in single if f.level != "note")
-        for finding, following in zip(loud, [*loud[1:], None], strict=True):
-            same_line = following is not None and (following.path, following.line) == (
-                finding.path,
-                finding.line,
-            )
-            self.brief(finding, code=self.layout.code and not same_line)
+        last_on_line = {(finding.path, finding.line): finding for finding in loud}
+        for finding in loud:
+            is_last = last_on_line[finding.path, finding.line] is finding
+            self.brief(finding, code=self.layout.code and is_last)
         notes = in_order(f for f in single if f.level == "note")
         for finding in notes:
             self.brief(finding, code=False)
