@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from tcready.reports.view import (
     code_of,
     duration,
+    first_line,
     number,
     offers_change,
     percent,
     region_word,
+    shortened,
 )
 from tcready.schema import (
     LEVELS,
+    OF_THE_MODEL,
     PLACEMENT_WORDS,
     Finding,
     Region,
@@ -57,8 +60,14 @@ def verdict_words(target: TargetReport) -> str:
 
 
 def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Iterator[Step]:
-    """What to do about a target, best first: compile as a plan says, else what is free of breaks where that holds
-    enough; then mend what costs most. `names` are the short names of findings by fingerprint."""
+    """What to do about a target, best first. `names` are the short names of findings by fingerprint.
+
+    A run that failed has to pass first. Else compile as a plan says, or what is free of breaks if that holds enough; then
+    mend what costs most.
+    """
+    if target.was_run and target.verdict == "unknown":
+        yield from _what_failed(target)
+        return
     compiling = _by_plan(target) or _by_region(target)
     if compiling is not None:
         yield compiling
@@ -67,20 +76,34 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
         yield mending
 
 
+def _what_failed(target: TargetReport) -> Iterator[Step]:
+    """The stage that failed for a reason that says nothing of compiling: until it passes nothing else is known."""
+    for stage in target.stages:
+        if stage.state == "fail" and stage.reason not in OF_THE_MODEL:
+            why = shortened(first_line(stage.detail)) if stage.detail else "it failed"
+            yield Step(f"{stage.stage} has to pass: {why}")
+            return
+
+
 def _by_plan(target: TargetReport) -> Step | None:
-    plan, cover = target.observation.plan, target.coverage
+    """What the plan recommends, beside the model compiled as it is, if the plan found that to work."""
+    plan = target.observation.plan
     if plan is None or not plan.code or plan.share is None:
         return None
-    shares = [_gain(plan.share, cover.share if cover else None, "operations")]
+    whole = next((each for each in plan.alternatives if each.name == "whole"), None)
+    beside = whole if whole is not None and whole.sound and whole.code != plan.code else None
+    shares = [_gain(plan.share, beside.share if beside else None, "operations")]
     if plan.time_share is not None:
-        shares.insert(0, _gain(plan.time_share, cover.time_share if cover else None, "time"))
-    return Step(f"compile {PLACEMENT_WORDS[plan.recommended]}, as planned: {', '.join(shares)}", plan.code)
+        shares.insert(0, _gain(plan.time_share, beside.time_share if beside else None, "time"))
+    return Step(
+        f"compile {PLACEMENT_WORDS[plan.recommended]}, as planned; in graphs: {', '.join(shares)}", plan.code
+    )
 
 
-def _gain(now: float, before: float | None, of: str) -> str:
-    """`98 % of the time in graphs (92 % as it is)`; what was before is left out if it is the same."""
-    then = "" if before is None or percent(before) == percent(now) else f" (as it is {percent(before)})"
-    return f"{percent(now)} of the {of} in graphs{then}"
+def _gain(planned: float, as_it_is: float | None, of: str) -> str:
+    """`98 % of the time (92 % as it is)`."""
+    beside = "" if as_it_is is None else f" ({percent(as_it_is)} as it is)"
+    return f"{percent(planned)} of the {of}{beside}"
 
 
 def _by_region(target: TargetReport) -> Step | None:
