@@ -54,7 +54,7 @@ class Layout:
     code: bool
     """Each finding's line of source."""
     details: bool
-    """Of each run: its stages, and the tables of what was asked for."""
+    """Of each run: the tables of what was asked for, and the regions."""
 
 
 LAYOUTS = (
@@ -102,7 +102,7 @@ class BriefText(LongText):
         for target in ran:
             if target.observation.bench is not None:
                 self.bench(target)
-            if self.layout.details and len(ran) <= MANY_TARGETS:
+            if len(ran) <= MANY_TARGETS:
                 self.details(target)
         read = [target for target in report.targets if not target.was_run]
         if self.layout.details and len(read) <= MANY_STATIC_TARGETS:
@@ -137,14 +137,14 @@ class BriefText(LongText):
 
     def summary(self, target: TargetReport, *, with_steps: bool) -> None:
         known = verdict_words(target) or verdict_sentence(target)
-        body = f"{named_target(target, self.given.targets)}: {VERDICT_WORD[target.verdict].upper()}: {known}"
+        about = named_target(target, self.given.targets)
+        body = f"{about}: {VERDICT_WORD[target.verdict].upper()}: {known}"
         self.wrapped("VERDICT ", body, style=VERDICT_STYLE[target.verdict], lead_style="bold")
         bench = target.observation.bench
         if bench is not None:
             style = bench_text.BENCH_STYLE.get(answer(bench), "bold")
-            self.wrapped(
-                "SPEED   ", f"{answer(bench).upper()}: {bench.reason}", style=style, lead_style="bold"
-            )
+            body = f"{about}: {answer(bench).upper()}: {bench.reason}"
+            self.wrapped("SPEED   ", body, style=style, lead_style="bold")
         if with_steps:
             leads = iter(("FIRST   ", "THEN    "))
             for step in steps(target, self.given, self.names):
@@ -175,7 +175,7 @@ class BriefText(LongText):
 
     def details(self, target: TargetReport) -> None:
         seen = target.observation
-        self.line((visible(named_target(target, self.given.targets)), "bold underline"))
+        self.wrapped("", named_target(target, self.given.targets), style="bold underline")
         about = [target.mode, *(f"{key} {value}" for key, value in environment_words(target))]
         if seen.convention:
             about.append(f"inputs: {seen.convention}")
@@ -184,6 +184,8 @@ class BriefText(LongText):
         for index, line in enumerate(training_rows(seen.training) if seen.training else ()):
             self.row("" if index else "training", line)
         self.line()
+        if not self.layout.details:
+            return
         self.backend(target)
         self.custom_ops(target)
         self.shapes(target)
