@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from tcready.reports import bench_text
 from tcready.reports.bench_view import answer
-from tcready.reports.first import Step, steps, verdict_words
+from tcready.reports.first import Step, of_the_source, steps, verdict_words
 from tcready.reports.long_text import (
     LEVEL_STYLE,
     MANY_STATIC_TARGETS,
@@ -133,6 +133,8 @@ class BriefText(LongText):
         else:
             for target in read:
                 self.summary(target, with_steps=len(targets) == 1)
+        if len(read) == len(targets) != 1 and (step := of_the_source(self.given, self.names)):
+            self.step("FIRST   ", step)
         self.line()
 
     def summary(self, target: TargetReport, *, with_steps: bool) -> None:

@@ -133,21 +133,38 @@ def _mending(target: TargetReport, report: Report, names: Mapping[str, str]) -> 
     if target.verdict == "ready":
         return None
     alone = len({each.target for each in report.targets}) == 1
+    ours = [
+        finding
+        for finding in report.findings
+        if alone or any(entry.target == target.target for entry in finding.targets)
+    ]
+    group = _most_urgent(ours)
+    return _step(group, names, _cost(target, report, group)) if group else None
+
+
+def of_the_source(report: Report, names: Mapping[str, str]) -> Step | None:
+    """What to mend first in sources with several targets, none of which was run."""
+    group = _most_urgent(report.findings)
+    return _step(group, names, "") if group else None
+
+
+def _most_urgent(findings: Iterable[Finding]) -> Sequence[Finding]:
+    """Those of one rule in the user's own code; empty if there is nothing to mend."""
     groups: dict[str, list[Finding]] = {}
-    for finding in report.findings:
-        ours = alone or any(entry.target == target.target for entry in finding.targets)
+    for finding in findings:
         loud = finding.level != "note" and finding.effect != "intent" and finding.status != "not_observed"
-        if ours and loud and finding.origin == "own":
+        if loud and finding.origin == "own":
             groups.setdefault(finding.rule or finding.message, []).append(finding)
-    if not groups:
-        return None
-    group = min(groups.values(), key=_urgency)
+    return min(groups.values(), key=_urgency, default=())
+
+
+def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> Step:
     first = min(group, key=lambda finding: (-_seconds([finding]), _WEIGHT[finding.status]))
     others = len({(each.path, each.line) for each in group}) - 1
     places = f"{first.path}:{first.line}" + (f" and {number(others, 'more place')}" if others else "")
     change = "; a change is suggested" if first.fix is not None and offers_change(first.fix) else ""
     what = f"mend {code_of(first)} at {places} ({names[first.fingerprint]}): "
-    return Step(what + (_cost(target, report, group) or first.message) + change)
+    return Step(what + (cost or first.message) + change)
 
 
 def _urgency(group: Sequence[Finding]) -> tuple[float, int, bool, int, int, str]:

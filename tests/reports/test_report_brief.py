@@ -156,6 +156,15 @@ def test_two_findings_on_a_line_show_it_once(read: Report) -> None:
     assert first < second < text.index("   24 | ")
 
 
+def test_a_folder_that_was_read_says_what_to_mend_first(read: Report) -> None:
+    targets = tuple(changed(read.targets[0], target=f"m.py::N{number}") for number in range(9))
+    text = render(dataclasses.replace(read, targets=targets), "text", width=100)
+    assert text.startswith(
+        "VERDICT UNKNOWN for 9 targets: nothing was run\nFIRST   mend TCR101 at model.py:20 and 3 more"
+    )
+    assert rows(text, 100) <= LINES
+
+
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 @pytest.mark.parametrize("width", [80, 100])
 def test_colour_adds_colour_alone_and_prose_keeps_the_width(name: str, width: int) -> None:
