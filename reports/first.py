@@ -10,7 +10,6 @@ from tcready.reports.view import (
     duration,
     first_line,
     number,
-    offers_change,
     percent,
     region_word,
     shortened,
@@ -35,6 +34,9 @@ _WEIGHT: dict[Status, int] = {
     "not_reached": 4,
     "not_observed": 5,
 }
+
+_CHANGE = {True: "; a change is proved", None: "; a change is suggested", False: ""}
+"""By what a run showed of it."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> Step
     first = min(group, key=lambda finding: (-_seconds([finding]), _WEIGHT[finding.status]))
     others = len({(each.path, each.line) for each in group}) - 1
     places = f"{first.path}:{first.line}" + (f" and {number(others, 'more place')}" if others else "")
-    change = "; a change is suggested" if first.fix is not None and offers_change(first.fix) else ""
+    change = _CHANGE[first.fix.verified] if first.fix is not None and first.fix.diff else ""
     what = f"mend {code_of(first)} at {places} ({names[first.fingerprint]}): "
     return Step(what + (cost or first.message) + change)
 

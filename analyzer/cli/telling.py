@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -19,6 +20,8 @@ LONG = 10.0
 """Seconds of reading after which a log that is no terminal says so, and how often it does."""
 OFTEN = 5.0
 """Seconds between two lines of one stage in such a log, at least."""
+CANNOT_REDRAW = ("dumb", "unknown")
+"""Terminals, by TERM, that cannot take a line back."""
 SOON = 0.5
 """Seconds of reading after which a terminal shows it: a small file is read before, and rich takes time to load."""
 
@@ -32,7 +35,7 @@ def telling(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[Prog
     """
     if quiet:
         yield _nothing, _nothing
-    elif sys.stderr.isatty():
+    elif sys.stderr.isatty() and os.environ.get("TERM") not in CANNOT_REDRAW:
         with _Live() as live:
             yield live.announce, live.progress
     else:
