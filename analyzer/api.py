@@ -22,11 +22,13 @@ from tcready.reports import FORMATS as FORMATS  # the command line offers them
 from tcready.resolve import Settings, keywords, resolve
 from tcready.schema import (
     Comparison,
+    Finding,
     FixChange,
     FixResult,
     Level,
     Mode,
     Observation,
+    Progress,
     Reading,
     Report,
     StaticResult,
@@ -44,13 +46,15 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 """Called with one line that says what goes on."""
+Progressing = Callable[[Progress], None]
+"""Called with how far the work under way is, whenever that changes."""
 
 
 NOT_GIVEN = object()
 """Stands for inputs that were left out: None may be one."""
 
 
-def _say_nothing(_text: str) -> None: ...
+def _say_nothing(_said: object) -> None: ...
 
 
 @overload
@@ -62,7 +66,7 @@ def check(
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
-    progress: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report: ...
 @overload
@@ -164,7 +168,7 @@ def check_targets(
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
-    progress: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report:
     """Reads and judges targets, runs those that are due, and puts both together.
@@ -179,7 +183,7 @@ def check_targets(
             targets in the pyproject.toml of `root` are read.
         root: Paths are told relative to it (the working folder).
         announce: Called with what is about to be executed, or why it is not.
-        progress: Called with the stage under way.
+        progress: Called with how far the work is: files that were read, the stage of a run, trials, the budget.
         options: Every option of `tcready check` by the name of its field in `tcready.options`, or of its flag with
             underscores: `device="cuda"`, `mode="train"`, `ignore=["TCR5"]`, `per_file_ignores={"tests/*": ["TCR"]}`.
             None says nothing. An option wins over a target's table, and that over the default.
@@ -205,7 +209,7 @@ def _report(
     observations: Sequence[str],
     chosen: Settings,
     announce: Tell,
-    progress: Tell,
+    progress: Progressing,
     benched: Callable[[Sequence[PlannedRun]], Callable[[Observed], Observed]] | None = None,
 ) -> Report:
     """What `check` gives. `benched` is called before the runs, and what it gives adds to them what a bench measures."""
@@ -233,7 +237,9 @@ def _report(
     mode = plan.reading_mode(names, chosen, tables)
     reading = dataclasses.replace(chosen.read, mode=mode, torch=version)
     readable = tuple(name for name in names if name not in unread)
-    read = driver.read(readable, reading, rule_set(), shown, cache=work.cache, jobs=work.jobs)
+    read = driver.read(
+        readable, reading, rule_set(), shown, cache=work.cache, jobs=work.jobs, progress=progress
+    )
     empty = (*_without_files(readable, read.result), *unread.values())
     for warning in empty:
         announce(warning)
@@ -255,7 +261,7 @@ def _report(
     if work.verify_fixes:
         from tcready import fixing
 
-        report = fixing.verified(report, chosen, version, rule_set(), announce)
+        report = fixing.verified(report, chosen, version, rule_set(), announce, progress)
     how = Reading(mode, reading.low, reading.plain_call, ".".join(map(str, version)))
     report, notes = narrow.narrowed(
         dataclasses.replace(report, readings=(how,)), known, shown, readable, base
@@ -309,7 +315,7 @@ def fix(
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
-    progress: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Fixed:
     """The changes that let Dynamo take the code of targets.
@@ -364,7 +370,7 @@ def bench(
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
-    progress: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> Report:
     """Measures what compiling a target brings: eager held against compiled, each in several processes.
@@ -415,7 +421,7 @@ def prove(
     settings: Settings | None = None,
     root: str | os.PathLike[str] | None = None,
     announce: Tell = _say_nothing,
-    progress: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
     **options: Unpack[CheckKeywords],
 ) -> FixChange | str:
     """Puts a patch of anybody's to the proof that `fix` asks of its own changes.
@@ -460,7 +466,7 @@ def observe(
     *,
     settings: RunOptions | None = None,
     root: str | os.PathLike[str] | None = None,
-    progress: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
     **options: Unpack[ObserveKeywords],
 ) -> Observation:
     """Runs one target, in a process of its own.
@@ -469,7 +475,7 @@ def observe(
         target: `path.py`, `path.py::Name` or `pkg.mod::Name`.
         settings: How to run it.
         root: Paths are told relative to it (the working folder).
-        progress: Called with the stage under way.
+        progress: Called with how far the work is: files that were read, the stage of a run, trials, the budget.
         options: Fields of `RunOptions` by name, which win over `settings`: `inputs="model.py::example"`,
             `device="cuda"`, `timeout=60` (seconds). With `synthesise=True`, inputs that nothing gives are made up.
 
@@ -522,6 +528,65 @@ def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None)
     return observations.combined(files, Path(root or Path.cwd()).resolve(), tool(), _with_figures)
 
 
+def explain(
+    fingerprint: str,
+    named: Sequence[str] = (),
+    *,
+    settings: Settings | None = None,
+    root: str | os.PathLike[str] | None = None,
+    announce: Tell = _say_nothing,
+    **options: Unpack[CheckKeywords],
+) -> tuple[Report, Finding]:
+    """The finding whose fingerprint is, or begins with, `fingerprint`, and the report that tells it.
+
+    Args:
+        fingerprint: As the text shows it, `9f3c2a1`, or as much of it as no other finding has.
+        named: Files of reports, or targets, which are read anew and not run. Left out, it is the last run that the
+            command line made in `root`, if the code is as it was then, else what stands in that folder.
+        settings, root, announce, options: As of `check`.
+
+    Raises:
+        TcreadyError: No finding has such a fingerprint, or several have; or as `check` and `combine` do.
+    """
+    from tcready import explaining
+
+    explaining.refuse_no_fingerprint(fingerprint)
+    base = _chosen(settings, root, options).root
+    if explaining.are_stored(named):
+        report = combine(named, root=base)
+        found = explaining.named(fingerprint, report)
+        if found is None:
+            raise TcreadyError(f"there is no finding {fingerprint} in {', '.join(named)}")
+        return report, found
+    last = None if named else explaining.kept(base)
+    of_run = explaining.named(fingerprint, last) if last is not None else None
+    if last is not None and of_run is not None and explaining.still_holds(last, of_run, base):
+        return last, of_run
+    report = check_targets(tuple(named) or (".",), run=False, settings=settings, root=root, **options)
+    found = explaining.named(fingerprint, report)
+    if found is not None:
+        return report, found
+    if last is not None and of_run is not None:
+        announce(f"{of_run.path} has changed since: this is what the last run here showed")
+        return last, of_run
+    if named:
+        raise TcreadyError(
+            f"there is no finding {fingerprint} in {', '.join(named)}, as far as the source tells: "
+            "name the report of the run, if it is one of those"
+        )
+    raise TcreadyError(
+        f"there is no finding {fingerprint} in the last run here or in this folder: name the report or the target that "
+        f"has it, as in `tcready explain {fingerprint} report.json`"
+    )
+
+
+def keep_last(report: Report, root: str | os.PathLike[str]) -> None:
+    """Keeps a report that holds a run in the cache of the working folder `root`, for `explain`."""
+    from tcready import explaining
+
+    explaining.keep(report, Path(root))
+
+
 def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "after")) -> Comparison:
     """What is fixed, new, moved and unchanged in `after`, and per target how verdict, coverage and break sites changed.
 
@@ -568,6 +633,13 @@ def editor_address(editor: str) -> str:
     from tcready.reports import editor_address
 
     return editor_address(editor)
+
+
+def render_finding(report: Report, finding: Finding, **options: Any) -> str:
+    """All that `report` tells of one of its findings, as text; `options` are `color` and `width`."""
+    from tcready import reports
+
+    return reports.render_finding(report, finding, **options)
 
 
 def exit_code(report: Report | Comparison, *, fail_on: Level = "warning", third_party: bool = False) -> int:

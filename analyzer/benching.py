@@ -39,6 +39,7 @@ from tcready.schema import (
     BenchAnswer,
     BenchRequest,
     Observation,
+    Progress,
     Report,
     Sizes,
     Stage,
@@ -48,6 +49,7 @@ from tcready.static import locate
 from tcready.target import Target
 
 Tell = Callable[[str], None]
+Progressing = Callable[[Progress], None]
 MOST_SIZES = 64
 """Named cases of a file of sizes: each is warmed up and timed by itself."""
 
@@ -172,12 +174,11 @@ def stored_runs(path: str) -> tuple[Observation, ...]:
 
 
 def measured(
-    run: Callable[[BenchRequest, float, Tell], BenchAnswer],
+    run: Callable[[BenchRequest, float, Progressing], BenchAnswer],
     arms: tuple[Arm, ...],
     wanted: BenchOptions,
     about: BenchWanted,
-    tell: Tell,
-    progress: Tell,
+    progress: Progressing,
     began: float | None = None,
     ends: float | None = None,
 ) -> Bench:
@@ -188,15 +189,14 @@ def measured(
         arms: Eager first.
         wanted: What is asked for.
         about: What the report says of the target, and its limits.
-        tell: Called with what is measured next, and how much time is left.
-        progress: Called with what a process does.
+        progress: Called with what is measured next, with what a process does, and how much time is left.
         began: When the command began, by `time.monotonic`; now if that is not given.
         ends: When the budget is spent; if that is not given, the budget counts from `began`.
     """
     began = time.monotonic() if began is None else began
     ends = began + schedule.budget_of(wanted) if ends is None else ends
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
-        work = Schedule(run, wanted, arms, Path(folder), tell, progress, ends)
+        work = Schedule(run, wanted, arms, Path(folder), progress, progress, ends)
         if schedule.measure(work):
             found = _found(work, about, began)
             if more_processes(found, wanted.min_effect) and not wanted.quick:
@@ -281,7 +281,7 @@ def benched(
     wanted: BenchOptions,
     command: str,
     announce: Tell,
-    progress: Tell,
+    progress: Progressing,
     began: float,
 ) -> Observed:
     """The runs, of one target, each with its bench; one that captured nothing that could be timed says why.
@@ -314,7 +314,7 @@ def _with_bench(
     wanted: BenchOptions,
     command: str,
     announce: Tell,
-    progress: Tell,
+    progress: Progressing,
     part: _Part,
 ) -> Observation:
     states = {stage.stage: stage for stage in seen.stages}
@@ -342,7 +342,7 @@ def _with_bench(
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as tools:
         request = observations.run_request(seen.target, options.without_studies(), chosen.root, tools)
         found = measured(
-            schedule.process_of(request), compared, wanted, about, announce, progress, part.began, part.ends
+            schedule.process_of(request), compared, wanted, about, progress, part.began, part.ends
         )
     return _with_figures(seen, found, schedule.asked_of(options, wanted))
 

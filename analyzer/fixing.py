@@ -34,6 +34,7 @@ from tcready.schema import (
     FunctionPlace,
     NoFix,
     Observation,
+    Progress,
     ProofRequest,
     ProofResult,
     Report,
@@ -58,6 +59,7 @@ from tcready.target import Target
 BREAKS = ("graph_break", "frame_skip", "compile_error")
 """Effects that keep code out of graphs."""
 Tell = Callable[[str], None]
+Progressing = Callable[[Progress], None]
 Prove = Callable[[ProofRequest], ProofResult]
 ROUNDS = 10
 ALTERNATIVES = 3
@@ -165,7 +167,7 @@ def proved(
     rules: RuleSet,
     wanted: FixOptions,
     tell: Tell,
-    progress: Tell,
+    progress: Progressing,
 ) -> Fixed:
     """Every change to the code of the one target of `names` that holds, found and proved round by round.
 
@@ -179,7 +181,7 @@ def proved(
     first = _first_run(target, options.without_studies(), root, progress)
     if isinstance(first, str):
         return Fixed(FixResult((), failure=first))
-    return _in_rounds(first, options, reading, rules, wanted, tell)
+    return _in_rounds(first, options, reading, rules, wanted, tell, progress)
 
 
 def _in_rounds(
@@ -189,12 +191,13 @@ def _in_rounds(
     rules: RuleSet,
     wanted: FixOptions,
     tell: Tell,
+    progress: Progressing,
 ) -> Fixed:
     """Round by round until nothing is left, or nothing helps; `first` is the run of the code as it stands."""
     target, root = first.target, reading.root
     by_code = {rule.code: rule for rule in rules.load()}
     files = Files(root, first.sources)
-    with _proving(target, options.without_studies(), root, tell) as prove:
+    with _proving(target, options.without_studies(), root, progress) as prove:
         work = _Work(target, root, files, wanted, tell, prove, by_code)
         return _worked(work, first, reading, rules)
 
@@ -265,7 +268,12 @@ def _worked(work: _Work, first: Observation, reading: ReadOptions, rules: RuleSe
 
 
 def verified(
-    report: Report, settings: Settings, torch: tuple[int, int], rules: RuleSet, tell: Tell
+    report: Report,
+    settings: Settings,
+    torch: tuple[int, int],
+    rules: RuleSet,
+    tell: Tell,
+    progress: Progressing,
 ) -> Report:
     """The report of runs that were made here, with what a proof says of a change for each break that was met."""
     known: dict[tuple[str, int], FixChange | NoFix] = {}
@@ -276,7 +284,7 @@ def verified(
             continue
         options = dataclasses.replace(settings.run, mode=seen.mode)
         reading = dataclasses.replace(settings.read, mode=seen.mode, torch=torch)
-        found = _in_rounds(seen, options, reading, rules, FixOptions(), tell).result
+        found = _in_rounds(seen, options, reading, rules, FixOptions(), tell, progress).result
         warnings += [f"changes were not proved: {found.failure}"] if found.failure else []
         every: list[FixChange | NoFix] = [*found.no_fix, *reversed(found.refused), *found.changes]
         known |= {(each.path, each.line): each for each in every}
@@ -369,7 +377,12 @@ def read_only(
 
 
 def proved_patch(
-    name: str, settings: Settings, rules: RuleSet, patch_and_name: tuple[str, str], tell: Tell, progress: Tell
+    name: str,
+    settings: Settings,
+    rules: RuleSet,
+    patch_and_name: tuple[str, str],
+    tell: Tell,
+    progress: Progressing,
 ) -> FixChange | str:
     """A patch of anybody's put to the proof; why it could not be, in one line, as text.
 
@@ -387,7 +400,7 @@ def proved_patch(
     edits = tuple(edit for each in changed_files for edit in between(each.shown, each.before, each.after))
     whole = FixChange(named, 0, "", None, (), named, edits, (), None, "not_run")
     sources = {str(each.path): each.after for each in changed_files}
-    with _proving(target, run, root, tell) as prove:
+    with _proving(target, run, root, progress) as prove:
         work = _Work(target, root, files, FixOptions(), tell, prove)
         result, request, gone = work.tried([(named, sources, ())], ())
     if result.failure is not None:
@@ -396,11 +409,11 @@ def proved_patch(
 
 
 @contextlib.contextmanager
-def _proving(target: str, options: RunOptions, root: Path, tell: Tell) -> Iterator[Prove]:
+def _proving(target: str, options: RunOptions, root: Path, progress: Progressing) -> Iterator[Prove]:
     """What tries changes of a target, in one process for all of them."""
     from tcready import dynamic
 
-    with dynamic.Prover(observations.run_request(target, options, root), tell) as prover:
+    with dynamic.Prover(observations.run_request(target, options, root), progress) as prover:
         yield prover.prove
 
 
@@ -464,7 +477,7 @@ def _named(change: FixChange) -> str:
     return f"{change.path}:{change.line} {', '.join(_names(change)) or change.rule or ''}".strip()
 
 
-def _first_run(target: str, options: RunOptions, root: Path, progress: Tell) -> Observation | str:
+def _first_run(target: str, options: RunOptions, root: Path, progress: Progressing) -> Observation | str:
     """What the code as it stands shows; why it shows nothing, in one line."""
     seen = observations.launch(target, options, root, progress)
     wrong = [s for s in seen.stages if s.state == "fail" and s.stage != "fullgraph"]

@@ -74,9 +74,9 @@ class Checked:
         """The object, with all that the run showed."""
         return self.report.targets[0]
 
-    def to_text(self, *, width: int = 100) -> str:
-        """The report as `tcready check` prints it."""
-        return reports.render(self.report, "text", width=width)
+    def to_text(self, *, width: int = 100, verbose: bool = False) -> str:
+        """The report as `tcready check` prints it, or `tcready check -v` does."""
+        return reports.render(self.report, "text", width=width, verbose=verbose)
 
     def to_html(self) -> str:
         """The whole page, as `tcready check --html` writes it."""

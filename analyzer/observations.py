@@ -17,7 +17,17 @@ from tcready import plan
 from tcready.options import RunOptions
 from tcready.plan import MODE_WORDS, PlannedRun
 from tcready.resolve import Settings
-from tcready.schema import Mode, ModeAsked, Observation, Report, SourceText, Stage, TcreadyError, Tool
+from tcready.schema import (
+    Mode,
+    ModeAsked,
+    Observation,
+    Progress,
+    Report,
+    SourceText,
+    Stage,
+    TcreadyError,
+    Tool,
+)
 from tcready.target import Target
 
 if TYPE_CHECKING:
@@ -25,6 +35,8 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 """Called with one line that says what goes on."""
+Progressing = Callable[[Progress], None]
+"""Called with how far the work under way is."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +51,11 @@ class Observed:
 
 
 def make(
-    planned: Iterable[PlannedRun], settings: Settings, read_mode: ModeAsked, announce: Tell, progress: Tell
+    planned: Iterable[PlannedRun],
+    settings: Settings,
+    read_mode: ModeAsked,
+    announce: Tell,
+    progress: Progressing,
 ) -> Observed:
     """Makes the runs that are due, each in every mode that it is asked for.
 
@@ -91,7 +107,7 @@ def make(
 
 
 def launch(
-    target: str, options: RunOptions, root: Path, progress: Tell, toolchain: str | None = None
+    target: str, options: RunOptions, root: Path, progress: Progressing, toolchain: str | None = None
 ) -> Observation:
     """Runs one target in a process of its own."""
     from tcready import dynamic

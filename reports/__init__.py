@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from tcready.schema import Comparison, FixChange, FixResult, Report, TcreadyError
+from tcready.schema import Comparison, Finding, FixChange, FixResult, Report, TcreadyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +72,14 @@ def render_summary(report: Report) -> str:
     from tcready.reports import summary
 
     return summary.render(report)
+
+
+def render_finding(report: Report, finding: Finding, **options: Any) -> str:
+    """All that `report` tells of one of its findings, as text for a terminal; `options` are `color` and `width`."""
+    from tcready.reports import places, text
+
+    shown = places.by_cell(report)
+    return text.render_finding(shown, shown.findings[report.findings.index(finding)], **options)
 
 
 def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from tcready.reports.view import code_of, listed, visible
-from tcready.schema import Report
+from tcready.schema import Report, short_names
 
 
 def render(report: Report, *, third_party: bool = False) -> str:
-    """`path:line:column: CODE level message (status)` for each finding, by place; those in installed packages only with
-    `third_party`."""
+    """`path:line:column: CODE level message (status) name` for each finding, by place; those in installed packages only
+    with `third_party`. The name is the beginning of its fingerprint, which `tcready explain` takes."""
+    names = short_names(finding.fingerprint for finding in report.findings)
     return "".join(
         f"{visible(finding.path)}:{finding.line}:{finding.column}: {visible(code_of(finding))} {finding.level} "
-        f"{visible(finding.message)} ({finding.status.replace('_', ' ')})\n"
+        f"{visible(finding.message)} ({finding.status.replace('_', ' ')}) {visible(names[finding.fingerprint])}\n"
         for finding in listed(report, third_party)
     )

@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 import tcready
 from tcready.api import check, exit_code, observe, render
-from tcready.schema import Report, TcreadyError, as_json, from_json
+from tcready.schema import Progress, Report, TcreadyError, as_json, from_json
 
 MODEL = """\
 from torch import nn
@@ -192,7 +192,7 @@ def test_one_run_through_both_halves(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "model.py").write_text(BOTH_HALVES)
     monkeypatch.setenv("PYTHONPATH", str(packages))
-    notes: list[str] = []
+    notes: list[Progress] = []
     report = check(["model.py"], root=tmp_path / "work", progress=notes.append)
     assert notes
     by_line = {(f.path, f.line): f for f in report.findings}

@@ -208,9 +208,7 @@ EAGER, DEFAULT, OTHER = Arm("eager", ""), Arm("default", "model.compile()"), Arm
 
 def measured(processes: Processes, *given: Arm, **wanted: object) -> benching.Bench:
     options = dataclasses.replace(BenchOptions(), **wanted)  # type: ignore[arg-type]
-    return benching.measured(
-        processes, (EAGER, *given), options, BenchWanted("m.py::M"), lambda _text: None, lambda _text: None
-    )
+    return benching.measured(processes, (EAGER, *given), options, BenchWanted("m.py::M"), lambda _now: None)
 
 
 def test_arms_are_timed_together_and_started_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,8 +296,7 @@ def test_the_budget_counts_from_the_start_of_the_command(monkeypatch: pytest.Mon
         (EAGER, DEFAULT),
         options,
         BenchWanted("m.py::M"),
-        lambda _text: None,
-        lambda _text: None,
+        lambda _now: None,
         began=0.0,
     )
     assert processes.now <= 110

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -18,8 +19,8 @@ from typing import Any
 import pytest
 from commands import run
 from tcready import api
-from tcready.cli import output
-from tcready.schema import STAGES
+from tcready.cli import telling
+from tcready.schema import STAGES, Progress
 
 BREAKS = """\
 from torch import nn
@@ -32,6 +33,8 @@ class Net(nn.Module):
         return x
 """
 CLEAN = BREAKS.replace("if x.sum() > 0", "if self.training")
+SHORT = "f9f01ca"
+"""The finding of BREAKS."""
 NO_TORCH = "def f(x):\n    return x if x else None\n"
 
 
@@ -238,9 +241,21 @@ def test_color_follows_the_environment(
     monkeypatch.setenv("FORCE_COLOR", "1")
     run("check", "--no-run", "breaks.py")
     assert "\x1b[" in capsys.readouterr().out
+    run("explain", SHORT, "breaks.py")
+    assert "\x1b[" in capsys.readouterr().out
     monkeypatch.setenv("NO_COLOR", "1")
     run("check", "--no-run", "breaks.py")
+    run("explain", SHORT, "breaks.py")
     assert "\x1b[" not in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "")
+    run("check", "--no-run", "breaks.py")
+    assert "\x1b[" in capsys.readouterr().out, "an empty one says nothing"
+    monkeypatch.delenv("FORCE_COLOR")
+    run("check", "--no-run", "breaks.py")
+    assert "\x1b[" not in capsys.readouterr().out, "no terminal"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    run("check", "--no-run", "breaks.py", "-o", "out.txt")
+    assert "\x1b[" not in Path("out.txt").read_text(), "a file is no terminal"
 
 
 def test_what_is_executed_is_told_first_and_quiet_says_nothing(
@@ -284,7 +299,7 @@ def test_a_log_that_is_no_terminal_has_a_line_for_each_stage(project: Path) -> N
     assert process.returncode == 0
     first, *lines = err.splitlines()
     assert first == "running runs.py::Net with get_inputs()"
-    stages = [re.fullmatch(r"\[(\d+) s\] (\w+)", line) for line in lines]
+    stages = [re.fullmatch(r"\[(\d+) s\] (\w+)( .*)?", line) for line in lines]
     assert all(stages), lines
     names = [found[2] for found in stages if found]
     assert {"import", "build"} <= set(names) <= set(STAGES)
@@ -299,10 +314,102 @@ def test_a_log_that_is_no_terminal_has_a_line_for_each_stage(project: Path) -> N
 def test_reading_that_takes_long_is_told_in_a_log(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "LONG", 0.0)
+    """At once where nothing is read yet, then how many files are, with what the rest takes at that pace."""
+    monkeypatch.setattr(telling, "LONG", 0.0)
     monkeypatch.setattr("tcready.installed.load_rules", slowly(api.load_rules))
-    assert run("check", "--no-run", "--no-cache", "clean.py") == 0
-    assert capsys.readouterr().err == "[0 s] reading the sources\n"
+    assert run("check", "--no-run", "--no-cache", "--jobs", "1", "clean.py", "breaks.py", "plain.py") == 1
+    first, *lines = capsys.readouterr().err.splitlines()
+    assert first == "[0 s] reading the sources"
+    said = [
+        re.fullmatch(r"\[\d+ s\] reading the sources: (\d) of 3(, about \d+ s left)?", line) for line in lines
+    ]
+    assert [match and match[1] for match in said] == ["1", "2", "3"]
+    assert [bool(match and match[2]) for match in said] == [False, True, True]
+
+
+def test_reading_that_is_soon_done_is_not_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("check", "--no-run", "--no-cache", ".") == 1
+    assert capsys.readouterr().err == ""
+
+
+class Seconds:
+    """A clock that is put forward by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_remains_is_told_only_where_something_says_so() -> None:
+    seconds = Seconds()
+    clock = telling.Clock(seconds)
+
+    def after(waited: float, *progress: Any, **more: Any) -> str:
+        seconds.now += waited
+        clock.put(Progress(*progress, **more))
+        return clock.line()
+
+    assert after(2, "import", "import of torch") == "[2 s] import of torch"
+    assert after(3, "proof", "proof: a", 0, 4) == "[5 s] proof: a: 0 of 4", (
+        "nothing is done that could be timed"
+    )
+    assert after(10, "proof", "proof: b", 1, 4) == "[15 s] proof: b: 1 of 4, about 30 s left"
+    seconds.now += 4
+    assert clock.line() == "[19 s] proof: b: 1 of 4, about 26 s left", "time goes on while nothing is told"
+    assert after(16, "proof", "proof: c", 2, 4) == "[35 s] proof: c: 2 of 4, about 30 s left"
+    assert (
+        after(0, "plan", "plan, encoder alone", left=40.0)
+        == "[35 s] plan, encoder alone, 40 s of the budget left"
+    )
+    seconds.now += 60
+    assert clock.line() == "[95 s] plan, encoder alone, 0 s of the budget left"
+    known = "reading the sources"
+    assert after(0, "reading", known, 90, 100) == f"[95 s] {known}: 90 of 100", "the cache knew these"
+    assert after(5, "reading", known, 95, 100) == f"[100 s] {known}: 95 of 100, about 5 s left"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no pseudo-terminals")
+@pytest.mark.dynamo
+def test_on_a_terminal_one_line_shows_how_far_the_work_is(project: Path) -> None:
+    """A real terminal, with a name that rich would take for markup: the line is drawn anew, and is gone at the end."""
+    named = project / "[bold]runs.py"
+    named.write_text(RUNS)
+    printed, code = on_a_terminal(project, "check", named.name, "--plan", "--budget", "50")
+    assert code == 0
+    text = printed.decode()
+    lines = re.findall(r"\[\d+ s\] [^\x1b\r\n]*", text)
+    assert any(re.fullmatch(r"\[\d+ s\] import of torch", line) for line in lines)
+    assert any(re.fullmatch(r"\[\d+ s\] plan.*, \d+ s of the budget left", line) for line in lines)
+    assert text.count("\x1b[2K") > 3, "the line is taken back"
+    assert "running [bold]runs.py::Net" in text
+    last = text.rpartition("VERDICT")[2]
+    assert "\x1b[" in last, "colours, as on any terminal"
+    assert " s] " not in last
+    quiet, code = on_a_terminal(project, "check", named.name, "--no-run", "-q", NO_COLOR="1")
+    assert code == 0
+    assert b"\x1b[" not in quiet
+
+
+def on_a_terminal(folder: Path, *arguments: str, **environment: str) -> tuple[bytes, int]:
+    """What a command writes to a terminal of its own, stdout and stderr together, and its exit code."""
+    import pty
+
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "tcready", *arguments]
+    known = {**os.environ, "TERM": "xterm", "COLUMNS": "120", **environment}
+    with subprocess.Popen(
+        command, cwd=folder, stdin=follower, stdout=follower, stderr=follower, env=known
+    ) as process:
+        os.close(follower)
+        printed = b""
+        with contextlib.suppress(OSError):  # Linux's way to say that nobody writes any more
+            while data := os.read(leader, 65536):
+                printed += data
+        code = process.wait(timeout=60)
+    os.close(leader)
+    return printed, code
 
 
 def slowly(function: Callable[[], Any]) -> Callable[[], Any]:
@@ -386,7 +493,8 @@ def test_concise_and_jsonl_are_findings_alone_one_line_each(
 ) -> None:
     assert run("check", "breaks.py", "--output-format", "concise") == 1
     assert capsys.readouterr().out == (
-        "breaks.py:6:12: TCR101 error `if` on the value of a tensor: Dynamo cannot know which way it goes (predicted)\n"
+        "breaks.py:6:12: TCR101 error `if` on the value of a tensor: Dynamo cannot know which way it goes (predicted) "
+        f"{SHORT}\n"
     )
     assert run("check", "breaks.py", "--output-format", "jsonl") == 1
     (line,) = capsys.readouterr().out.splitlines()

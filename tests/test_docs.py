@@ -149,7 +149,7 @@ def test_examples_print_what_they_show(
             continue
         program, *arguments = command.split()
         assert program == "tcready"
-        assert "--no-run" in arguments or arguments[0] in ("rule", "rules"), (
+        assert "--no-run" in arguments or arguments[0] in ("rule", "rules", "explain"), (
             "an example that runs a model is no test"
         )
         with pytest.raises(SystemExit) as ended:

@@ -59,7 +59,8 @@ def test_source_and_run_meet_in_one_report(capsys: pytest.CaptureFixture[str]) -
     assert found.verdict == "not_ready"
     assert found.target.target == "tests/test_live.py::Net"
     assert f"tests/test_live.py:{LINE}:12: TCR101" in repr(found)
-    assert "confirmed by Dynamo: GB0170" in str(found)
+    assert "(confirmed) " in str(found)
+    assert "confirmed by Dynamo: GB0170" in found.to_text(verbose=True)
     assert "--run" not in found.to_text()
     assert json.loads(found.to_json())["targets"][0]["verdict"] == "not_ready"
     assert found.to_html().startswith("<!DOCTYPE html>")
@@ -312,7 +313,7 @@ def test_in_a_notebook(ran: Any) -> None:
     )
     assert "notebook:cell 3:3:12: TCR101" in shown(ran[6])
     assert "    3 |         if x.sum() > 100:" in shown(ran[6])
-    assert "Net.forward > helper" in shown(ran[6])
+    assert "notebook:cell 4:2:" in shown(ran[6])
 
 
 @pytest.mark.filterwarnings("ignore")

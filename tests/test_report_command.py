@@ -160,8 +160,12 @@ def test_a_plan_survives_reading_back_merging_and_comparing(
         target = next(target for target in one.targets if target.target == "net.py::Net")
         assert target.observation.plan == PLAN
         assert target.regions == report.targets[0].regions
-    assert run("report.json", "-q") == 0
+    assert run("report.json", "-q", "-v") == 0
     assert "recommended: the whole model: 80.0%" in capsys.readouterr().out
+    assert run("report.json", "-q") == 0
+    assert "FIRST   compile the whole model, as planned; in graphs: 80 % of the operations" in (
+        capsys.readouterr().out
+    )
     assert run("--compare", "net.json", "report.json", "-q") in (0, 1)
     assert run("--compare", "report.json", "report.json", "-q") == 0
 

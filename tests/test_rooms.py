@@ -91,6 +91,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "observations",
             "merge",
             "narrow",
+            "explaining",
             "fixing",
             "benching",
             "applying",
@@ -99,6 +100,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "reports",
         }
     ),
+    "explaining": frozenset({"schema", "static"}),
     "live": frozenset(
         {"schema", "options", "installed", "static", "dynamic", "observations", "merge", "reports"}
     ),
@@ -135,6 +137,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "observations": frozenset(),
     "narrow": frozenset(),
     "applying": frozenset(),
+    "explaining": frozenset(),
     "fixing": frozenset(),
     "benching": frozenset(),
     "project": frozenset({"tomli", "tomllib"}),

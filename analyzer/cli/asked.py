@@ -179,6 +179,15 @@ class CommandOptions:
             paired=False,
         ),
     )
+    verbose: bool = field(
+        default=False,
+        metadata=ask(
+            "flag",
+            "Text in full: why each finding hurts, what to write instead, all that each run showed.",
+            short="-v",
+            paired=False,
+        ),
+    )
     quiet: bool = field(
         default=False, metadata=ask("flag", "Nothing on stderr but errors.", short="-q", paired=False)
     )

@@ -10,7 +10,8 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import HOW_TO_RUN, asked, complete_files, settings_of, writable
-from tcready.cli.output import refuse_one_file_twice, show, telling
+from tcready.cli.output import refuse_one_file_twice, show
+from tcready.cli.telling import telling
 from tcready.options import BenchOptions, ReadOptions, RunOptions
 from tcready.schema import TcreadyError
 
@@ -25,6 +26,7 @@ from tcready.schema import TcreadyError
     "-o", "--output", metavar="FILE", callback=writable, help="Write the report there instead of stdout."
 )
 @click.option("--html", metavar="FILE", callback=writable, help="Write the HTML page there as well.")
+@click.option("-v", "--verbose", is_flag=True, help="Text in full, findings and runs.")
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
 @click.pass_context
 def bench(
@@ -34,6 +36,7 @@ def bench(
     output_format: str,
     output: str | None,
     html: str | None,
+    verbose: bool,
     quiet: bool,
     **options: Any,
 ) -> int:
@@ -63,7 +66,7 @@ def bench(
         except TcreadyError as error:
             unknown = error
     # Only now: what is written may be the file that was compared with.
-    show(report, output_format, output, html, third_party=False, quiet=quiet)
+    show(report, output_format, output, html, third_party=False, quiet=quiet, verbose=verbose)
     if unknown is not None:
         raise unknown
     for line in slower:

@@ -10,7 +10,8 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import HOW_TO_RUN, asked, complete_files, settings_of
-from tcready.cli.output import complain, telling, write_out
+from tcready.cli.output import complain, write_out
+from tcready.cli.telling import telling
 from tcready.files import write
 from tcready.options import ReadOptions, ReportOptions, RunOptions, ask
 from tcready.schema import TcreadyError

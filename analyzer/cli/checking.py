@@ -9,7 +9,8 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import ASKED, ByPurpose, CommandOptions, asked, complete_files, of_targets, settings_of
-from tcready.cli.output import refuse_one_file_twice, show, telling, write_out
+from tcready.cli.output import refuse_one_file_twice, show, write_out
+from tcready.cli.telling import telling
 from tcready.resolve import shown
 from tcready.schema import Report, path_in, place_in
 
@@ -66,6 +67,8 @@ def check(
     if command.output_format in BARE:  # which show findings alone
         for text in _failed_runs(report):
             click.echo(f"tcready: error: {text}", err=True)
+    if settings.work.cache:
+        api.keep_last(report, settings.root)
     counts = _statistics(report) if command.statistics and command.output_format == "text" else None
     show(
         report,
@@ -74,6 +77,7 @@ def check(
         command.html,
         third_party=options.third_party,
         quiet=command.quiet,
+        verbose=command.verbose,
         text=counts,
         editor=command.editor,
     )

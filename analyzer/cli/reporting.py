@@ -35,6 +35,7 @@ from tcready.schema import LEVELS, Level, TcreadyError
 @click.option(
     "--third-party", is_flag=True, help="Count findings in installed packages, and show them one by one."
 )
+@click.option("-v", "--verbose", is_flag=True, help="Text in full, findings and runs.")
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
 def report(
     files: tuple[str, ...],
@@ -45,6 +46,7 @@ def report(
     editor: str,
     fail_on: Level | None,
     third_party: bool,
+    verbose: bool,
     quiet: bool,
 ) -> int:
     """Render FILES again, put several together, or compare two.
@@ -56,7 +58,16 @@ def report(
     api.editor_address(editor)
     if not compare:
         together = api.combine(files)
-        show(together, output_format, output, html, third_party=third_party, quiet=quiet, editor=editor)
+        show(
+            together,
+            output_format,
+            output,
+            html,
+            third_party=third_party,
+            quiet=quiet,
+            verbose=verbose,
+            editor=editor,
+        )
         return api.exit_code(together, fail_on=fail_on, third_party=third_party) if fail_on else 0
     if len(files) != 2:
         raise TcreadyError("--compare takes two files, BEFORE and AFTER")

@@ -58,8 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 2 if any(stage.stage == "capture" and stage.state == "not_run" for stage in seen.stages) else 0
 
 
-def _say(note: str) -> None:
-    print(f"{note} ...", file=sys.stderr)
+def _say(what: object) -> None:
+    print(f"{what} ...", file=sys.stderr)
 
 
 def _refuse(given: argparse.Namespace) -> None:

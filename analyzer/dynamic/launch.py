@@ -40,6 +40,7 @@ from tcready.schema import (
     BenchAnswer,
     BenchRequest,
     Observation,
+    Progress,
     ProofRequest,
     ProofResult,
     Stage,
@@ -125,7 +126,7 @@ class RankFailure:
     """Whether that was before the observing one's last word."""
 
 
-def observe(request: RunRequest, progress: Callable[[str], None] = lambda _: None) -> Observation:
+def observe(request: RunRequest, progress: Callable[[Progress], None] = lambda _: None) -> Observation:
     """Run the target in a process of its own. Whatever the target does, the answer is an Observation.
 
     Where one of several named cases fails or ends the process, another process runs the others; the stage in which
@@ -155,7 +156,7 @@ def observe(request: RunRequest, progress: Callable[[str], None] = lambda _: Non
 
 
 def prove(
-    request: RunRequest, proof: ProofRequest, progress: Callable[[str], None] = lambda _: None
+    request: RunRequest, proof: ProofRequest, progress: Callable[[Progress], None] = lambda _: None
 ) -> ProofResult:
     """Try changes in processes of their own. Whatever they do, the answer is a ProofResult.
 
@@ -172,7 +173,7 @@ class Prover:
     text names nothing, and OSError if the temporary folder cannot be written.
     """
 
-    def __init__(self, request: RunRequest, progress: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, request: RunRequest, progress: Callable[[Progress], None] = lambda _: None) -> None:
         Target.parse(request.target)
         self._request = request
         self._progress = progress
@@ -234,7 +235,7 @@ class Prover:
 
 
 def bench(
-    request: RunRequest, wanted: BenchRequest, progress: Callable[[str], None] = lambda _: None
+    request: RunRequest, wanted: BenchRequest, progress: Callable[[Progress], None] = lambda _: None
 ) -> BenchAnswer:
     """Measure in one process of its own, within the limits of the request's options.
 
@@ -258,7 +259,7 @@ def bench(
 
 
 def _answered(
-    kind: type[_T], request: RunRequest, work: Work, progress: Callable[[str], None]
+    kind: type[_T], request: RunRequest, work: Work, progress: Callable[[Progress], None]
 ) -> tuple[_T | None, State | None, Ending]:
     """One worker from its start to its end: the answer that it left, its state, and how it ended."""
     with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
@@ -286,7 +287,7 @@ def _case_of(failed: Stage, state: State) -> str | None:
 
 
 def _once(
-    request: RunRequest, work: Work, progress: Callable[[str], None]
+    request: RunRequest, work: Work, progress: Callable[[Progress], None]
 ) -> tuple[Observation, State | None]:
     """One worker from its start to its end."""
     with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
@@ -340,7 +341,7 @@ def _environment(request: RunRequest, mark: str, dropped: tuple[str, ...]) -> di
 
 
 def _run(
-    request: RunRequest, root: str, room: Path, progress: Callable[[str], None], benched: bool = False
+    request: RunRequest, root: str, room: Path, progress: Callable[[Progress], None], benched: bool = False
 ) -> Ending:
     """Start the worker, watch it to its end, leave none of its processes alive."""
     running = _started(request, root, room, benched)
@@ -436,13 +437,13 @@ def _watch(
     request: RunRequest,
     room: Path,
     mark: str,
-    progress: Callable[[str], None],
+    progress: Callable[[Progress], None],
     answered: Callable[[], bool] = lambda: False,
 ) -> Ending | None:
     """Wait for the end or a limit; None once the worker has `answered` and stays."""
     options = request.options
     deadline = time.monotonic() + options.timeout
-    note = ""
+    note, counted = "", None
     case: str | None = None
     since = time.monotonic()
     watches_memory = options.memory_gb is not None and Path("/proc/self/statm").exists()
@@ -461,9 +462,10 @@ def _watch(
         if answered():
             return None
         state = _state(room)
-        if state is not None and state.note and state.note != note:
-            note = state.note
-            progress(note)
+        if state is not None and state.note and (state.note, state.done) != (note, counted):
+            note, counted = state.note, state.done
+            left = None if state.ends is None else max(state.ends - time.time(), 0.0)
+            progress(Progress(state.doing or "", note, state.done, state.of, left))
         if state is not None and state.case != case:
             case, since = state.case, time.monotonic()
         if time.monotonic() >= deadline:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from tcready.dynamic.launch import RunRequest, bench
 from tcready.options import BenchOptions, RunOptions
-from tcready.schema import Arm, BenchAnswer, BenchProcess, BenchPurpose, BenchRequest
+from tcready.schema import Arm, BenchAnswer, BenchProcess, BenchPurpose, BenchRequest, Progress
 
-Tell = Callable[[str], None]
+Tell = Callable[[Progress], None]
 BUDGET, QUICK_BUDGET = 300.0, 120.0
 TIMED, QUICK_TIMED = 20.0, 8.0
 """Seconds of timed calls in one process, at most."""
@@ -39,7 +39,9 @@ class Schedule:
     arms: tuple[Arm, ...]
     room: Path
     tell: Tell
+    """Called with what is measured next."""
     progress: Tell
+    """Called with what a process does."""
     ends: float
     done: list[BenchProcess] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
@@ -82,13 +84,17 @@ class Schedule:
         if self.done and self.left() + more < min(self.longest or LEAST, LEAST):
             self.cut.append(f"{words}: the budget was spent")
             return None
-        self.tell(f"  {max(self.left(), 0.0):.0f} s left: {words}")
+        self.tell(Progress("bench", f"bench: {words}", left=max(self.left(), 0.0)))
         began = time.monotonic()
-        answer = self.run(request, max(self.left(), LEAST) + more, self.progress)
+        answer = self.run(request, max(self.left(), LEAST) + more, self._passed_on)
         self.longest = max(self.longest, time.monotonic() - began) if purpose == "steady" else self.longest
         self.ends += more
         self.done.append(BenchProcess(request, answer, purpose))
         return answer
+
+    def _passed_on(self, now: Progress) -> None:
+        """What a process says, beside how much of the whole budget is left."""
+        self.progress(dataclasses.replace(now, stage="bench", left=max(self.left(), 0.0)))
 
     def cache_of(self, arms: Sequence[Arm]) -> str:
         """Folder of Inductor's files: of its own for each set of sources."""

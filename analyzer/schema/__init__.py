@@ -47,7 +47,9 @@ from tcready.schema.comparison import (
     TargetChange,
 )
 from tcready.schema.edit import Edit
+from tcready.schema.fingerprints import named_by, short_names
 from tcready.schema.paths import display_path, import_name, is_installed, origin_of, source_folders
+from tcready.schema.progress import Progress
 from tcready.schema.proof import (
     SLOWER,
     Differs,
@@ -261,6 +263,7 @@ __all__ = [
     "PlanChoice",
     "Prediction",
     "Profile",
+    "Progress",
     "Proof",
     "ProofRequest",
     "ProofResult",
@@ -321,9 +324,11 @@ __all__ = [
     "is_installed",
     "logged_sites",
     "moved",
+    "named_by",
     "origin_of",
     "path_in",
     "place_in",
     "setting_of",
+    "short_names",
     "source_folders",
 ]

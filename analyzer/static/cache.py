@@ -149,6 +149,14 @@ class Cache:
         }
         self._write(_question(unit), entry)
 
+    def keep_last(self, report: Any) -> None:
+        """Keeps a report, as JSON data, in place of the one that was kept before."""
+        self._write("last", report)
+
+    def last(self) -> Any:
+        """The report that was kept last, None if there is none."""
+        return self._read("last")
+
     def _is_valid(self, unit: Unit, entry: Mapping[str, Any]) -> bool:
         ground = Ground(
             entry["home"],

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tcready.options import ReadOptions, ReportOptions
-from tcready.schema import RuleText, StaticResult, Tool
+from tcready.schema import Progress, RuleText, StaticResult, Tool
 from tcready.static.cache import Cache, cache_key
 from tcready.static.disk import Disk
 from tcready.static.parts import Part, codes, combine, ignoring
@@ -66,13 +66,14 @@ def read(
     *,
     cache: bool = False,
     jobs: int | None = 1,
+    progress: Callable[[Progress], None] | None = None,
 ) -> ReadResult:
     """Reads files, folders, `path.py::Name` and `pkg.mod::Name`; nothing of theirs is executed.
 
     With `cache`, results are kept in `.tcready_cache` below the root. `jobs` processes read, None for as many as pay;
     more than one needs a main module that can be imported. A file that cannot be read is in `skipped`; the others are
     still analysed. Raises TcreadyError for a target that does not exist, a name that is not there, and a rule code that
-    matches no rule.
+    matches no rule. `progress` is called after each unit that was read, or group of units if several processes read.
     """
     report = report or ReportOptions()
     key = cache_key(options, rules.packages) if cache else None
@@ -86,9 +87,21 @@ def read(
     wanted = units(targets, options.root, options.exclude)
     found = {unit: kept.part(unit) if kept is not None else None for unit in wanted}
     missing = [unit for unit, part in found.items() if part is None]
-    parts: dict[Unit, Part | None] = {**found, **dict(_examined(missing, options, rules, key, jobs))}
+    told = _Told(progress, len(wanted), len(wanted) - len(missing)) if progress is not None else None
+    parts: dict[Unit, Part | None] = {**found, **dict(_examined(missing, options, rules, key, jobs, told))}
     read = [part for part in parts.values() if part is not None]
     return asked.result(read)
+
+
+class _Told:
+    """How many units are read, told whenever that changes."""
+
+    def __init__(self, progress: Callable[[Progress], None], of: int, done: int) -> None:
+        self._progress, self._of, self._done = progress, of, done
+
+    def add(self, count: int) -> None:
+        self._done += count
+        self._progress(Progress("reading", "reading the sources", self._done, self._of))
 
 
 class Question:
@@ -111,7 +124,12 @@ def _open_cache(options: ReadOptions, key: str | None) -> Cache | None:
 
 
 def _examined(
-    units: Sequence[Unit], options: ReadOptions, rules: RuleSet, key: str | None, jobs: int | None
+    units: Sequence[Unit],
+    options: ReadOptions,
+    rules: RuleSet,
+    key: str | None,
+    jobs: int | None,
+    told: _Told | None,
 ) -> Iterator[tuple[Unit, Part]]:
     """Each unit with what was found in it, in order."""
     sizes = [_size(unit) for unit in units]
@@ -120,7 +138,8 @@ def _examined(
     chunks = list(_chunks(units, sizes, sum(sizes) // processes if processes else 0))
     if processes <= 1 or len(chunks) <= 1:
         for chunk in chunks:
-            yield from zip(chunk, _examine(chunk, options, rules, key, last=chunk is chunks[-1]), strict=True)
+            last = chunk is chunks[-1]
+            yield from zip(chunk, _examine(chunk, options, rules, key, last=last, told=told), strict=True)
         return
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -138,6 +157,8 @@ def _examined(
                 BrokenProcessPool
             ):  # one was killed, or cannot start: a main module that must not be imported
                 parts = _examine(chunk, options, rules, key)
+            if told is not None:
+                told.add(len(chunk))
             yield from zip(chunk, parts, strict=True)
     except BaseException:  # interrupted, or a name is not there: nobody waits for the rest
         for process in multiprocessing.active_children():
@@ -180,7 +201,13 @@ def _prepare() -> None:
 
 
 def _examine(
-    units: Sequence[Unit], options: ReadOptions, rules: RuleSet, key: str | None, *, last: bool = False
+    units: Sequence[Unit],
+    options: ReadOptions,
+    rules: RuleSet,
+    key: str | None,
+    *,
+    last: bool = False,
+    told: _Told | None = None,
 ) -> list[Part]:
     """What is found in some units, over one reading of what they share; kept if there is a cache.
 
@@ -192,7 +219,7 @@ def _examine(
     library = Library()
     with SHARED.reading():
         try:
-            return _examined_here(units, options, rules, key, library)
+            return _examined_here(units, options, rules, key, library, told)
         finally:
             if not last:
                 library.take_apart()
@@ -200,7 +227,12 @@ def _examine(
 
 
 def _examined_here(
-    units: Sequence[Unit], options: ReadOptions, rules: RuleSet, key: str | None, library: Library
+    units: Sequence[Unit],
+    options: ReadOptions,
+    rules: RuleSet,
+    key: str | None,
+    library: Library,
+    told: _Told | None,
 ) -> list[Part]:
     from tcready.static.examine import examine
 
@@ -212,4 +244,6 @@ def _examined_here(
         if kept is not None:
             kept.keep(unit, part, reading, library.disk)
         parts.append(part)
+        if told is not None:
+            told.add(1)
     return parts

@@ -12,7 +12,7 @@ import pytest
 from tcready.dynamic import RunRequest, observe
 from tcready.merge import merge
 from tcready.options import RunOptions
-from tcready.schema import Observation, Report, StaticResult, Tool
+from tcready.schema import Observation, Progress, Report, StaticResult, Tool
 
 TORCH = tuple(int(part) for part in re.findall(r"\d+", importlib.metadata.version("torch"))[:2])
 
@@ -27,7 +27,7 @@ def observe_target(
     *,
     root: str | Path = ".",
     own_packages: tuple[str, ...] = (),
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Callable[[Progress], None] = lambda _: None,
     tools: Path | None = None,
     **options: Any,
 ) -> Observation:

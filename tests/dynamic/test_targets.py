@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from observing import observe_target
 from tcready.dynamic import build_bundle, find_convention
-from tcready.schema import Observation
+from tcready.schema import Observation, Progress
 
 pytestmark = pytest.mark.dynamo
 
@@ -245,7 +245,7 @@ def test_bundle_is_deterministic_and_holds_the_worker_alone(tmp_path: Path) -> N
 
 def test_progress_tells_the_stages(tmp_path: Path) -> None:
     write(tmp_path, forms=FORMS)
-    notes: list[str] = []
+    notes: list[Progress] = []
     observe_target(
         "forms.py::Takes",
         inputs="forms.py::tensor",
@@ -253,4 +253,4 @@ def test_progress_tells_the_stages(tmp_path: Path) -> None:
         python=sys.executable,
         progress=notes.append,
     )
-    assert "capture under torch._dynamo.explain" in notes
+    assert Progress("capture", "capture under torch._dynamo.explain") in notes

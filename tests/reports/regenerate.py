@@ -9,13 +9,13 @@ from tcready.reports import render
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "reports"
 GOLDEN = ("benched", "broken", "hostile", "planned", "static")
-ENDING = {"json": "json", "text": "txt", "html": "html"}
-OPTIONS = {"text": {"width": 88}}
+ENDING = {"json": "json", "text": "txt", "html": "html", "long": "long.txt"}
+OPTIONS = {"text": {"width": 88}, "long": {"width": 88, "verbose": True}}
 
 
 def golden(name: str, form: str) -> tuple[Path, bytes]:
     """A golden file and what it should hold."""
-    text = render(sample(name), form, **OPTIONS.get(form, {}))
+    text = render(sample(name), "text" if form == "long" else form, **OPTIONS.get(form, {}))
     return FOLDER / f"{name}.{ENDING[form]}", text.encode("utf-8")
 
 

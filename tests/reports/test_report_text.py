@@ -1,4 +1,4 @@
-"""The terminal format: carets, what is shown when, and that nothing a model says can act on the terminal."""
+"""The long form for a terminal: carets, what is shown when, and that nothing a model says can act on the terminal."""
 
 from __future__ import annotations
 
@@ -22,10 +22,16 @@ from report_samples import (
     target,
 )
 from rich.cells import cell_len
-from tcready.reports import render
-from tcready.reports.text import source_window
+from tcready import reports
+from tcready.reports.long_text import source_window
 from tcready.reports.view import kind_of, lines_of, number, percent, reflowed, shape_sentence, visible
 from tcready.schema import BreakEffect, Finding, FindingTarget, Frame, FrameFate, Plan, Report
+
+
+def render(made: Report, form: str, **options: object) -> str:
+    """As `-v` has it, where the format is text."""
+    return reports.render(made, form, **(options | ({"verbose": True} if form == "text" else {})))
+
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -12,6 +12,8 @@ def left(context: Context) -> float | None:
     """Seconds that are left of it, None for no limit; the first question starts the clock."""
     if context.extras_since is None:
         context.extras_since = time.monotonic()
+        if context.work.options.budget is not None:
+            context.journal.ends = time.time() + context.work.options.budget
     budget = context.work.options.budget
     if budget is None:
         return None

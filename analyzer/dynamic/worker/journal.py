@@ -22,6 +22,8 @@ from tcready.schema import (
 NOT_ASKED = "not asked for"
 NOT_MEASURED = "this version does not measure it"
 BUDGET_SPENT = "the budget was spent"
+BUDGETED: frozenset[StageName] = frozenset({"fullgraph", "shapes", "plan", "backend"})
+"""The stages that share a budget."""
 
 
 class StageFailedError(Exception):
@@ -46,6 +48,9 @@ class Journal:
         self.doing: StageName | None = None
         self.started = 0.0
         self.note = ""
+        self.counted: tuple[int | None, int | None] = None, None
+        self.ends: float | None = None
+        """When the budget of the stages in BUDGETED is spent, by `time.time`, once its clock runs."""
         self.case: str | None = None
         self.cases: tuple[str, ...] = ()
         self.failed_cases: dict[StageName, str] = {}
@@ -81,7 +86,7 @@ class Journal:
         """A call of that case comes next: should the process end in it, the state file says which it was."""
         if case != self.case:
             self.case = case
-            self.write(self.note)
+            self.write(self.note, *self.counted)
 
     def skip(self, stage: StageName, detail: str, reason: StageReason) -> None:
         self.done[stage] = Stage(stage, "not_run", detail, reason=reason)
@@ -97,8 +102,9 @@ class Journal:
         self.doing = None
         self.write("")
 
-    def write(self, note: str) -> None:
-        self.note = note
+    def write(self, note: str, done: int | None = None, of: int | None = None) -> None:
+        """What goes on, and how many of how many are done of it; a stage that is over has no note."""
+        self.note, self.counted = note, (done, of)
         self.observation = replace(self.observation, stages=stages_after(self.done, *self.rest))
         if self.state_path is not None:
             state = State(
@@ -109,6 +115,9 @@ class Journal:
                 self.cases,
                 tuple(self.done),
                 tuple(self.failed_cases.items()),
+                done,
+                of,
+                self.ends if self.doing in BUDGETED else None,
             )
             write_json(self.state_path, state)
 

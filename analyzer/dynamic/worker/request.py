@@ -64,6 +64,11 @@ class State:
     """The stages that were ended or left out on purpose: of the others the observation only says that none began."""
     failed_cases: tuple[tuple[StageName, str], ...] = ()
     """Stages that failed in a named case, and which it was."""
+    done: int | None = None
+    """So many of `of` are done of what the note says, if that can be counted."""
+    of: int | None = None
+    ends: float | None = None
+    """When the budget is spent, by `time.time`, while a stage that has one is under way."""
 
 
 def with_device(work: Work, device: str) -> Work:

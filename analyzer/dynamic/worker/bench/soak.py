@@ -85,7 +85,7 @@ def _long(
     fastest: list[dict[str | None, float]] = []
     began = time.monotonic()
     for number in range(STRETCHES):
-        context.journal.write(f"bench: soak, stretch {number + 1} of {STRETCHES}")
+        context.journal.write("bench: soak, stretches", number, STRETCHES)
         until = began + request.seconds * (number + 1) / STRETCHES
         record, stretch = Record(), _Stretch()
         with recording(record):

@@ -79,7 +79,7 @@ def run(context: Context, request: BenchRequest, keep: Callable[[BenchAnswer], N
             if number >= LEAST_ROUNDS and time.monotonic() > until:
                 break
             _plan_blocks(lanes, request.blocks - number, until - time.monotonic())
-            context.journal.write(f"bench: block {number + 1} of {request.blocks}")
+            context.journal.write("bench: blocks of calls", number, request.blocks)
             for lane in shuffled():
                 _guarded(context, lane, missing, lambda lane: _block(context, lane))
             keep(replace(answer, measured=measured(lanes)))

@@ -101,7 +101,7 @@ def _answered(
     for number, variant in enumerate(variants):
         if result.failure is not None:
             break
-        journal.write(f"proof: {variant.name} ({number + 1} of {len(variants)})")
+        journal.write(f"proof: {variant.name}", number, len(variants))
         (room / f"trial-{number}.json").unlink(missing_ok=True)
         trial = _in_child(
             Trial,

@@ -41,7 +41,9 @@ def run(context: Context) -> None:
     found = _Captured()
     context.compiled_outputs = []
     with failing(context, "capture", NOTE, "compile_error"):
-        for case in context.cases:
+        for number, case in enumerate(context.cases):
+            many = (number, len(context.cases)) if len(context.cases) > 1 else ()
+            context.journal.write(f"{NOTE}{case.label}", *many)
             _case(context, case, found)
         context.journal.add(
             coverage=weighted(coverage(found.counts, context.work.options.device), found.by_case),
@@ -55,7 +57,6 @@ def run(context: Context) -> None:
 def _case(context: Context, case: Case, found: _Captured) -> None:
     """The calls of one case, the cold one under what explain collects."""
     journal = context.journal
-    journal.write(f"{NOTE}{case.label}")
     dynamo.reset()
     model = found.model = context.build()
     backend = CountingBackend(model, context.work.options.device)

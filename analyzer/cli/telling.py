@@ -1,0 +1,170 @@
+"""How work under way is told on stderr: live on a terminal, in a few lines elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+from tcready.schema import Progress
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+LONG = 10.0
+"""Seconds of reading after which a log that is no terminal says so, and how often it does."""
+OFTEN = 5.0
+"""Seconds between two lines of one stage in such a log, at least."""
+CANNOT_REDRAW = ("dumb", "unknown")
+"""Terminals, by TERM, that cannot take a line back."""
+SOON = 0.5
+"""Seconds of reading after which a terminal shows it: a small file is read before, and rich takes time to load."""
+
+
+@contextlib.contextmanager
+def telling(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[Progress], None]]]:
+    """What to call with a line to announce, and with how far the work is; both write to stderr.
+
+    On a terminal one line shows what goes on, how much of it is done, the time since the start and what remains.
+    Elsewhere each stage is a line with the same, and one that takes long a few.
+    """
+    if quiet:
+        yield _nothing, _nothing
+    elif sys.stderr.isatty() and os.environ.get("TERM") not in CANNOT_REDRAW:
+        with _Live() as live:
+            yield live.announce, live.progress
+    else:
+        with _Lines() as lines:
+            yield lines.announce, lines.progress
+
+
+def _nothing(_said: object) -> None: ...
+
+
+class Clock:
+    """What is told of the work: how far it is, since when, and how long it will take as far as anything says so."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._start = now()
+        self._since = self._start
+        """When what is counted now began to be counted."""
+        self._first = 0
+        self._at = self._start
+        """When `latest` was told."""
+        self.latest = Progress("", "")
+
+    def put(self, progress: Progress) -> None:
+        self._at = self._now()
+        if (progress.stage, progress.of) != (self.latest.stage, self.latest.of):
+            self._since, self._first = self._at, progress.done or 0
+        self.latest = progress
+
+    @property
+    def elapsed(self) -> float:
+        return self._now() - self._start
+
+    @property
+    def remaining(self) -> str:
+        """What is left of the budget; without one what the rest takes if it goes on like what was counted."""
+        latest, idle = self.latest, self._now() - self._at
+        if latest.left is not None:
+            return f"{max(latest.left - idle, 0.0):.0f} s of the budget left"
+        if latest.done is None or latest.of is None or latest.done <= self._first:
+            return ""
+        pace = (self._at - self._since) / (latest.done - self._first)
+        return f"about {max(pace * (latest.of - latest.done) - idle, 0.0):.0f} s left"
+
+    def line(self) -> str:
+        """`[12 s] plan, encoder alone: 3 of 7, about 20 s left`."""
+        return ", ".join(filter(None, [f"[{self.elapsed:.0f} s] {self.latest}", self.remaining]))
+
+
+class _Lines:
+    """Lines on stderr: one for each stage of each run, and every few seconds one of what goes on in it."""
+
+    def __init__(self) -> None:
+        self._clock = Clock()
+        self._stage = ""
+        self._last = 0.0
+        """Seconds at which the last line was written."""
+        self._reading = threading.Timer(LONG, self._say_reading)
+        self._reading.daemon = True
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> _Lines:
+        self._reading.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._reading.cancel()
+
+    def announce(self, text: str) -> None:
+        self._reading.cancel()
+        self._stage = ""  # of the run before
+        click.echo(text, err=True)
+
+    def progress(self, now: Progress) -> None:
+        with self._lock:
+            self._clock.put(now)
+            waited = self._clock.elapsed - self._last
+            if now.stage == "reading":
+                if waited >= LONG:
+                    self._write()
+                return
+            self._reading.cancel()
+            if now.stage != self._stage or waited >= OFTEN:
+                self._stage = now.stage
+                self._write()
+
+    def _say_reading(self) -> None:
+        """Where one file takes so long that nothing else is told."""
+        with self._lock:
+            if not self._clock.latest.stage:
+                self._clock.put(Progress("reading", "reading the sources"))
+            if not self._last:
+                self._write()
+
+    def _write(self) -> None:
+        self._last = self._clock.elapsed
+        click.echo(self._clock.line(), err=True)
+
+
+class _Live:
+    """One line on a terminal that shows the work as it goes on, and is gone when it is done."""
+
+    def __init__(self) -> None:
+        self._clock = Clock()
+        self._shown = contextlib.ExitStack()
+        self._is_shown = False
+
+    def __enter__(self) -> _Live:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._shown.close()
+
+    def announce(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    def progress(self, now: Progress) -> None:
+        self._clock.put(now)
+        if self._is_shown or (now.stage == "reading" and self._clock.elapsed < SOON):
+            return
+        from rich.console import Console
+
+        self._is_shown = True
+        # rich asks for the text again with each picture of the spinner: the seconds go on while nothing else is told
+        self._shown.enter_context(Console(stderr=True, highlight=False).status(self))
+
+    def __rich__(self) -> Text:
+        from rich.text import Text
+
+        return Text(
+            self._clock.line(), no_wrap=True, overflow="ellipsis"
+        )  # never markup: it holds names of files

@@ -1,0 +1,81 @@
+"""One finding by the beginning of its fingerprint, and the report of the last run, kept for who asks about it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from tcready.schema import Finding, Report, TcreadyError, as_json, from_json, named_by, short_names
+from tcready.static.cache import Cache
+from tcready.static.disk import Disk
+
+STORED = (".json", ".html", ".htm")
+"""How the files end that hold reports; whatever else is named is a target."""
+SHOWN = 4
+"""Findings that are named if a beginning is that of several."""
+
+
+def are_stored(names: Sequence[str]) -> bool:
+    """Whether `names` are files of reports. Raises TcreadyError if they are files of reports and targets mixed."""
+    stored = [name for name in names if name.lower().endswith(STORED)]
+    if stored and len(stored) < len(names):
+        other = next(name for name in names if name not in stored)
+        raise TcreadyError(f"{stored[0]} is a report and {other} a target: name the one or the other")
+    return bool(stored)
+
+
+def refuse_no_fingerprint(text: str) -> None:
+    """Raises TcreadyError for what cannot be the beginning of a fingerprint, as a rule's code."""
+    if not re.fullmatch(r"[0-9a-fA-F]+(-[0-9]+)?", text.strip()):
+        raise TcreadyError(
+            f"{text!r} is no fingerprint: take what stands at the end of a finding's line, as in `tcready explain "
+            "9f3c2a1`; `tcready rule TCR101` tells of a rule"
+        )
+
+
+def named(text: str, report: Report) -> Finding | None:
+    """The finding whose fingerprint begins with `text`, None if none does. Raises TcreadyError if several do."""
+    findings = {finding.fingerprint: finding for finding in reversed(report.findings)}
+    prints = named_by(text, findings) or _told_for(text, report)
+    if not prints:
+        return None
+    if len(prints) > 1:
+        short = short_names(findings)
+        some = sorted(prints)[:SHOWN]
+        words = [f"{short[each]} ({findings[each].path}:{findings[each].line})" for each in some]
+        more = f" and {len(prints) - SHOWN} more" if len(prints) > SHOWN else ""
+        raise TcreadyError(f"{text} is the beginning of {', '.join(words)}{more}: give more of it")
+    return findings[prints[0]]
+
+
+def _told_for(text: str, report: Report) -> list[str]:
+    """The findings that are told for others, of which `text` names one."""
+    return sorted({finding.fingerprint for finding in report.findings if named_by(text, finding.also)})
+
+
+def keep(report: Report, root: Path) -> None:
+    """Keeps the report of a run in the cache of a working folder; one of sources alone is soon made again."""
+    if any(target.was_run for target in report.targets):
+        Cache(root, "", Disk()).keep_last(as_json(report))
+
+
+def kept(root: Path) -> Report | None:
+    """The report that was kept last; None if there is none that this tcready reads."""
+    data = Cache(root, "", Disk()).last()
+    try:
+        return from_json(Report, data) if data is not None else None
+    except (TcreadyError, LookupError, TypeError, ValueError):
+        return None
+
+
+def still_holds(report: Report, finding: Finding, root: Path) -> bool:
+    """Whether the finding's file is as it was when the report was made; one of an installed package is taken to be."""
+    if finding.origin == "third_party":
+        return True
+    then = next((source.sha256 for source in report.sources if source.path == finding.path), None)
+    try:
+        return then == hashlib.sha256((root / finding.path).read_bytes()).hexdigest()
+    except OSError:
+        return False

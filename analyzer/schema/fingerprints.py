@@ -1,0 +1,36 @@
+"""Short names of findings: the beginnings of fingerprints, as git has them of commits. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+
+LEAST = 7
+"""Digits of a short name, or as many more as it takes to tell all of a report apart."""
+
+
+def short_names(prints: Iterable[str]) -> Mapping[str, str]:
+    """Each fingerprint with its short name: `9f3c2a1`, and `9f3c2a1-2` for the second of several alike."""
+    parted = {print_: print_.partition("-") for print_ in prints}
+    starts = sorted({start for start, _, _ in parted.values()})
+    alike = [_alike(one, other) for one, other in itertools.pairwise(starts)]
+    size = max([LEAST, *(count + 1 for count in alike)])
+    return {print_: start[:size] + dash + number for print_, (start, dash, number) in parted.items()}
+
+
+def named_by(text: str, prints: Iterable[str]) -> list[str]:
+    """The fingerprints, in order, that `text` names: it is one, or its beginning.
+
+    Of several alike it names the first, which has no number, unless it has one itself.
+    """
+    start, _, number = text.strip().lower().partition("-")
+    found = {print_ for print_ in prints if start and print_.partition("-")[0].startswith(start)}
+    numbered = {print_ for print_ in found if print_.partition("-")[2] == number}
+    return sorted(numbered or (set() if number else found))
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    return next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )

@@ -1,0 +1,25 @@
+"""How far work under way is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What goes on now, and how much of it is done, as far as that is known."""
+
+    stage: str
+    """`reading`, a stage of a run, `proof` or `bench`."""
+    doing: str
+    """In a few words, which begin with the stage's: `plan, encoder alone`."""
+    done: int | None = None
+    """So many of `of` are done: files, cases, changes, blocks of calls."""
+    of: int | None = None
+    left: float | None = None
+    """Seconds of the budget that are left; None if the work has none."""
+
+    def __str__(self) -> str:
+        return (
+            self.doing if self.done is None or self.of is None else f"{self.doing}: {self.done} of {self.of}"
+        )

@@ -1,0 +1,233 @@
+"""The report that is read at a glance: verdict and what to do first, then a line or two a finding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from tcready.reports import bench_text
+from tcready.reports.bench_view import answer
+from tcready.reports.first import Step, of_the_source, steps, verdict_words
+from tcready.reports.long_text import (
+    LEVEL_STYLE,
+    MANY_STATIC_TARGETS,
+    STAGE_STYLE,
+    VERDICT_STYLE,
+    LongText,
+    Write,
+    environment_words,
+)
+from tcready.reports.view import (
+    STAGE_SIGN,
+    VERDICT_WORD,
+    code_of,
+    duration,
+    how_to_prove,
+    in_order,
+    ladder,
+    lines_of,
+    named_target,
+    number,
+    percent,
+    region_word,
+    training_rows,
+    verdict_sentence,
+    visible,
+)
+from tcready.schema import Finding, Report, TargetReport, short_names
+
+SHOWN_REGIONS = 4
+SHOWN_PLACES = 6
+"""Lines of findings in installed packages, of skipped files and of warnings, each."""
+MANY_CELLS = 32
+"""A longer name of a region moves what is said of it."""
+SHOWN_CODE = 6
+"""Lines to paste that are shown of one step."""
+MANY_TARGETS = 3
+"""With more targets that were run each has its verdict alone."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is shown beside the verdicts and a line a finding."""
+
+    code: bool
+    """Each finding's line of source."""
+    details: bool
+    """Of each run: the tables of what was asked for, and the regions."""
+
+
+LAYOUTS = (
+    Layout(code=True, details=True),
+    Layout(code=False, details=True),
+    Layout(code=True, details=False),
+    Layout(code=False, details=False),
+)
+"""The fullest first."""
+
+
+class BriefText(LongText):
+    """Writes one report, line by line, as short as it can be told."""
+
+    def __init__(self, write: Write, width: int, report: Report, third_party: bool, layout: Layout) -> None:
+        super().__init__(write, width, report, third_party)
+        self.layout = layout
+        self.names = short_names(finding.fingerprint for finding in report.findings)
+        self.parted = True
+        """Whether nothing was written since the last empty line."""
+
+    def line(self, *parts: str | tuple[str, str]) -> None:
+        """As in the long form; of several empty lines the first."""
+        if parts or not self.parted:
+            super().line(*parts)
+        self.parted = not parts
+
+    def report(self) -> None:
+        report = self.given
+        self.summaries()
+        single = [f for f in report.findings if f.origin == "own" or self.third_party]
+        loud = in_order(f for f in single if f.level != "note")
+        last_on_line = {(finding.path, finding.line): finding for finding in loud}
+        for finding in loud:
+            is_last = last_on_line[finding.path, finding.line] is finding
+            self.brief(finding, code=self.layout.code and is_last)
+        notes = in_order(f for f in single if f.level == "note")
+        for finding in notes:
+            self.brief(finding, code=False)
+        if single:
+            self.line()
+        if not self.third_party:
+            self.installed([f for f in report.findings if f.origin == "third_party"], SHOWN_PLACES)
+        ran = [target for target in report.targets if target.was_run]
+        for target in ran:
+            if target.observation.bench is not None:
+                self.bench(target)
+            if len(ran) <= MANY_TARGETS:
+                self.details(target)
+        read = [target for target in report.targets if not target.was_run]
+        if self.layout.details and len(read) <= MANY_STATIC_TARGETS:
+            for target in read:
+                self.regions(target)
+        skipped = [f"{item.path}: {item.reason}" for item in report.skipped]
+        self.listing("skipped files", skipped, SHOWN_PLACES)
+        self.listing("warnings", list(report.warnings), SHOWN_PLACES)
+        if single:
+            name = self.names[(loud or notes)[0].fingerprint]
+            self.wrapped(
+                "", f"`tcready explain {name}` tells all of that finding, `-v` all of the report.", "dim"
+            )
+        self.counts()
+
+    # The verdicts, and what to do first
+
+    def summaries(self) -> None:
+        targets = self.given.targets
+        ran = [target for target in targets if target.was_run]
+        read = [target for target in targets if not target.was_run]
+        if not targets:
+            self.verdicts()
+        for target in ran:
+            self.summary(target, with_steps=len(ran) <= MANY_TARGETS)
+        if len(read) > MANY_STATIC_TARGETS:
+            self.line(("VERDICT", "bold"), f" UNKNOWN for {len(read)} targets: nothing was run")
+        else:
+            for target in read:
+                self.summary(target, with_steps=len(targets) == 1)
+        if len(read) == len(targets) != 1 and (step := of_the_source(self.given, self.names)):
+            self.step("FIRST   ", step)
+        self.line()
+
+    def summary(self, target: TargetReport, *, with_steps: bool) -> None:
+        known = verdict_words(target) or verdict_sentence(target)
+        about = named_target(target, self.given.targets)
+        body = f"{about}: {VERDICT_WORD[target.verdict].upper()}: {known}"
+        self.wrapped("VERDICT ", body, style=VERDICT_STYLE[target.verdict], lead_style="bold")
+        bench = target.observation.bench
+        if bench is not None:
+            style = bench_text.BENCH_STYLE.get(answer(bench), "bold")
+            body = f"{about}: {answer(bench).upper()}: {bench.reason}"
+            self.wrapped("SPEED   ", body, style=style, lead_style="bold")
+        if with_steps:
+            leads = iter(("FIRST   ", "THEN    "))
+            for step in steps(target, self.given, self.names):
+                self.step(next(leads), step)
+
+    def step(self, lead: str, step: Step) -> None:
+        self.wrapped(lead, step.words, lead_style="bold")
+        code = lines_of(step.code) if step.code else []
+        for line in code[:SHOWN_CODE]:
+            self.line("      > ", visible(line, keep="\t"))
+        if len(code) > SHOWN_CODE:
+            self.line((f"      ... and {number(len(code) - SHOWN_CODE, 'more line')} (-v)", "dim"))
+
+    # A finding
+
+    def brief(self, finding: Finding, *, code: bool) -> None:
+        self.line(
+            (f"{visible(finding.path)}:{finding.line}:{finding.column}:", "bold"),
+            " ",
+            (f"{visible(code_of(finding))} {finding.level}", LEVEL_STYLE[finding.level]),
+            f" {visible(finding.message)} ",
+            (f"({finding.status.replace('_', ' ')}) {visible(self.names[finding.fingerprint])}", "dim"),
+        )
+        if code:
+            self.source(finding, caret=False)
+
+    # What a run showed
+
+    def details(self, target: TargetReport) -> None:
+        seen = target.observation
+        self.wrapped("", named_target(target, self.given.targets), style="bold underline")
+        about = [target.mode, *(f"{key} {value}" for key, value in environment_words(target))]
+        if seen.convention:
+            about.append(f"inputs: {seen.convention}")
+        self.wrapped("  ", " · ".join(about), style="dim")
+        self.stages(target)
+        for index, line in enumerate(training_rows(seen.training) if seen.training else ()):
+            self.row("" if index else "training", line)
+        self.line()
+        if not self.layout.details:
+            return
+        self.backend(target)
+        self.custom_ops(target)
+        self.shapes(target)
+        if seen.plan is not None:
+            self.placements(seen.plan)
+        self.regions(target)
+
+    def stages(self, target: TargetReport) -> None:
+        """Those that passed and those that did not run in a line each; of one that failed what it says."""
+        stages = ladder(target)
+        for state, words in (("pass", ""), ("not_run", "not run: ")):
+            names = ", ".join(stage.stage for stage in stages if stage.state == state)
+            if names:
+                self.wrapped(
+                    f"  {STAGE_SIGN[state]} ", words + names, style="dim", lead_style=STAGE_STYLE[state]
+                )
+        for stage in stages:
+            if stage.state == "fail":
+                took = f" ({duration(stage.seconds)})" if stage.seconds is not None else ""
+                lead = f"  {STAGE_SIGN['fail']} {stage.stage}: "
+                self.wrapped(lead, (stage.detail or "failed") + took, lead_style=STAGE_STYLE["fail"])
+
+    def regions(self, target: TargetReport) -> None:
+        """Parts of the model that can be compiled, a line each, and how to see more."""
+        modules = [region for region in target.regions if region.kind != "lines" and region.name]
+        if not modules:
+            return
+        about = "" if target.was_run else f" of {named_target(target, self.given.targets)}"
+        self.wrapped("  compile regions", about, style="dim", lead_style="bold")
+        shown = modules[:SHOWN_REGIONS]
+        names = [visible(region.name) for region in shown]
+        wide = min(max(map(cell_len, names)), MANY_CELLS)
+        for name, region in zip(names, shown, strict=True):
+            shares = ((region.time_share, "time"), (region.ops_share, "operations"))
+            facts = [region_word(region, target)]
+            facts += [number(region.instances, "instance")] if region.instances else []
+            facts += [f"{percent(share)} of the {of}" for share, of in shares if share is not None]
+            self.wrapped(f"    {name}{' ' * (wide - cell_len(name))}  ", ", ".join(facts), lead_style="")
+        if len(modules) > SHOWN_REGIONS:
+            self.line((f"    ... and {len(modules) - SHOWN_REGIONS} more (-v)", "dim"))
+        if proof := how_to_prove(target):
+            self.wrapped("    ", proof, style="dim")
+        self.line()

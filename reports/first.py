@@ -1,0 +1,206 @@
+"""What to do first about a target, with what it brings, as far as the report knows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tcready.reports.view import (
+    code_of,
+    duration,
+    first_line,
+    number,
+    percent,
+    region_word,
+    shortened,
+)
+from tcready.schema import (
+    LEVELS,
+    OF_THE_MODEL,
+    PLACEMENT_WORDS,
+    Finding,
+    Region,
+    Report,
+    Status,
+    TargetReport,
+    Troubles,
+)
+
+_WEIGHT: dict[Status, int] = {
+    "confirmed": 0,
+    "runtime_only": 1,
+    "predicted": 2,
+    "not_traced": 3,
+    "not_reached": 4,
+    "not_observed": 5,
+}
+
+_CHANGE = {True: "; a change is proved", None: "; a change is suggested", False: ""}
+"""By what a run showed of it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to do: in words, and the lines to paste if there are any."""
+
+    words: str
+    code: str = ""
+
+
+def verdict_words(target: TargetReport) -> str:
+    """What keeps the target from being captured whole, and how much is captured, by time where it was measured; empty
+    if the verdict's own reason is needed: of a run that failed, or of none."""
+    cover = target.coverage
+    failed = any(stage.state == "fail" and stage.stage != "fullgraph" for stage in target.stages)
+    if target.verdict == "unknown" or cover is None or failed:
+        return ""
+    troubles = ", ".join(Troubles.of(target.observation).words()) or "captured whole"
+    ops = f"{percent(cover.share)} of the operations ({cover.ops_captured} of {cover.ops_total})"
+    share = ops if cover.time_share is None else f"{percent(cover.time_share)} of the time, {ops}"
+    made_up = "; the inputs were made up" if target.observation.inputs_from == "made_up" else ""
+    return f"{troubles}; in graphs: {share}{made_up}"
+
+
+def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Iterator[Step]:
+    """What to do about a target, best first. `names` are the short names of findings by fingerprint.
+
+    A run that failed has to pass first. Else compile as a plan says, or what is free of breaks if that holds enough; then
+    mend what costs most.
+    """
+    if target.was_run and target.verdict == "unknown":
+        yield from _what_failed(target)
+        return
+    compiling = _by_plan(target) or _by_region(target)
+    if compiling is not None:
+        yield compiling
+    mending = _mending(target, report, names)
+    if mending is not None:
+        yield mending
+
+
+def _what_failed(target: TargetReport) -> Iterator[Step]:
+    """The stage that failed for a reason that says nothing of compiling: until it passes nothing else is known."""
+    for stage in target.stages:
+        if stage.state == "fail" and stage.reason not in OF_THE_MODEL:
+            why = shortened(first_line(stage.detail)) if stage.detail else "it failed"
+            yield Step(f"{stage.stage} has to pass: {why}")
+            return
+
+
+def _by_plan(target: TargetReport) -> Step | None:
+    """What the plan recommends, beside the model compiled as it is, if the plan found that to work."""
+    plan = target.observation.plan
+    if plan is None or not plan.code or plan.share is None:
+        return None
+    whole = next((each for each in plan.alternatives if each.name == "whole"), None)
+    beside = whole if whole is not None and whole.sound and whole.code != plan.code else None
+    shares = [_gain(plan.share, beside.share if beside else None, "operations")]
+    if plan.time_share is not None:
+        shares.insert(0, _gain(plan.time_share, beside.time_share if beside else None, "time"))
+    return Step(
+        f"compile {PLACEMENT_WORDS[plan.recommended]}, as planned; in graphs: {', '.join(shares)}", plan.code
+    )
+
+
+def _gain(planned: float, as_it_is: float | None, of: str) -> str:
+    """`98 % of the time (92 % as it is)`."""
+    beside = "" if as_it_is is None else f" ({percent(as_it_is)} as it is)"
+    return f"{percent(planned)} of the {of}{beside}"
+
+
+def _by_region(target: TargetReport) -> Step | None:
+    if target.verdict not in ("ready", "ready_by_region"):
+        return None
+    free = [region for region in target.regions if region.state != "refuted" and region.code]
+    if not free:
+        return None
+    if free[0].name == "":
+        return Step("compile it whole", free[0].code)
+    region, others = free[0], len(free) - 1
+    more = f"; {number(others, 'more region')} below" if others else ""
+    return Step(f"compile {region.name} ({region_word(region, target)}){_holds(region)}{more}", region.code)
+
+
+def _holds(region: Region) -> str:
+    shares = [
+        f"{percent(share)} of the {of}"
+        for share, of in ((region.time_share, "time"), (region.ops_share, "operations"))
+        if share is not None
+    ]
+    return f": {', '.join(shares)}" if shares else ""
+
+
+def _mending(target: TargetReport, report: Report, names: Mapping[str, str]) -> Step | None:
+    """The rule whose findings cost most in the run; without a run the one that is worst and surest."""
+    if target.verdict == "ready":
+        return None
+    alone = len({each.target for each in report.targets}) == 1
+    ours = [
+        finding
+        for finding in report.findings
+        if alone or any(entry.target == target.target for entry in finding.targets)
+    ]
+    group = _most_urgent(ours)
+    return _step(group, names, _cost(target, report, group)) if group else None
+
+
+def of_the_source(report: Report, names: Mapping[str, str]) -> Step | None:
+    """What to mend first in sources with several targets, none of which was run."""
+    group = _most_urgent(report.findings)
+    return _step(group, names, "") if group else None
+
+
+def _most_urgent(findings: Iterable[Finding]) -> Sequence[Finding]:
+    """Those of one rule in the user's own code; empty if there is nothing to mend."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        loud = finding.level != "note" and finding.effect != "intent" and finding.status != "not_observed"
+        if loud and finding.origin == "own":
+            groups.setdefault(finding.rule or finding.message, []).append(finding)
+    return min(groups.values(), key=_urgency, default=())
+
+
+def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> Step:
+    first = min(group, key=lambda finding: (-_seconds([finding]), _WEIGHT[finding.status]))
+    others = len({(each.path, each.line) for each in group}) - 1
+    places = f"{first.path}:{first.line}" + (f" and {number(others, 'more place')}" if others else "")
+    change = _CHANGE[first.fix.verified] if first.fix is not None and first.fix.diff else ""
+    what = f"mend {code_of(first)} at {places} ({names[first.fingerprint]}): "
+    return Step(what + (cost or first.message) + change)
+
+
+def _urgency(group: Sequence[Finding]) -> tuple[float, int, bool, int, int, str]:
+    return (
+        -_seconds(group),
+        -_operations(group),
+        all(finding.level != LEVELS[-1] for finding in group),
+        min(_WEIGHT[finding.status] for finding in group),
+        -len(group),
+        group[0].rule or "",
+    )
+
+
+def _cost(target: TargetReport, report: Report, group: Sequence[Finding]) -> str:
+    """What runs outside of graphs on account of these; a share of the time if one run alone was timed."""
+    if all(finding.cost is None for finding in group):
+        return ""
+    seconds, operations, cover = _seconds(group), _operations(group), target.coverage
+    if not operations:
+        return "it ends a graph, and no operation runs outside on its account"
+    alone = sum(each.was_run for each in report.targets) == 1 and cover is not None and len(cover.cases) < 2
+    whole = cover.seconds if alone and cover is not None else None
+    share = f"{percent(min(seconds / whole, 1.0))} of the time" if whole else duration(seconds)
+    return f"it keeps {share}, {number(operations, 'operation')}, out of graphs"
+
+
+def _at_lines(group: Iterable[Finding]) -> Iterable[Mapping[str, float]]:
+    """Findings on one line share what the break there costs."""
+    return {(finding.path, finding.line): finding.cost or {} for finding in group}.values()
+
+
+def _seconds(group: Iterable[Finding]) -> float:
+    return sum(cost.get("seconds", 0.0) for cost in _at_lines(group))
+
+
+def _operations(group: Iterable[Finding]) -> int:
+    return sum(int(cost.get("operations", 0)) for cost in _at_lines(group))

@@ -1,0 +1,728 @@
+"""The long report for a terminal: findings as ruff and mypy users know them, then each target, the verdict last.
+
+Every string of the report is written with its control characters spelled out, and reaches rich, which is asked
+for colours alone, as a `Text`, never as markup: what a model file holds cannot colour, move or hide the output.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+from tcready.reports import bench_text
+from tcready.reports.bench_view import answer
+from tcready.reports.view import (
+    EFFECT_WORD,
+    PLACEMENT_COLUMNS,
+    SHAPE_HEADINGS,
+    STAGE_SIGN,
+    STAGE_WORD,
+    VERDICT_WORD,
+    again_sentence,
+    backend_sentence,
+    beside_the_plan,
+    cases_sentence,
+    code_of,
+    cost_sentence,
+    ddp_sentence,
+    duration,
+    explain_disagrees,
+    explain_sentence,
+    first_line,
+    further_lines,
+    how_to_prove,
+    in_order,
+    is_wanting,
+    keys_sentence,
+    kind_of,
+    lacks_sentence,
+    ladder,
+    level_counts,
+    lines_of,
+    named_entry,
+    named_target,
+    narrowed_sentence,
+    number,
+    offers_change,
+    percent,
+    placement_rows,
+    placement_sentence,
+    plan_title,
+    proof_words,
+    reflowed,
+    region_word,
+    rules_by_code,
+    run_evidence,
+    shape_cells,
+    shape_rows,
+    shape_sentence,
+    shortened,
+    skip_sentence,
+    static_evidence,
+    status_counts,
+    status_phrase,
+    training_rows,
+    trial_phrase,
+    verdict_sentence,
+    visible,
+    was_shown,
+)
+from tcready.schema import Finding, Fix, Plan, Region, Report, RuleText, Stage, TargetReport, Troubles
+
+TAB = 4
+TERMINAL_TAB = 8
+EXTRACTED = "the page and the JSON hold a change that takes these lines out into a compiled function"
+MANY_STATIC_TARGETS = 3
+"""With more targets than this and no run, regions are left to the other formats: a hook stays short."""
+MANY_ROWS = 12
+MANY_CELLS = 16
+"""A longer name of a placement has a line of its own."""
+
+LEVEL_STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+VERDICT_STYLE = {
+    "ready": "bold green",
+    "ready_by_region": "bold yellow",
+    "not_ready": "bold red",
+    "unknown": "bold",
+}
+STAGE_STYLE = {"pass": "green", "fail": "red", "not_run": "dim"}
+
+
+Parts = Sequence[tuple[str, str]]
+"""One line: texts and their styles."""
+Write = Callable[[Parts], None]
+
+
+def plain(out: io.StringIO) -> Write:
+    def write(parts: Parts) -> None:
+        out.write(_expanded("".join(text for text, _ in parts).rstrip(), TERMINAL_TAB) + "\n")
+
+    return write
+
+
+def coloured(out: io.StringIO, width: int) -> Write:
+    """rich costs as much to load as a small file to check: only for colours."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(
+        file=out,
+        width=width,
+        color_system="standard",
+        force_terminal=True,
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        _environ={},
+    )
+
+    def write(parts: Parts) -> None:
+        text = Text.assemble(*parts)
+        text.rstrip()
+        console.print(text, soft_wrap=True)
+
+    return write
+
+
+def _expanded(text: str, size: int) -> str:
+    """`text` with each tab run to the next multiple of `size` cells."""
+    head, *rest = text.split("\t")
+    for part in rest:
+        head += " " * (size - cell_len(head) % size) + part
+    return head
+
+
+def _rows(text: str, room: int) -> Iterator[str]:
+    """`text` in rows of at most `room` cells, broken between words; a longer word is cut."""
+    for line in text.split("\n"):
+        row = ""
+        for word in re.findall(r"\s*\S+\s*", _expanded(line, TAB)):
+            if cell_len(row) + cell_len(word.rstrip()) <= room:
+                row += word
+                continue
+            if row:
+                yield row.rstrip()
+            *full, row = chop_cells(word, room) if cell_len(word.rstrip()) > room else [word]
+            yield from full
+        yield row.rstrip()
+
+
+@dataclass(frozen=True)
+class SourceWindow:
+    """What of a source line is shown, and where its caret stands (in terminal cells)."""
+
+    text: str
+    caret: int
+    length: int
+
+
+def source_window(line: str, column: int, end_column: int, room: int) -> SourceWindow:
+    """The part of `line` that fits `room` cells around the characters [column, end_column), 1-based.
+
+    Tabs run to the next multiple of TAB, wide characters count two cells, what is cut is an ellipsis.
+    """
+    shown: list[str] = []
+    at = 0
+    starts = [0]
+    for character in line:
+        piece = " " * (TAB - at % TAB) if character == "\t" else visible(character)
+        shown.append(piece)
+        at += cell_len(piece)
+        starts.append(at)
+    first = min(max(column - 1, 0), len(line))
+    last = min(max(end_column - 1, first), len(line))
+    begin, end = 0, len(line)
+    if at > room:
+        while begin < first and starts[first] - starts[begin] > room // 4:
+            begin += 1
+        left = 1 if begin else 0
+        end = begin
+        while end < len(line) and starts[end + 1] - starts[begin] <= room - left - 1:
+            end += 1
+    text = ("…" if begin else "") + "".join(shown[begin:end]) + ("…" if end < len(line) else "")
+    caret = starts[first] - starts[begin] + (1 if begin else 0)
+    length = starts[min(last, max(end, first))] - starts[first]
+    return SourceWindow(text, caret, max(length, 1))
+
+
+class LongText:
+    """Writes one report, line by line, all that is told of it."""
+
+    def __init__(self, write: Write, width: int, report: Report, third_party: bool) -> None:
+        self.write = write
+        self.width = width
+        self.third_party = third_party
+        self.given = report
+        self.rules = rules_by_code(report)
+        self.texts = {source.path: source.text for source in report.sources}
+        self.lines: dict[str, list[str]] = {}
+        """Of the files that were shown so far."""
+        self.ran = any(target.was_run for target in report.targets)
+
+    def report(self) -> None:
+        report = self.given
+        single = [f for f in report.findings if f.origin == "own" or self.third_party]
+        explained: set[str] = set()
+        for finding in in_order(f for f in single if f.level != "note"):
+            self.finding(finding, explained)
+        self.notes(in_order(f for f in single if f.level == "note"))
+        if not self.third_party:
+            self.installed([f for f in report.findings if f.origin == "third_party"])
+        for target in report.targets:
+            if target.was_run:
+                self.target(target)
+        self.static_targets([target for target in report.targets if not target.was_run])
+        self.listing("skipped files", [f"{item.path}: {item.reason}" for item in report.skipped])
+        self.listing("warnings", list(report.warnings))
+        self.counts()
+        self.verdicts()
+
+    # One line, whole: never wrapped, never cut.
+    def line(self, *parts: str | tuple[str, str]) -> None:
+        self.write([(part, "") if isinstance(part, str) else part for part in parts])
+
+    def wrapped(self, lead: str, body: str, style: str = "", lead_style: str = "dim") -> None:
+        """`lead`, then `body` wrapped beside it; a newline in the body stays one."""
+        indent = cell_len(lead)
+        for index, row in enumerate(_rows(visible(body, keep="\n\t"), max(self.width - indent, 20))):
+            self.line(" " * indent if index else (lead, lead_style), (row, style))
+
+    def header(self, finding: Finding, tail: str = "") -> None:
+        style = LEVEL_STYLE[finding.level]
+        self.line(
+            (f"{visible(finding.path)}:{finding.line}:{finding.column}:", "bold"),
+            " ",
+            (f"{visible(code_of(finding))} {finding.level}", style),
+            (f" [{visible(finding.name)}] ", "dim"),
+            visible(finding.message),
+            (tail, "dim"),
+        )
+
+    def finding(self, finding: Finding, explained: set[str]) -> None:
+        self.header(finding)
+        self.source(finding)
+        rule = self.rules.get(finding.rule or "")
+        if rule is not None:
+            if rule.code not in explained:
+                self.advice(rule)
+            explained.add(rule.code)
+        known = f"{status_phrase(finding, self.ran)} ({finding.confidence} confidence, "
+        self.field("status", f"{known}{EFFECT_WORD[finding.effect]})")
+        parted = {entry.status for entry in finding.targets}
+        if len(parted) > 1:
+            for entry in finding.targets:
+                self.field("", f"{named_entry(entry)}: {entry.status.replace('_', ' ')}")
+        for label, lines in (
+            ("evidence", static_evidence(finding)),
+            ("in the run", run_evidence(finding) if was_shown(finding) else ()),
+        ):
+            for index, line in enumerate(lines):
+                self.field("" if index else label, line)
+        if finding.break_effect is not None:
+            self.field("frames", shape_sentence(finding))
+        if finding.cost is not None:
+            self.field("cost", cost_sentence(finding))
+        if len(finding.reached_by) > 1:
+            self.field("reached by", " > ".join(finding.reached_by))
+        if finding.fix is not None and offers_change(finding.fix):
+            self.field("fix", _fix_phrase(finding.fix))
+            for line in _fix_evidence(finding.fix):
+                self.field("", line)
+            for line in changed_lines(finding.fix):
+                self.line((f"      {visible(line)}", "green" if line.startswith("+") else "red"))
+        self.line()
+
+    def source(self, finding: Finding, *, caret: bool = True) -> None:
+        if finding.path not in self.lines:
+            text = self.texts.get(finding.path)
+            self.lines[finding.path] = lines_of(text) if text is not None else []
+        lines = self.lines[finding.path]
+        if not 1 <= finding.line <= len(lines):
+            return
+        line = lines[finding.line - 1]
+        # Of a span over several lines the caret marks the first.
+        end = finding.end_column if finding.end_line == finding.line else len(line) + 1
+        gutter = f"{finding.line:>5} | "
+        window = source_window(line, finding.column, end, self.width - len(gutter))
+        self.line((gutter, "dim"), window.text)
+        if not caret:
+            return
+        self.line(
+            (f"{'':>5} | ", "dim"),
+            " " * window.caret,
+            ("^" * window.length, LEVEL_STYLE[finding.level]),
+        )
+
+    def advice(self, rule: RuleText) -> None:
+        self.field("why", reflowed(rule.why))
+        self.field("use instead", reflowed(rule.instead), style="green")
+
+    def field(self, label: str, body: str, style: str = "") -> None:
+        self.wrapped(f"{'':6}{label + ':' if label else '':13}", body, style=style)
+
+    def notes(self, notes: list[Finding]) -> None:
+        for finding in notes:
+            self.header(finding, tail=f" ({status_phrase(finding, self.ran)})")
+        if notes:
+            self.line()
+
+    def installed(self, findings: list[Finding], most: int | None = None) -> None:
+        if not findings:
+            return
+        self.line((f"In installed packages: {level_counts(findings)}", "bold"))
+        groups: dict[tuple[str, str, str, str], list[Finding]] = {}
+        for finding in in_order(findings):
+            key = (finding.path, code_of(finding), finding.level, finding.name)
+            groups.setdefault(key, []).append(finding)
+        for (path, code, level, name), group in list(groups.items())[:most]:
+            self.line(
+                f"  {visible(path)}: ",
+                (f"{visible(code)} {level}", LEVEL_STYLE[level]),
+                (f" [{visible(name)}] ", "dim"),
+                f"{_some_lines(sorted({finding.line for finding in group}))}: {status_counts(group)}",
+            )
+        self.left_out(len(groups), most)
+        self.line()
+
+    def target(self, target: TargetReport) -> None:
+        seen = target.observation
+        self.line((visible(named_target(target, self.given.targets)), "bold underline"))
+        about: list[str] = [target.mode]
+        about += [f"{key} {value}" for key, value in environment_words(target)]
+        if seen.convention:
+            about.append(f"inputs: {seen.convention}")
+        self.wrapped("  ", " · ".join(about), style="dim")
+        climbed, rest = _climbed(target)
+        for stage in climbed:
+            detail = stage.detail or STAGE_WORD[stage.state]
+            if stage.state == "not_run" and stage.detail:
+                detail = f"not run: {stage.detail}"
+            took = f" ({duration(stage.seconds)})" if stage.seconds is not None else ""
+            lead = f"  {STAGE_SIGN[stage.state]} {stage.stage:<9} "
+            style = STAGE_STYLE[stage.state]
+            self.wrapped(lead, detail + took, style="" if stage.state == "fail" else "dim", lead_style=style)
+        if rest:
+            lead = f"  {STAGE_SIGN['not_run']} not run   "
+            self.wrapped(lead, ", ".join(stage.stage for stage in rest), style="dim", lead_style="dim")
+        self.line()
+        self.measured(target)
+        self.backend(target)
+        self.custom_ops(target)
+        self.shapes(target)
+        self.plan(target)
+        self.regions(target)
+        self.bench(target)
+
+    def measured(self, target: TargetReport) -> None:
+        seen = target.observation
+        row = self.row
+        if seen.coverage is None and not seen.graphs and not _passed(target, "capture"):
+            return
+        if seen.coverage is not None:
+            cover = seen.coverage
+            time = f"; {percent(cover.time_share)} of their time" if cover.time_share is not None else ""
+            counted = f"({cover.ops_captured} of {cover.ops_total})"
+            row("coverage", f"{percent(cover.share)} of operations in graphs {counted}{time}")
+            if cover.cases:
+                row("", f"by case: {cases_sentence(cover)}")
+        row("graphs", f"{len(seen.graphs)}, {number(sum(g.ops for g in seen.graphs), 'operation')}")
+        self.troubles(target)
+        for index, line in enumerate(training_rows(seen.training) if seen.training else ()):
+            row("" if index else "training", line)
+        for index, event in enumerate(seen.recompiles):
+            same = "on an identical call" if event.identical_call else "on a new value or shape"
+            reasons = "; ".join(event.reasons) or "no reason recorded"
+            place = f"{event.path}:{event.line} {event.symbol}".rstrip()
+            row("" if index else "recompiles", f"{place} {same}: {reasons}")
+        for index, intent in enumerate(seen.intents):
+            place = f"{intent.path}:{intent.line} {intent.symbol}"
+            row("" if index else "intended", f"{place}: {intent.kind} by {intent.how}, left as it is")
+        if seen.ddp is not None:
+            row("processes", ddp_sentence(seen.ddp))
+        if explain_disagrees(target):
+            row("explain", explain_sentence(target) or "")
+        self.line()
+
+    def backend(self, target: TargetReport) -> None:
+        """One line for each case and mode under Inductor, then why CUDA graphs were skipped."""
+        seen = target.observation
+        for found in seen.backend:
+            named = " in ".join(
+                filter(None, [found.mode if found.mode != "default" else "", found.case or ""])
+            )
+            self.row("inductor", (f"{named}: " if named else "") + backend_sentence(found))
+            for skip in found.cudagraph_skips[:MANY_ROWS]:
+                place = f"{skip.path}:{skip.line} " if skip.path else ""
+                self.row("", f"{place}no CUDA graph: {skip_sentence(skip)}")
+            self.more(len(found.cudagraph_skips))
+        if seen.backend:
+            self.line()
+
+    def custom_ops(self, target: TargetReport) -> None:
+        """Operators and functions of others that lack something; of the rest only how many there are."""
+        seen = target.observation
+        if not seen.custom_ops:
+            return
+        wanting = [found for found in seen.custom_ops if is_wanting(found)]
+        others = len(seen.custom_ops) - len(wanting)
+        count = f"{len(wanting)} not fully registered" + (f", {others} registered" if others else "")
+        self.row("custom ops", count + ("; the HTML and the JSON hold the code to add" if wanting else ""))
+        for found in wanting[:MANY_ROWS]:
+            self.row("", f"{found.path}:{found.line} {found.name}: {lacks_sentence(found)}")
+        self.more(len(wanting))
+        self.line()
+
+    def shapes(self, target: TargetReport) -> None:
+        """What other sizes do: one line an axis, the code that follows, and the settings, the best first."""
+        seen = target.observation
+        if seen.shapes is None:
+            return
+        label = "shapes"
+        for row in shape_rows(seen.shapes):
+            places = f" ({row.places})" if row.places else ""
+            if row.axis is not None and row.axis.fixed:
+                result = f"fixed: {row.axis.fixed}"
+            elif row.advice is not None:
+                result = row.advice.text
+            else:
+                result = (
+                    ", ".join(f"{t.setting}: {trial_phrase(t)}" for t in row.trials) or "not run under Dynamo"
+                )
+            self.row(label, f"{row.varied}{places} {row.sizes}: {result}")
+            for line in lines_of((row.advice and row.advice.code) or ""):
+                if line:
+                    self.line(f"{'':17}> ", visible(line))
+            table = [SHAPE_HEADINGS, *map(shape_cells, row.ranked)] if row.trials else []
+            for setting, *cells in table:
+                self.line(f"{'':17}{setting:<13}" + "".join(f"{cell:>11}" for cell in cells).rstrip())
+            label = ""
+        for text in seen.shapes.cut:
+            self.row(label, f"not done: {text}")
+            label = ""
+        self.line()
+
+    def row(self, label: str, body: str) -> None:
+        self.wrapped(f"  {label:<14} ", body)
+
+    def troubles(self, target: TargetReport) -> None:
+        """Break sites, each with the frames it had skipped, then frames skipped for another reason."""
+        found = Troubles.of(target.observation)
+        events = sum(item.hits for item in found.breaks)
+        above = target.dominator
+        self.row(
+            "break sites",
+            f"{len(found.breaks)} distinct"
+            + (f" ({number(events, 'event')})" if events else "")
+            + (f", every way to them through {above.symbol}" if above else ""),
+        )
+        own = [item for item in found.breaks if item.first.origin == "own" or self.third_party]
+        for item in own[:MANY_ROWS]:
+            first = item.first
+            case = f" in {', '.join(item.cases)}" if item.cases else ""
+            known = f"{first.gb_id} " if first.gb_id else ""
+            place = f"{first.path}:{first.line} {first.symbol}"
+            names = [frame.symbol for frame in item.skipped]
+            eager = f"; all of {', '.join(names)} run{'s' if len(names) == 1 else ''} eagerly"
+            self.row(
+                "",
+                f"{place} x{item.hits}{case}: {known}{kind_of(first.reason)}"
+                + (eager if item.skipped else ""),
+            )
+        self.more(len(own))
+        foreign: dict[str, list[int]] = {}
+        for item in found.breaks:
+            if item not in own:
+                foreign.setdefault(item.first.path, []).append(item.first.line)
+        for path, lines in foreign.items():
+            self.row("", f"{path} (installed): {_some_lines(lines)}")
+        if found.frames:
+            other = "other " if found.skipped_by_breaks else ""
+            self.row("skipped frames", f"{len(found.frames)} {other}that held tensor work")
+        for frame in found.frames[:MANY_ROWS]:
+            self.row("", f"{frame.path}:{frame.line} {frame.symbol}: {first_line(frame.reason)}")
+        self.more(len(found.frames))
+
+    def more(self, count: int) -> None:
+        if count > MANY_ROWS:
+            self.row("", f"... and {count - MANY_ROWS} more (the JSON and the HTML list all)")
+
+    def plan(self, target: TargetReport) -> None:
+        """What to compile and why, the placements that were tried, the way back, and the lines for production."""
+        plan = target.observation.plan
+        if plan is None:
+            return
+        about = f"of {named_target(target, self.given.targets)}"
+        self.wrapped("  which parts to compile ", about, style="dim", lead_style="bold")
+        self.wrapped("    ", f"{plan_title(plan)}: {plan.reason}", style="bold")
+        self.code(plan.code)
+        if keys := keys_sentence(plan):
+            self.wrapped("      ", keys, style="dim")
+        self.placements(plan)
+        for what, placement in beside_the_plan(plan):
+            self.wrapped(f"    {what}: ", placement_sentence(placement))
+            self.code(placement.code)
+        for what, lines in further_lines(plan):
+            self.line(f"    {what}:")
+            self.code(lines)
+        for text in plan.cut:
+            self.wrapped("    not done: ", text)
+        self.line()
+
+    def bench(self, target: TargetReport) -> None:
+        bench = target.observation.bench
+        if bench is None:
+            return
+        about = named_target(target, self.given.targets)
+        for line in bench_text.lines(bench, about, self.width):
+            if line.whole:
+                self.line((line.lead, line.lead_style), (visible(line.body, keep="\t"), line.style))
+            else:
+                self.wrapped(line.lead, line.body, line.style, line.lead_style)
+        self.line()
+
+    def placements(self, plan: Plan) -> None:
+        """The table; a name that is too long for its column has a line to itself."""
+        rows = placement_rows(plan)
+        if not rows:
+            return
+        name_wide = max([len(row.name) for row in rows if len(row.name) <= MANY_CELLS], default=0)
+        table = [PLACEMENT_COLUMNS, *(row.cells for row in rows)]
+        widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+
+        def laid_out(cells: Sequence[str]) -> str:
+            return "  ".join(f"{cell:>{wide}}" for cell, wide in zip(cells, widths, strict=True))
+
+        self.line()
+        self.wrapped(f"{'':{name_wide + 6}}", laid_out(PLACEMENT_COLUMNS), style="dim")
+        for row in rows:
+            lead, style = ("  * ", "green") if row.recommended else ("    ", "")
+            name = row.name
+            if len(name) > name_wide:
+                self.line((lead, style), (name, style))
+                lead, name = "    ", ""
+            self.wrapped(f"{lead}{name:<{name_wide}}  ", laid_out(row.cells), lead_style=style)
+            if row.note:
+                self.wrapped("      ", shortened(row.note), style="dim" if row.sound else "red")
+        self.line()
+
+    def regions(self, target: TargetReport) -> None:
+        if not target.regions:
+            return
+        about = f"of {named_target(target, self.given.targets)}"
+        self.wrapped("  compile regions ", about, style="dim", lead_style="bold")
+        shown = target.regions[:MANY_ROWS]
+        wide = min(max(cell_len(visible(region.name or "(whole)")) for region in shown), 32)
+        state_wide = max(len(region_word(region, target)) for region in shown)
+        for region in shown:
+            self.region(region, wide, f"{region_word(region, target):<{state_wide}}")
+        self.more(len(target.regions))
+        if proof := how_to_prove(target):
+            self.wrapped("    ", proof, style="dim")
+        self.line()
+
+    def region(self, region: Region, wide: int, state: str) -> None:
+        style = {"proved": "green", "refuted": "red", "predicted": ""}[region.state]
+        facts = [
+            number(region.instances, "instance") if region.instances else "number of instances not known"
+        ]
+        if region.ops_share is not None:
+            facts.append(f"{percent(region.ops_share)} of ops")
+        if region.time_share is not None:
+            facts.append(f"{percent(region.time_share)} of time")
+        if region.parameter_share is not None:
+            facts.append(f"{percent(region.parameter_share)} of parameters")
+        if region.compilations:
+            facts.append(number(region.compilations, "compilation"))
+        if region.state == "predicted" and region.ops_captured_share is not None:
+            facts.append(f"{percent(region.ops_captured_share)} in graphs as it is")
+        name = visible(region.name or "(whole)")
+        if cell_len(name) > wide:
+            self.wrapped("    ", name)
+            name = ""
+        lead = f"    {set_cell_size(name, wide)}  {state}  "
+        self.wrapped(lead, ", ".join(facts), lead_style=style)
+        if region.reason:
+            self.wrapped("      ", region.reason, style="dim")
+        if again := again_sentence(region):
+            self.wrapped("      ", again, style="dim")
+        self.code(region.code)
+        if region.diff:
+            self.wrapped("      ", EXTRACTED, style="dim")
+
+    def code(self, text: str) -> None:
+        for line in lines_of(text) if text else ():
+            self.line("      > ", visible(line, keep="\t"))
+
+    def static_targets(self, targets: list[TargetReport]) -> None:
+        if not targets:
+            return
+        if not self.ran:
+            self.line(("static only: nothing was run", "dim"))
+        else:
+            names = ", ".join(visible(target.target) for target in targets)
+            self.wrapped("", f"static only, not run: {names}", style="dim")
+        self.line()
+        if len(targets) <= MANY_STATIC_TARGETS:
+            for target in targets:
+                self.regions(target)
+
+    def listing(self, title: str, items: list[str], most: int | None = None) -> None:
+        """The items below their title, `most` of them if that is given."""
+        if not items:
+            return
+        self.line((title, "bold"))
+        for item in items[:most]:
+            self.wrapped("  ", item)
+        self.left_out(len(items), most)
+        self.line()
+
+    def left_out(self, count: int, most: int | None) -> None:
+        if most is not None and count > most:
+            self.line((f"  ... and {count - most} more (-v)", "dim"))
+
+    def counts(self) -> None:
+        findings = self.given.findings
+        own = [finding for finding in findings if finding.origin == "own"]
+        foreign = [finding for finding in findings if finding.origin == "third_party"]
+        nothing = "no findings in your code"
+        if self.given.skipped and not self.given.targets:
+            nothing = "nothing was read"
+        text = f"{level_counts(own)} in your code ({status_counts(own)})" if own else nothing
+        if self.given.narrowed is not None:
+            text = text.replace("findings", "new findings") if not own else f"new: {text}"
+        if foreign:
+            text += f"; {level_counts(foreign)} in installed packages"
+        if self.given.skipped:
+            text += f"; {number(len(self.given.skipped), 'file')} skipped"
+        self.wrapped("", text[0].upper() + text[1:] + ".")
+        if hidden := narrowed_sentence(self.given):
+            self.wrapped("", hidden[0].upper() + hidden[1:] + ".")
+
+    def verdicts(self) -> None:
+        targets = self.given.targets
+        if not targets:
+            why = "nothing could be read" if self.given.skipped else "no model in what was read"
+            self.line(("VERDICT", "bold"), f" UNKNOWN: {why}")
+        elif not self.ran and len(targets) > MANY_STATIC_TARGETS:
+            self.line(("VERDICT", "bold"), f" UNKNOWN for {len(targets)} targets: nothing was run")
+        else:
+            for target in targets:
+                self.verdict(target)
+
+    def verdict(self, target: TargetReport) -> None:
+        word = VERDICT_WORD[target.verdict]
+        body = f"{named_target(target, self.given.targets)}: {word.upper()}: {verdict_sentence(target)}"
+        self.wrapped("VERDICT ", body, style=VERDICT_STYLE[target.verdict], lead_style="bold")
+        bench = target.observation.bench
+        if bench is not None:
+            style = bench_text.BENCH_STYLE.get(answer(bench), "bold")
+            body = f"{named_target(target, self.given.targets)}: {answer(bench).upper()}: {bench.reason}"
+            self.wrapped("SPEED   ", body, style=style, lead_style="bold")
+
+
+def _passed(target: TargetReport, name: str) -> bool:
+    return any(stage.stage == name and stage.state == "pass" for stage in target.stages)
+
+
+def environment_words(target: TargetReport) -> Iterable[tuple[str, str]]:
+    """What of the environment decides the result, in a few words."""
+    environment = target.environment or {}
+    return [
+        (key, str(environment[key]))
+        for key in ("torch", "python", "device", "gpu", "dtype", "autocast")
+        if environment.get(key)
+    ]
+
+
+def _some_lines(lines: Sequence[int]) -> str:
+    """`2 lines (4, 9)`, the first few of many."""
+    shown = ", ".join(map(str, lines[:MANY_ROWS])) + (", ..." if len(lines) > MANY_ROWS else "")
+    return f"{number(len(lines), 'line')} ({shown})"
+
+
+def _climbed(target: TargetReport) -> tuple[Sequence[Stage], Sequence[Stage]]:
+    """The ladder, parted before its tail of stages that did not run and have nothing to say of it."""
+    stages = ladder(target)
+    end = len(stages)
+    while end and stages[end - 1].state == "not_run" and not stages[end - 1].detail:
+        end -= 1
+    return stages[:end], stages[end:]
+
+
+def changed_lines(fix: Fix) -> list[str]:
+    """The lines that a fix takes away and adds, with those between them; headers and context around are left out."""
+    found: list[str] = []
+    kept: list[str] = []
+    for line in (fix.diff or "").splitlines()[2:]:
+        if line.startswith(("+", "-")):
+            found += [*(kept if found else ()), line]
+            kept = []
+        elif line.startswith("@@"):
+            kept = ["..."]
+        else:
+            kept.append(line)
+    return found
+
+
+def _fix_phrase(fix: Fix) -> str:
+    proof = {True: "verified by a run", False: "a run refuted it", None: "not verified by a run"}[
+        fix.verified
+    ]
+    what = "a change that was tried" if fix.verified is False else "suggested change"
+    return f"{what} ({'safe' if fix.safe else 'read it first'}; {proof})"
+
+
+def _fix_evidence(fix: Fix) -> Iterator[str]:
+    """What a run showed of a change, what may speak against it, and the settings that do as well."""
+    if fix.evidence is not None and fix.verified:
+        yield proof_words(fix.evidence)
+    if fix.declined:
+        yield fix.declined
+    if fix.unsafe_because:
+        yield f"not safe by construction: {fix.unsafe_because}"
+    if fix.verified is not None:
+        yield from (f"torch._dynamo.config.{name} = {value}" for name, value in fix.settings.items())
