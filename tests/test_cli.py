@@ -436,6 +436,15 @@ def test_a_reader_that_leaves_early_gets_no_traceback(project: Path) -> None:
     assert said == ""
 
 
+def test_so_does_one_that_reads_stderr_as_well(project: Path) -> None:
+    command = [sys.executable, "-m", "tcready", "check", "nowhere.py", "--run"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, cwd=project, stdout=writing, stderr=writing, timeout=60)
+    os.close(writing)
+    assert done.returncode == 141
+
+
 def _alive(pid: int) -> bool:
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

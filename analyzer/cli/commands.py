@@ -54,6 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Point stdout elsewhere, or the interpreter complains again while it closes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = BROKEN_PIPE
+    except SystemExit as ended:
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        code = BROKEN_PIPE  # stderr was in the pipe too; click has seen it, and would exit 1 as findings do
     finally:
         if collecting:
             gc.enable()
