@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from tcready import api
@@ -40,8 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.disable()  # little of what a check builds is dropped before it ends, and walking it takes a tenth of the time
     try:
         code = app.main(args=arguments, prog_name="tcready", standalone_mode=False)
-    except TcreadyError as error:
-        code = complain(str(error))
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         code = complain(
@@ -51,13 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo("tcready: interrupted", err=True)
         code = INTERRUPTED
     except ReaderGoneError:
-        # Point stdout elsewhere, or the interpreter complains again while it closes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Point both elsewhere, or the interpreter complains again while it closes: stderr may be in the same pipe.
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         code = BROKEN_PIPE
-    except SystemExit as ended:
-        if not isinstance(ended.__context__, BrokenPipeError):
-            raise
-        code = BROKEN_PIPE  # stderr was in the pipe too; click has seen it, and would exit 1 as findings do
     finally:
         if collecting:
             gc.enable()
@@ -75,7 +70,20 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
         context.exit()
 
 
-@click.group(context_settings=CONTEXT, invoke_without_command=True)
+class App(click.Group):
+    """A pipe that broke is an end of its own: click would exit 1, as findings do."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            try:
+                return super().invoke(context)
+            except TcreadyError as error:
+                return complain(str(error))
+        except BrokenPipeError:
+            raise ReaderGoneError from None
+
+
+@click.group(cls=App, context_settings=CONTEXT, invoke_without_command=True)
 @click.option(
     "--version",
     is_flag=True,
