@@ -28,6 +28,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "quantities": frozenset(),
     "bench": frozenset({"schema", "quantities"}),
     "rules": frozenset({"schema", "static"}),
+    "breaks": frozenset({"schema"}),
     "refactor": frozenset({"schema", "edits", "static"}),
     "reports": frozenset({"schema", "target", "quantities"}),
     "keywords": frozenset({"schema"}),
@@ -74,7 +75,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "baseline": frozenset({"schema", "options", "target"}),
     "comparison": frozenset({"schema", "target", "bench"}),
     "stored": frozenset({"schema"}),
-    "installed": frozenset({"schema", "static", "rules", "refactor"}),
+    "installed": frozenset({"schema", "static", "rules", "breaks", "refactor"}),
     "api": frozenset(
         {
             "installed",
