@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from commands import run
 from tcready import breaks
 from tcready.breaks.page import NEWER, UNRAISED, Break, Page
 from tcready.rules import load as rules
@@ -45,6 +46,7 @@ def test_page(page: Page) -> None:
     assert len(page.instead) > 30
     for each in page.breaks:
         assert each.what.endswith(".")
+        assert not each.cure or each.cure.endswith(".")
         assert (each.bad is None) == (each.good is None)
         assert each.bad is not None or each.gb_id in CLAIMS, f"{each.gb_id}: no example and no rule"
         assert each.good is None or "# BAD" not in each.good
@@ -152,3 +154,42 @@ def program(source: str, inputs: str, config: str) -> Program:
     from dynamo_runs import Program
 
     return Program(f"{PRELUDE}{source.strip()}\n", inputs, config=config)
+
+
+# the command, and a report
+
+
+def test_rule_command_explains_a_type(capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(gb_id: str) -> str:
+        assert run("rule", gb_id) == 0
+        return capsys.readouterr().out
+
+    assert shown("gb0144").startswith(
+        "GB0144 Unsupported custom jvp (torch 2.11, 2.13, 2.14)\n\nautograd-function: "
+    )
+    assert "return Double.apply(x)  # GB0144\n" in shown("GB0144")
+    assert "Predicted by: TCR101 data-dependent-if, TCR102" in shown("GB0170")
+    assert f"There is no example. {NEWER}" in shown("GB0375")
+    only_a_rule = shown("GB0014")
+    assert "TCR406 recurrent-module-call" in only_a_rule
+    assert "## Why it hurts torch.compile" in only_a_rule
+    assert run("rule", "GB9999") == 2
+    assert (
+        capsys.readouterr().err
+        == "tcready: error: there is no type of break GB9999 in torch 2.11, 2.13, 2.14\n"
+    )
+
+
+def test_every_type_has_advice_that_a_report_can_carry() -> None:
+    from tcready.installed import advice
+
+    texts = advice()
+    for version in tables.versions():
+        assert tables.load(version).registry.keys() <= texts.keys(), HOW
+    assert texts["GB0014"].code == "TCR406"
+    jvp = texts["GB0144"]
+    assert (jvp.code, jvp.name) == ("GB0144", "autograd-function")
+    assert jvp.why.startswith("A `jvp` of one's own is not traced. Dynamo traces")
+    assert jvp.instead.startswith("Leave it out of the class that is compiled. Write")
+    assert "# BAD" not in (jvp.before or "# BAD")
+    assert texts["GB0375"].before is None

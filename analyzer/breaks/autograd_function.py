@@ -21,7 +21,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0144",
-            "A `jvp` of one's own is not traced. Leave it out of the class that is compiled.",
+            "A `jvp` of one's own is not traced.",
+            cure="Leave it out of the class that is compiled.",
             bad="""
 class Double(torch.autograd.Function):
     @staticmethod
@@ -57,7 +58,8 @@ def model(x):
         ),
         Break(
             "GB0145",
-            "A `vjp` of one's own is not traced. Call it `backward`, which means the same.",
+            "A `vjp` of one's own is not traced.",
+            cure="Call it `backward`, which means the same.",
             bad="""
 class Double(torch.autograd.Function):
     @staticmethod
@@ -89,8 +91,8 @@ def model(x):
         ),
         Break(
             "GB4372",
-            "`forward` has arguments that only a keyword reaches, and eager `apply` takes none. Make "
-            "them positional.",
+            "`forward` has arguments that only a keyword reaches, and eager `apply` takes none.",
+            cure="Make them positional.",
             bad="""
 class Scale(torch.autograd.Function):
     @staticmethod
@@ -122,7 +124,8 @@ def model(x):
         ),
         Break(
             "GB6297",
-            "One tensor is given to two arguments. Give one of them a copy.",
+            "One tensor is given to two arguments.",
+            cure="Give one of them a copy.",
             bad="""
 class Product(torch.autograd.Function):
     @staticmethod
@@ -158,8 +161,8 @@ def model(x):
         ),
         Break(
             "GB2464",
-            "An input that is marked as changed in place is not returned, which eager refuses, too. "
-            "Return it.",
+            "An input that is marked as changed in place is not returned, which eager refuses, too.",
+            cure="Return it.",
             bad="""
 class Add(torch.autograd.Function):
     @staticmethod
@@ -193,7 +196,8 @@ def model(x):
         ),
         Break(
             "GB0085",
-            "`forward` is an object, no function. Write a static method that calls it.",
+            "`forward` is an object, no function.",
+            cure="Write a static method that calls it.",
             bad="""
 class Doubler:
     def __call__(self, ctx, x):
@@ -230,8 +234,8 @@ def model(x):
         ),
         Break(
             "GB0346",
-            "`forward` is an object, no function, and a gradient is wanted. Write a static method that "
-            "calls it.",
+            "`forward` is an object, no function, and a gradient is wanted.",
+            cure="Write a static method that calls it.",
             bad="""
 class Doubler:
     def __call__(self, ctx, x):
@@ -269,8 +273,8 @@ def model(x):
         ),
         Break(
             "GB0140",
-            "Another method of the class than `apply` is called on it. Ask for that outside of the "
-            "compiled code.",
+            "Another method of the class than `apply` is called on it.",
+            cure="Ask for that outside of the compiled code.",
             bad="""
 class Double(torch.autograd.Function):
     @staticmethod
@@ -305,7 +309,8 @@ def model(x):
         ),
         Break(
             "GB0347",
-            "`forward` sets `_materialize_non_diff_grads` of its context. Leave it as it is.",
+            "`forward` sets `_materialize_non_diff_grads` of its context.",
+            cure="Leave it as it is.",
             bad="""
 class Double(torch.autograd.Function):
     @staticmethod
@@ -338,8 +343,8 @@ def model(x):
         ),
         Break(
             "GB0139",
-            "A method of the context is called that Dynamo does not know. `save_for_backward`, "
-            "`mark_non_differentiable` and `set_materialize_grads` are traced.",
+            "A method of the context is called that Dynamo does not know.",
+            cure="`save_for_backward`, `mark_non_differentiable` and `set_materialize_grads` are traced.",
             bad="""
 class Double(torch.autograd.Function):
     @staticmethod

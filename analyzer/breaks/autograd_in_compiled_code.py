@@ -20,8 +20,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0100",
-            "The handle of a hook is kept in a global variable. Register the hook before the compiled "
-            "code is called.",
+            "The handle of a hook is kept in a global variable.",
+            cure="Register the hook before the compiled code is called.",
             bad="""
 handle = None
 def model(x):
@@ -37,7 +37,8 @@ def model(x):
         ),
         Break(
             "GB0104",
-            "`grad_fn` of a tensor is read. Ask `requires_grad` instead.",
+            "`grad_fn` of a tensor is read.",
+            cure="Ask `requires_grad` instead.",
             bad="""
 def model(x):
     y = x * 2
@@ -67,7 +68,8 @@ def model(x):
         ),
         Break(
             "GB1042",
-            "Gradients are collected in a tensor that was made in the compiled code. Take them as results.",
+            "Gradients are collected in a tensor that was made in the compiled code.",
+            cure="Take them as results.",
             bad="""
 def model(x):
     z = (x * 2).detach().requires_grad_()
@@ -83,7 +85,8 @@ def model(x):
         ),
         Break(
             "GB7054",
-            "Gradients are collected in a tensor that is no leaf. Take them as results.",
+            "Gradients are collected in a tensor that is no leaf.",
+            cure="Take them as results.",
             bad="""
 def model(x):
     y = x * 2
@@ -99,8 +102,8 @@ def model(x):
         ),
         Break(
             "GB0372",
-            "The tensors came in with a history, and gradients go through it. Detach them, or take "
-            "gradients outside.",
+            "The tensors came in with a history, and gradients go through it.",
+            cure="Detach them, or take gradients outside.",
             bad="""
 def model(x):
     y = (x * 2).exp().sum()
@@ -132,7 +135,8 @@ def model(x):
         ),
         Break(
             "GB4927",
-            "Gradients use up the history of a tensor that is returned. Return it detached.",
+            "Gradients use up the history of a tensor that is returned.",
+            cure="Return it detached.",
             bad="""
 def model(x):
     y = (x * 2).exp()
@@ -149,7 +153,8 @@ def model(x):
         ),
         Break(
             "GB1724",
-            "The tensors of `torch.autograd.grad` are a dict whose keys are no constants. Give a tuple.",
+            "The tensors of `torch.autograd.grad` are a dict whose keys are no constants.",
+            cure="Give a tuple.",
             bad="""
 def model(x):
     y = (x * 2).exp().sum()
@@ -179,7 +184,8 @@ def model(x):
         ),
         Break(
             "GB5748",
-            "`torch.autograd.grad` got an edge of the history. Give the tensor.",
+            "`torch.autograd.grad` got an edge of the history.",
+            cure="Give the tensor.",
             bad="""
 edge = None
 def model(x):
@@ -195,8 +201,8 @@ def model(x):
         ),
         Break(
             "GB7444",
-            "A hook decides by the strides of the gradient, which are not known while tracing. Let it "
-            "compute the same for any.",
+            "A hook decides by the strides of the gradient, which are not known while tracing.",
+            cure="Let it compute the same for any.",
             bad="""
 def model(x):
     y = x * 2
@@ -212,7 +218,8 @@ def model(x):
         ),
         Break(
             "GB0209",
-            "A context of autograd is returned. Use it within the compiled code.",
+            "A context of autograd is returned.",
+            cure="Use it within the compiled code.",
             bad="""
 def model(x):
     return torch.autograd._unsafe_preserve_version_counter(x)  # BAD

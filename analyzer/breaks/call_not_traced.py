@@ -163,7 +163,8 @@ def model(x):
         ),
         Break(
             "GB7312",
-            "Arguments do not fit the function that is called. Eager raises a `TypeError` there, too.",
+            "Arguments do not fit the function that is called.",
+            cure="Eager raises a `TypeError` there, too.",
             bad="""
 def double(x):
     return x * 2
@@ -269,7 +270,8 @@ def model(x):
         ),
         Break(
             "GB0098",
-            "A function under `torch.compiler.disable` is called. It runs eagerly, as was asked.",
+            "A function under `torch.compiler.disable` is called.",
+            cure="It runs eagerly, as was asked.",
             bad="""
 @torch.compiler.disable
 def double(x):

@@ -21,8 +21,8 @@ PAGE = Page(
         Break(
             "GB0148",
             "A function that Dynamo decided to break at is reached only when it is called, such as a "
-            "method in place that changes the shape of an argument. Use the method that returns a new "
-            "tensor.",
+            "method in place that changes the shape of an argument.",
+            cure="Use the method that returns a new tensor.",
             bad="""
 def model(x):
     x.t_()  # BAD

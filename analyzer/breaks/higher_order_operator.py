@@ -22,7 +22,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0040",
-            "A branch returns its operand itself. Return a copy.",
+            "A branch returns its operand itself.",
+            cure="Return a copy.",
             bad="""
 def model(x):
     return torch.cond(x.sum() > 0, lambda x: x, lambda x: x + 1, (x,))
@@ -34,7 +35,8 @@ def model(x):
         ),
         Break(
             "GB0041",
-            "A branch changes its operand in place. Use the operation that returns a new tensor.",
+            "A branch changes its operand in place.",
+            cure="Use the operation that returns a new tensor.",
             bad="""
 def model(x):
     def double(x):
@@ -52,8 +54,8 @@ def model(x):
         ),
         Break(
             "GB0067",
-            "A function given to the operator changes a list or an object that stands outside. Return "
-            "what it would have put there.",
+            "A function given to the operator changes a list or an object that stands outside.",
+            cure="Return what it would have put there.",
             bad="""
 def model(x):
     seen = []
@@ -72,8 +74,8 @@ def model(x):
         ),
         Break(
             "GB4413",
-            "A function given to the operator sets an attribute of an object outside. Set it after the "
-            "operator.",
+            "A function given to the operator sets an attribute of an object outside.",
+            cure="Set it after the operator.",
             bad="""
 class Part:
     n = 1
@@ -115,7 +117,8 @@ def model(x):
         ),
         Break(
             "GB0304",
-            "The further inputs are a single tensor. Give a tuple.",
+            "The further inputs are a single tensor.",
+            cure="Give a tuple.",
             bad="""
 def model(x):
     return torch.ops.higher_order.while_loop(lambda x: x.sum() > 3, lambda x: (x * 2,), (x,), x)
@@ -127,7 +130,8 @@ def model(x):
         ),
         Break(
             "GB0308",
-            "The condition gives more than one value. Reduce it, as with `any()` or `all()`.",
+            "The condition gives more than one value.",
+            cure="Reduce it, as with `any()` or `all()`.",
             bad="""
 from torch._higher_order_ops.while_loop import while_loop
 def model(x):
@@ -143,7 +147,8 @@ def model(x):
         ),
         Break(
             "GB0309",
-            "Arguments are missing. Give the condition, both branches and their operands.",
+            "Arguments are missing.",
+            cure="Give the condition, both branches and their operands.",
             bad="""
 def model(x):
     return torch.ops.higher_order.cond(x.sum() > 0, lambda x: x * 2)
@@ -167,7 +172,8 @@ def model(x):
         ),
         Break(
             "GB0311",
-            "The operands are a tensor. Give a tuple of them.",
+            "The operands are a tensor.",
+            cure="Give a tuple of them.",
             bad="""
 def model(x):
     return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x + 1, x)
@@ -179,8 +185,8 @@ def model(x):
         ),
         Break(
             "GB0312",
-            "An operand is neither a tensor nor a container of tensors. Let the branches close over "
-            "such values.",
+            "An operand is neither a tensor nor a container of tensors.",
+            cure="Let the branches close over such values.",
             bad="""
 class P: pass
 def model(x):
@@ -212,8 +218,8 @@ def model(x):
         ),
         Break(
             "GB0315",
-            "What is scanned is a tensor where a list of tensors is wanted. The public function makes "
-            "it one.",
+            "What is scanned is a tensor where a list of tensors is wanted.",
+            cure="The public function makes it one.",
             bad="""
 def model(x):
     return torch.ops.higher_order.associative_scan(lambda a, b: a + b, x, [])
@@ -228,7 +234,8 @@ def model(x):
         ),
         Break(
             "GB0316",
-            "The further inputs are a tensor where a tuple is wanted. The public function gives them itself.",
+            "The further inputs are a tensor where a tuple is wanted.",
+            cure="The public function gives them itself.",
             bad="""
 def model(x):
     return torch.ops.higher_order.associative_scan(lambda a, b: a + b, [x], x)
@@ -243,7 +250,8 @@ def model(x):
         ),
         Break(
             "GB0317",
-            "A tensor without elements is scanned. Look at its size first, which needs no graph.",
+            "A tensor without elements is scanned.",
+            cure="Look at its size first, which needs no graph.",
             bad="""
 def model(x):
     return torch.ops.higher_order.associative_scan(lambda a, b: a + b, [x[:0]], [])
@@ -260,7 +268,8 @@ def model(x):
         ),
         Break(
             "GB0325",
-            "`map` got an argument by keyword. Give it by position.",
+            "`map` got an argument by keyword.",
+            cure="Give it by position.",
             bad="""
 def model(x):
     return torch.ops.higher_order.map_impl(lambda x: x * 2, [x], [], a=3)
@@ -275,7 +284,8 @@ def model(x):
         ),
         Break(
             "GB0326",
-            "A tensor without elements is mapped. Look at its size first, which needs no graph.",
+            "A tensor without elements is mapped.",
+            cure="Look at its size first, which needs no graph.",
             bad="""
 def model(x):
     return torch.ops.higher_order.map_impl(lambda x: (x * 2,), [x[:0]], [])
@@ -292,8 +302,8 @@ def model(x):
         ),
         Break(
             "GB0327",
-            "A delegate of ExecuTorch got an argument by keyword. Such delegates belong into exported "
-            "programs; compile the module itself.",
+            "A delegate of ExecuTorch got an argument by keyword.",
+            cure="Such delegates belong into exported programs; compile the module itself.",
             bad="""
 def model(x):
     return torch.ops.higher_order.executorch_call_delegate(x, x, a=3)  # BAD
@@ -305,8 +315,8 @@ def model(x):
         ),
         Break(
             "GB6017",
-            "A delegate of ExecuTorch got a first argument that is no module. Such delegates belong "
-            "into exported programs; compile the module itself.",
+            "A delegate of ExecuTorch got a first argument that is no module.",
+            cure="Such delegates belong into exported programs; compile the module itself.",
             bad="""
 def model(x):
     return torch.ops.higher_order.executorch_call_delegate(x, x)  # BAD
@@ -318,8 +328,8 @@ def model(x):
         ),
         Break(
             "GB0330",
-            "An operator that torch uses inside got an argument by keyword. Use "
-            "`torch.set_grad_enabled` as a context.",
+            "An operator that torch uses inside got an argument by keyword.",
+            cure="Use `torch.set_grad_enabled` as a context.",
             bad="""
 def model(x):
     return torch.ops.higher_order.wrap_with_set_grad_enabled(True, lambda x: x, x, a=3)  # BAD
@@ -332,7 +342,8 @@ def model(x):
         ),
         Break(
             "GB0331",
-            "Whether gradients are on is not a constant. Use a Python bool.",
+            "Whether gradients are on is not a constant.",
+            cure="Use a Python bool.",
             bad="""
 def model(x):
     return torch.ops.higher_order.wrap_with_set_grad_enabled(x, lambda x: x, x)  # BAD
@@ -345,8 +356,8 @@ def model(x):
         ),
         Break(
             "GB0333",
-            "An operator that torch uses inside got an argument by keyword. Use `torch.autocast` as a "
-            "context.",
+            "An operator that torch uses inside got an argument by keyword.",
+            cure="Use `torch.autocast` as a context.",
             bad="""
 def model(x):
     return torch.ops.higher_order.wrap_with_autocast("cpu", None, True, None, lambda x: x, x, a=3)  # BAD
@@ -359,7 +370,8 @@ def model(x):
         ),
         Break(
             "GB0344",
-            "The settings of autocast are not constants. Use `torch.autocast` as a context, with constants.",
+            "The settings of autocast are not constants.",
+            cure="Use `torch.autocast` as a context, with constants.",
             bad="""
 def model(x):
     return torch.ops.higher_order.wrap_with_autocast("cpu", x, True, None, lambda x: x, x)  # BAD
@@ -372,7 +384,8 @@ def model(x):
         ),
         Break(
             "GB0335",
-            "Arguments are missing. Hints are for code that is exported; compile the function itself.",
+            "Arguments are missing.",
+            cure="Hints are for code that is exported; compile the function itself.",
             bad="""
 def model(x):
     return torch.ops.higher_order.hints_wrapper(lambda x: x, (x,))
@@ -384,7 +397,8 @@ def model(x):
         ),
         Break(
             "GB0336",
-            "`out_dtype` got an argument by keyword. Cast the result instead.",
+            "`out_dtype` got an argument by keyword.",
+            cure="Cast the result instead.",
             bad="""
 def model(x):
     return torch.ops.higher_order.out_dtype(torch.ops.aten.mm.default, torch.int32, x, x, a=3)  # BAD
@@ -396,7 +410,8 @@ def model(x):
         ),
         Break(
             "GB0337",
-            "An operator of strict mode got an argument by keyword. Call the function itself.",
+            "An operator of strict mode got an argument by keyword.",
+            cure="Call the function itself.",
             bad="""
 def model(x):
     return torch.ops.higher_order.strict_mode(lambda x: x, (x,), a=3)
@@ -408,8 +423,8 @@ def model(x):
         ),
         Break(
             "GB0339",
-            "The condition of `while_loop` is a constant, so the loop would not end. Make it depend on "
-            "what the loop changes.",
+            "The condition of `while_loop` is a constant, so the loop would not end.",
+            cure="Make it depend on what the loop changes.",
             bad="""
 from torch._higher_order_ops.while_loop import while_loop
 def model(x):
@@ -425,7 +440,8 @@ def model(x):
         ),
         Break(
             "GB0342",
-            "The operator behind `scan` is called by itself. Call the public function.",
+            "The operator behind `scan` is called by itself.",
+            cure="Call the public function.",
             bad="""
 def model(x):
     return torch.ops.higher_order.scan(lambda a, b: (a + b, b), [x[0]], [x], [])
@@ -440,8 +456,8 @@ def model(x):
         ),
         Break(
             "GB0343",
-            "The function given to `scan` returns one value. Return the carried value and the result of "
-            "the step.",
+            "The function given to `scan` returns one value.",
+            cure="Return the carried value and the result of the step.",
             bad="""
 from torch._higher_order_ops.scan import scan
 def model(x):
@@ -457,7 +473,8 @@ def model(x):
         ),
         Break(
             "GB0017",
-            "The operator behind `nested_compile_region` is called by itself. Use the decorator.",
+            "The operator behind `nested_compile_region` is called by itself.",
+            cure="Use the decorator.",
             bad="""
 from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
 def model(x):
@@ -475,7 +492,8 @@ def model(x):
         ),
         Break(
             "GB0306",
-            "An operator that torch uses inside is called. Call the operation itself.",
+            "An operator that torch uses inside is called.",
+            cure="Call the operation itself.",
             bad="""
 from torch._higher_order_ops.flat_apply import flat_apply
 def model(x):

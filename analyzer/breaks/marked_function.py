@@ -18,7 +18,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0236",
-            "A `nonstrict_trace` function gets an object of a plain class. Give its parts.",
+            "A `nonstrict_trace` function gets an object of a plain class.",
+            cure="Give its parts.",
             bad="""
 class P: pass
 @torch._dynamo.nonstrict_trace
@@ -38,7 +39,8 @@ def model(x):
         ),
         Break(
             "GB0251",
-            "A `nonstrict_trace` function returns an object of a plain class. Return its parts.",
+            "A `nonstrict_trace` function returns an object of a plain class.",
+            cure="Return its parts.",
             bad="""
 class P: pass
 @torch._dynamo.nonstrict_trace

@@ -19,7 +19,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0157",
-            "An attribute of an array is read that has no counterpart. Read it outside.",
+            "An attribute of an array is read that has no counterpart.",
+            cure="Read it outside.",
             bad="""
 import numpy as np
 def model(x):
@@ -33,7 +34,8 @@ def model(x):
         ),
         Break(
             "GB0158",
-            "A method of an array is called that has no counterpart. Use one of the tensor.",
+            "A method of an array is called that has no counterpart.",
+            cure="Use one of the tensor.",
             bad="""
 def model(x):
     return x * len(x.numpy().tobytes())  # BAD
@@ -62,7 +64,8 @@ def model(x):
         ),
         Break(
             "GB0185",
-            "An array of texts or objects meets compiled code. Use a list.",
+            "An array of texts or objects meets compiled code.",
+            cure="Use a list.",
             bad="""
 import numpy as np
 a = np.array(["a", "b"])
@@ -79,7 +82,8 @@ def model(x):
         ),
         Break(
             "GB0290",
-            "A method of arrays is called as a function. Call the function of NumPy, or of torch.",
+            "A method of arrays is called as a function.",
+            cure="Call the function of NumPy, or of torch.",
             bad="""
 import numpy as np
 class Model(nn.Module):
@@ -94,7 +98,8 @@ def model(x):
         ),
         Break(
             "GB0300",
-            "A type of NumPy is asked for by something that is no constant. Ask torch.",
+            "A type of NumPy is asked for by something that is no constant.",
+            cure="Ask torch.",
             bad="""
 import numpy as np
 def model(x):
@@ -107,7 +112,8 @@ def model(x):
         ),
         Break(
             "GB0250",
-            "An array is made one of objects. Use a list.",
+            "An array is made one of objects.",
+            cure="Use a list.",
             bad="""
 def model(x):
     return x * len(x.numpy().astype(object))  # BAD

@@ -19,7 +19,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB7650",
-            "A method of a generator is called. Seed it before the compiled code is called.",
+            "A method of a generator is called.",
+            cure="Seed it before the compiled code is called.",
             bad="""
 g = torch.Generator()
 def model(x):
@@ -37,7 +38,8 @@ def model(x):
         ),
         Break(
             "GB0146",
-            "A method of an event is called that Dynamo does not know. Measure outside of the compiled code.",
+            "A method of an event is called that Dynamo does not know.",
+            cure="Measure outside of the compiled code.",
             bad="""
 e = torch.Event()
 def model(x):
@@ -77,7 +79,8 @@ def model(x):
         ),
         Break(
             "GB0166",
-            "A callback is put into autograd's queue. That is for code that runs in a backward pass.",
+            "A callback is put into autograd's queue.",
+            cure="That is for code that runs in a backward pass.",
             bad="""
 def model(x):
     torch.autograd.Variable._execution_engine.queue_callback(lambda: None)  # BAD

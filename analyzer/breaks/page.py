@@ -7,6 +7,7 @@ sections `## Why it hurts torch.compile` and `## Use instead`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tcready.schema import RuleText
@@ -26,7 +27,9 @@ class Break:
 
     gb_id: str
     what: str
-    """What leads to it, and what to do, if that can be said in a few words."""
+    """What leads to it: a sentence."""
+    cure: str = ""
+    """What to do about this very type; empty where its page says it."""
     bad: str | None = None
     good: str | None = None
     inputs: str = "(torch.randn(4, 8),)"
@@ -84,16 +87,44 @@ class Page:
             name=self.name,
             summary=found.what if found else self.summary,
             why=f"{found.what} {self.why}" if found else self.why,
-            instead=self.instead,
+            instead=f"{found.cure} {self.instead}" if found and found.cure else self.instead,
             before=without_mark(found.bad) if found and found.bad else None,
             after=found.good.strip("\n") if found and found.good else None,
         )
+
+    def document(self, gb_id: str) -> str:
+        """What it says of one type as text: the prose, and the example, or why there is none."""
+        found = self.find(gb_id)
+        what = f"{found.what} {found.cure}".strip() + "\n\n" if found else ""
+        return f"{self.name}: {self.page.strip()}\n\n## This type\n\n{what}{self.example(gb_id, _indented)}\n"
+
+    def example(self, gb_id: str, code: Callable[[str], str]) -> str:
+        """The example of one type, or why there is none; `code` lays out code."""
+        found = self.find(gb_id)
+        if found is None:
+            reason = next(each.reason for each in self.unshown if gb_id in each.gb_ids)
+            return f"There is no example. {reason}"
+        if found.bad is None or found.good is None:
+            return "The samples of the rules that predict it show it."
+        where = (
+            "Before, with the line marked that breaks"
+            if "# BAD" in found.bad
+            else "Before, which raises an error"
+        )
+        under = f", under `{found.config}`" if found.config else ""
+        marked = re.sub(r"# BAD\b", f"# {gb_id}", found.bad).strip("\n")
+        after = found.good.strip("\n")
+        return f"{where}{under}:\n\n{code(marked)}\n\nAfter:\n\n{code(after)}"
 
     def _section(self, title: str) -> str:
         match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", self.page, re.M | re.S)
         if match is None:
             raise KeyError(f"{self.name}: the page has no section {title!r}")
         return match[1].strip()
+
+
+def _indented(code: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in code.splitlines())
 
 
 def without_mark(code: str) -> str:

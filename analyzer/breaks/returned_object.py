@@ -20,7 +20,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0198",
-            "A dict is changed while a read-only view of it is in use. Read from the dict.",
+            "A dict is changed while a read-only view of it is in use.",
+            cure="Read from the dict.",
             bad="""
 def model(x, d, p):
     d["a"] = 2
@@ -35,7 +36,8 @@ def model(x, d):
         ),
         Break(
             "GB0212",
-            "A profiler is returned. Return what was computed, and profile around the compiled call.",
+            "A profiler is returned.",
+            cure="Return what was computed, and profile around the compiled call.",
             bad="""
 def model(x):
     return x * 2, torch.profiler.profile()  # BAD
@@ -47,7 +49,8 @@ def model(x):
         ),
         Break(
             "GB0279",
-            "A break stands within a block of annotations. Take the break out of the block.",
+            "A break stands within a block of annotations.",
+            cure="Take the break out of the block.",
             bad="""
 import torch.fx.traceback as t
 def model(x):
@@ -64,8 +67,8 @@ def model(x):
         ),
         Break(
             "GB2533",
-            "A context made by `contextlib.contextmanager` is returned. Enter it in the compiled code, "
-            "or make it outside.",
+            "A context made by `contextlib.contextmanager` is returned.",
+            cure="Enter it in the compiled code, or make it outside.",
             bad="""
 import contextlib
 @contextlib.contextmanager
@@ -90,7 +93,8 @@ def model(x):
         ),
         Break(
             "GB4501",
-            "The `id` of an object made in the compiled code is returned. Return the object.",
+            "The `id` of an object made in the compiled code is returned.",
+            cure="Return the object.",
             bad="""
 def model(x):
     y = [x]

@@ -17,7 +17,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0105",
-            "`trace_numpy` is off, and a tensor is made an array. Use functions of torch.",
+            "`trace_numpy` is off, and a tensor is made an array.",
+            cure="Use functions of torch.",
             bad="""
 def model(x):
     return x * float(x.numpy().shape[0])  # BAD
@@ -30,7 +31,8 @@ def model(x):
         ),
         Break(
             "GB0231",
-            "`trace_numpy` is off, and a tensor is made of an array. Make it outside.",
+            "`trace_numpy` is off, and a tensor is made of an array.",
+            cure="Make it outside.",
             bad="""
 import numpy as np
 a = np.ones(8, dtype=np.float32)
@@ -50,7 +52,8 @@ def model(x):
         ),
         Break(
             "GB0293",
-            "`trace_numpy` is off, and a function of NumPy is called. Use functions of torch or `math`.",
+            "`trace_numpy` is off, and a function of NumPy is called.",
+            cure="Use functions of torch or `math`.",
             bad="""
 import numpy as np
 def model(x):
@@ -67,7 +70,8 @@ def model(x):
         ),
         Break(
             "GB0298",
-            "`use_numpy_random_stream` is on, and NumPy's random numbers are drawn. Draw with torch.",
+            "`use_numpy_random_stream` is on, and NumPy's random numbers are drawn.",
+            cure="Draw with torch.",
             bad="""
 import numpy as np
 def model(x):

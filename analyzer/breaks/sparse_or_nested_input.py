@@ -18,7 +18,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0129",
-            "`sparse_resize_` is called. Make a tensor of the right size outside.",
+            "`sparse_resize_` is called.",
+            cure="Make a tensor of the right size outside.",
             bad="""
 def model(x):
     x.sparse_resize_((4, 8), 2, 0)  # BAD
@@ -31,7 +32,8 @@ def model(x):
         ),
         Break(
             "GB0130",
-            "`sparse_resize_and_clear_` is called. Make a tensor of the right size outside.",
+            "`sparse_resize_and_clear_` is called.",
+            cure="Make a tensor of the right size outside.",
             bad="""
 def model(x):
     x.sparse_resize_and_clear_((4, 8), 2, 0)  # BAD
@@ -44,7 +46,8 @@ def model(x):
         ),
         Break(
             "GB0245",
-            "`nested_tensor` is given a tensor. Give a list.",
+            "`nested_tensor` is given a tensor.",
+            cure="Give a list.",
             bad="""
 def model(x):
     n = torch.nested.nested_tensor(x, layout=torch.jagged)  # BAD

@@ -19,7 +19,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0682",
-            "A method of a tensor is the key of a dict. Use its name.",
+            "A method of a tensor is the key of a dict.",
+            cure="Use its name.",
             bad="""
 def model(x):
     d = {x.add: 1}  # BAD
@@ -33,7 +34,8 @@ def model(x):
         ),
         Break(
             "GB4411",
-            "`in` on an object of a type written in C. Use a tuple or list.",
+            "`in` on an object of a type written in C.",
+            cure="Use a tuple or list.",
             bad="""
 import array
 numbers = array.array("d", [1.0, 2.0])
@@ -50,7 +52,8 @@ def model(x):
         ),
         Break(
             "GB4880",
-            "An object of a type written in C is indexed. Use a tuple or list.",
+            "An object of a type written in C is indexed.",
+            cure="Use a tuple or list.",
             bad="""
 import array
 numbers = array.array("d", [1.0, 2.0])
@@ -67,7 +70,8 @@ def model(x):
         ),
         Break(
             "GB6012",
-            "`len` of an object of a type written in C. Use a tuple or list.",
+            "`len` of an object of a type written in C.",
+            cure="Use a tuple or list.",
             bad="""
 import array
 class Numbers(array.array): pass
@@ -85,7 +89,8 @@ def model(x):
         ),
         Break(
             "GB9458",
-            "An object of a type written in C is repeated. Use a tuple or list.",
+            "An object of a type written in C is repeated.",
+            cure="Use a tuple or list.",
             bad="""
 import array
 numbers = array.array("d", [1.0, 2.0])
@@ -102,7 +107,8 @@ def model(x):
         ),
         Break(
             "GB9561",
-            "An object of a type written in C is repeated in place. Use a tuple or list.",
+            "An object of a type written in C is repeated in place.",
+            cure="Use a tuple or list.",
             bad="""
 import array
 numbers = array.array("d", [1.0, 2.0])
@@ -123,7 +129,8 @@ def model(x):
         ),
         Break(
             "GB4347",
-            "`next` on an iterator of a type written in C. Iterate over a list.",
+            "`next` on an iterator of a type written in C.",
+            cure="Iterate over a list.",
             bad="""
 import array
 numbers = iter(array.array("d", [1.0, 2.0]))
@@ -140,7 +147,8 @@ def model(x):
         ),
         Break(
             "GB4271",
-            "The class of an object is replaced. Make an object of the other class.",
+            "The class of an object is replaced.",
+            cure="Make an object of the other class.",
             bad="""
 class A: pass
 class B: pass
@@ -165,7 +173,8 @@ def model(x):
         ),
         Break(
             "GB9316",
-            "`id` of an object that was made in the compiled code is compared. Compare with `is`.",
+            "`id` of an object that was made in the compiled code is compared.",
+            cure="Compare with `is`.",
             bad="""
 def model(x):
     y = [x]
@@ -179,7 +188,8 @@ def model(x):
         ),
         Break(
             "GB0222",
-            "A set of tensors comes in as an argument. Give a list, or a dict by name.",
+            "A set of tensors comes in as an argument.",
+            cure="Give a list, or a dict by name.",
             bad="""
 def model(x, s):
     return x * len(s)  # BAD
@@ -193,7 +203,8 @@ def model(x, s):
         ),
         Break(
             "GB0808",
-            "A special method written in C is called on an object. Convert the object to a number outside.",
+            "A special method written in C is called on an object.",
+            cure="Convert the object to a number outside.",
             bad="""
 import decimal
 by = decimal.Decimal(2)

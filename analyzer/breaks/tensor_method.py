@@ -18,7 +18,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0107",
-            "`random_` draws in place. Draw a new tensor.",
+            "`random_` draws in place.",
+            cure="Draw a new tensor.",
             bad="""
 def model(x):
     return (x + 1).random_(3)  # BAD
@@ -30,7 +31,8 @@ def model(x):
         ),
         Break(
             "GB0110",
-            "`uniform_` with `from`. Draw without it, and scale.",
+            "`uniform_` with `from`.",
+            cure="Draw without it, and scale.",
             bad="""
 def model(x):
     return (x + 1).uniform_(**{"from": 0.0, "to": 2.0})  # BAD
@@ -42,7 +44,8 @@ def model(x):
         ),
         Break(
             "GB0128",
-            "`set_` with several arguments. Use `as_strided` or `view`.",
+            "`set_` with several arguments.",
+            cure="Use `as_strided` or `view`.",
             bad="""
 def model(x):
     y = torch.empty(0)
@@ -56,7 +59,8 @@ def model(x):
         ),
         Break(
             "GB0045",
-            "`is_inference()` is asked. Decide outside.",
+            "`is_inference()` is asked.",
+            cure="Decide outside.",
             bad="""
 def model(x):
     return x * 2 if x.is_inference() else x + 1  # BAD

@@ -19,7 +19,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0005",
-            "Text of an object whose type is written in C. Make it once, outside.",
+            "Text of an object whose type is written in C.",
+            cure="Make it once, outside.",
             bad="""
 import decimal
 by = decimal.Decimal(2)
@@ -38,7 +39,8 @@ def model(x):
         ),
         Break(
             "GB6053",
-            "Text of an iterator. Make text of what it gives.",
+            "Text of an iterator.",
+            cure="Make text of what it gives.",
             bad="""
 def model(x):
     return x * len(repr(zip([1], [2])))  # BAD
@@ -50,7 +52,8 @@ def model(x):
         ),
         Break(
             "GB1584",
-            "Text of a function made in the compiled code. Use its name.",
+            "Text of a function made in the compiled code.",
+            cure="Use its name.",
             bad="""
 def model(x):
     def f(): return x

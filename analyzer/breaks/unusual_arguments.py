@@ -41,7 +41,8 @@ def model(x):
         ),
         Break(
             "GB0152",
-            "The keys of `groupby` are tensors. Group by what is known while tracing: sizes, types, names.",
+            "The keys of `groupby` are tensors.",
+            cure="Group by what is known while tracing: sizes, types, names.",
             bad="""
 import itertools
 def model(x):
@@ -75,8 +76,8 @@ def model(x):
         ),
         Break(
             "GB0203",
-            "The keys of a dict come in as an argument, and are no texts or numbers. Give the dict "
-            "itself, or names.",
+            "The keys of a dict come in as an argument, and are no texts or numbers.",
+            cure="Give the dict itself, or names.",
             bad="""
 def model(x, names):
     return x * len(names)  # BAD
@@ -90,7 +91,8 @@ def model(x, names):
         ),
         Break(
             "GB0226",
-            "`torch.nn.Parameter` is made of a number. Make it of a tensor, in the constructor.",
+            "`torch.nn.Parameter` is made of a number.",
+            cure="Make it of a tensor, in the constructor.",
             bad="""
 def model(x):
     return x * nn.Parameter(3.0)  # BAD
@@ -107,7 +109,8 @@ class Model(nn.Module):
         ),
         Break(
             "GB0242",
-            "The result goes into a tensor that is not contiguous. Take the result as it is returned.",
+            "The result goes into a tensor that is not contiguous.",
+            cure="Take the result as it is returned.",
             bad="""
 def model(x):
     out = torch.empty(8, 4).t()
@@ -121,7 +124,8 @@ def model(x):
         ),
         Break(
             "GB0360",
-            "A function of torch's own symbolic shapes is called on a tensor. Compute with the tensor.",
+            "A function of torch's own symbolic shapes is called on a tensor.",
+            cure="Compute with the tensor.",
             bad="""
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 def model(x):
@@ -134,8 +138,8 @@ def model(x):
         ),
         Break(
             "GB5976",
-            "Addresses of two tensors are compared, which Dynamo can only do for the same tensor. "
-            "Compare the objects.",
+            "Addresses of two tensors are compared, which Dynamo can only do for the same tensor.",
+            cure="Compare the objects.",
             bad="""
 def model(x):
     y = x + 1
@@ -167,7 +171,8 @@ def model(x):
         ),
         Break(
             "GB9158",
-            "The message of `torch._check` is made of a tensor. Make it of constants.",
+            "The message of `torch._check` is made of a tensor.",
+            cure="Make it of constants.",
             bad="""
 def model(x):
     n = x.sum().int().item()
@@ -182,7 +187,8 @@ def model(x):
         ),
         Break(
             "GB9840",
-            "The message of `torch._check` is an object, no function of the code. Write a lambda.",
+            "The message of `torch._check` is an object, no function of the code.",
+            cure="Write a lambda.",
             bad="""
 def text():
     return "too small"
@@ -215,8 +221,8 @@ def model(x):
         ),
         Break(
             "GB0150",
-            "`hasattr` of an object that Dynamo knows only as it is used, such as an iterator. Ask "
-            "once, outside.",
+            "`hasattr` of an object that Dynamo knows only as it is used, such as an iterator.",
+            cure="Ask once, outside.",
             bad="""
 import itertools
 def model(x):

@@ -20,7 +20,8 @@ PAGE = Page(
     breaks=(
         Break(
             "GB0256",
-            "`__getattr__` is an object, no function. Write a method.",
+            "`__getattr__` is an object, no function.",
+            cure="Write a method.",
             bad="""
 class Find:
     def __call__(self, name):
@@ -70,8 +71,8 @@ def model(x):
         ),
         Break(
             "GB0058",
-            "An attribute of a tensor is set that Dynamo does not follow. Use the operation that gives "
-            "such a tensor.",
+            "An attribute of a tensor is set that Dynamo does not follow.",
+            cure="Use the operation that gives such a tensor.",
             bad="""
 def model(x):
     y = x + 1
@@ -87,7 +88,8 @@ def model(x):
         ),
         Break(
             "GB0006",
-            "`super()` is asked for what is neither a function nor a method. Name the class.",
+            "`super()` is asked for what is neither a function nor a method.",
+            cure="Name the class.",
             bad="""
 class Base:
     size = 3
@@ -154,7 +156,8 @@ def model(x):
         ),
         Break(
             "GB0162",
-            "`super().__init__()` of a module is called in `forward`. Build modules in the constructor.",
+            "`super().__init__()` of a module is called in `forward`.",
+            cure="Build modules in the constructor.",
             bad="""
 class Model(nn.Module):
     def forward(self, x):
@@ -193,8 +196,8 @@ def model(x):
         ),
         Break(
             "GB3383",
-            "A dataclass of pydantic is made: its validation changes the object. Make it outside, and "
-            "hand it in.",
+            "A dataclass of pydantic is made: its validation changes the object.",
+            cure="Make it outside, and hand it in.",
             bad="""
 import dataclasses
 try:
@@ -246,7 +249,8 @@ def model(x):
         ),
         Break(
             "GB0135",
-            "An attribute of an exception is set. Give it to the exception's constructor.",
+            "An attribute of an exception is set.",
+            cure="Give it to the exception's constructor.",
             bad="""
 def model(x):
     try:
@@ -266,7 +270,8 @@ def model(x):
         ),
         Break(
             "GB0257",
-            "A `TypedDict` with keys that may be left out is made. Make a plain dict.",
+            "A `TypedDict` with keys that may be left out is made.",
+            cure="Make a plain dict.",
             bad="""
 import typing
 class Options(typing.TypedDict, total=False):

@@ -58,8 +58,8 @@ def model(x):
         ),
         Break(
             "GB0069",
-            "A module that is not installed is imported in the compiled code. Import it at the top of "
-            "the file.",
+            "A module that is not installed is imported in the compiled code.",
+            cure="Import it at the top of the file.",
             bad="""
 def model(x):
     import no_such_module  # BAD
@@ -126,7 +126,8 @@ def model(x):
         ),
         Break(
             "GB0240",
-            "Results go into tensors of another shape. Take the results as they are returned.",
+            "Results go into tensors of another shape.",
+            cure="Take the results as they are returned.",
             bad="""
 def model(x):
     out = (torch.empty(3), torch.empty(3))
@@ -140,7 +141,8 @@ def model(x):
         ),
         Break(
             "GB0247",
-            "The result goes into a tensor of another shape. Take the result as it is returned.",
+            "The result goes into a tensor of another shape.",
+            cure="Take the result as it is returned.",
             bad="""
 def model(x):
     out = torch.empty(3)
@@ -262,7 +264,8 @@ def model(x):
         ),
         Break(
             "GB5173",
-            "Tensors of two devices meet in one operation. Make both on the same device.",
+            "Tensors of two devices meet in one operation.",
+            cure="Make both on the same device.",
             bad="""
 def model(x):
     return x + torch.ones(8, device="meta")
@@ -290,7 +293,8 @@ def model(x):
         ),
         Break(
             "GB0234",
-            "A mode of torch functions is taken from a stack that has none. Use the mode in a `with` block.",
+            "A mode of torch functions is taken from a stack that has none.",
+            cure="Use the mode in a `with` block.",
             bad="""
 def model(x):
     torch._C._pop_torch_function_stack()  # BAD
@@ -303,9 +307,11 @@ def model(x):
         ),
         Break(
             "GB4315",
-            "Shapes or types of an operation do not fit: trying it on tensors without data raises an "
-            "error. The operation that it names is to be mended; one of your own may lack its fake "
-            "implementation.",
+            "Shapes or types of an operation do not fit: trying it on tensors without data raises an error.",
+            cure=(
+                "The operation that it names is to be mended; one of your own may lack its fake "
+                "implementation."
+            ),
             bad="""
 def model(x):
     return x @ x
