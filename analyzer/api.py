@@ -222,7 +222,7 @@ def _report(
 
     base, work, shown = chosen.root, chosen.work, chosen.report
     known = narrow.known(shown, base)
-    named = library.named(names, chosen.run, base)
+    named = library.named(names, chosen.run, base, chosen.values["mode"])
     if named:
         library.refuse_unread(named, run)
         targets = {each.text: each.target for each in named}
