@@ -228,3 +228,43 @@ def test_a_small_model_of_diffusers_runs(tmp_path: Path) -> None:
     assert (seen.observation.convention or "").startswith(
         "sample, timestep of the sizes in its config, 3x8x8"
     )
+
+
+def test_a_table_of_the_project_says_what_it_wants_instead_of_a_name(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.tcready.targets.x]\ntarget = "hf:bert"\n')
+    with pytest.raises(
+        TcreadyError, match=r"target hf:bert: such a name is for the command line; write the pkg"
+    ):
+        checked((), tmp_path, run=True)
+
+
+@pytest.mark.dynamo
+def test_weights_of_a_file_are_loaded_or_refused_in_one_line(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    save_file = pytest.importorskip("safetensors.torch").save_file
+    from tcready.dynamic.worker.case import RunError
+    from tcready.dynamic.worker.loading import load_weights
+
+    class Tied(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = torch.nn.Embedding(3, 2)
+            self.head = torch.nn.Linear(2, 3, bias=False)
+            self.head.weight = self.embedding.weight
+
+    def refused(**weights: Any) -> str:
+        save_file(weights, tmp_path / "w.safetensors")
+        with pytest.raises(RunError) as error:
+            load_weights(Tied(), str(tmp_path / "w.safetensors"), "w.safetensors")
+        return str(error.value)
+
+    model = Tied()
+    save_file({"embedding.weight": torch.ones(3, 2)}, tmp_path / "good.safetensors")
+    load_weights(model, str(tmp_path / "good.safetensors"), "good.safetensors")
+    assert model.head.weight.tolist() == [[1.0, 1.0]] * 3
+    assert "weights of the file are not in the model (1): other" in refused(other=torch.ones(1))
+    assert "have another shape" in refused(**{"embedding.weight": torch.ones(1, 2)})
+    assert "weights of the model are not in the file (2): " in refused()
+    (tmp_path / "text").write_text("no weights")
+    with pytest.raises(RunError, match="text: it cannot be read as safetensors"):
+        load_weights(model, str(tmp_path / "text"), "text")
