@@ -360,7 +360,7 @@ def _of_lightning(text: str, work: Work) -> tuple[ModuleType, Callable[[], Any]]
     return module, lambda: TrainingStep(kind()) if work.options.mode == "train" else kind()
 
 
-class TrainingStep(torch.nn.Module):
+class TrainingStep(torch.nn.Module):  # type: ignore[misc]
     """A LightningModule as a trainer calls it."""
 
     def __init__(self, model: Any) -> None:
