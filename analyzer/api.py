@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tcready import project
+from tcready.installed import advice, rule_set, tool
 from tcready.installed import load_rules as load_rules  # as is the command line
 from tcready.installed import page_of as page_of
-from tcready.installed import rule_set, tool
+from tcready.installed import page_of_break as page_of_break
 from tcready.installed import version as version
 from tcready.reports import FORMATS as FORMATS  # the command line offers them
 from tcready.resolve import Settings, keywords, resolve
@@ -221,7 +222,7 @@ def _report(
 
     base, work, shown = chosen.root, chosen.work, chosen.report
     known = narrow.known(shown, base)
-    named = library.named(names, chosen.run, base)
+    named = library.named(names, chosen.run, base, chosen.values["mode"])
     if named:
         library.refuse_unread(named, run)
         targets = {each.text: each.target for each in named}
@@ -257,7 +258,7 @@ def _report(
         sources=(*read.result.sources, *made_or_brought.sources_of(seen.runs, read.result.sources)),
         warnings=(*read.result.warnings, *empty, *seen.warnings, *other_torch),
     )
-    report = merge(static, seen.runs, read.rules, read.tool)
+    report = merge(static, seen.runs, read.rules, read.tool, advice() if seen.runs else {})
     if work.verify_fixes:
         from tcready import fixing
 
@@ -525,7 +526,7 @@ def combine(files: Sequence[str], *, root: str | os.PathLike[str] | None = None)
     """
     from tcready import observations
 
-    return observations.combined(files, Path(root or Path.cwd()).resolve(), tool(), _with_figures)
+    return observations.combined(files, Path(root or Path.cwd()).resolve(), tool(), _with_figures, advice())
 
 
 def explain(

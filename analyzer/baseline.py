@@ -246,6 +246,6 @@ def _touched(found: Finding, changed: Lines) -> bool:
 
 
 def _with(report: Report, findings: tuple[Finding, ...], narrowed: Narrowed) -> Report:
-    named = {found.rule for found in findings}
+    named = {code for found in findings for code in (found.rule, found.advice)}
     rules = tuple(rule for rule in report.rules if rule.code in named)
     return dataclasses.replace(report, findings=findings, rules=rules, narrowed=narrowed)

@@ -6,10 +6,12 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from tcready.schema import Tool
+from tcready.schema import TcreadyError, Tool
 
 if TYPE_CHECKING:
-    from tcready.schema import Edit
+    from collections.abc import Iterable
+
+    from tcready.schema import Edit, RuleText
     from tcready.static.concrete import Located
     from tcready.static.driver import RuleSet
     from tcready.static.rule import Rule
@@ -20,6 +22,18 @@ def load_rules() -> tuple[Rule, ...]:
     from tcready import rules
 
     return rules.load()
+
+
+def advice() -> dict[str, RuleText]:
+    """What to say of each type of break that only a run shows, by its id: the text of its page, or of the only rule that
+    claims it."""
+    from tcready import breaks
+
+    found: dict[str, RuleText] = {}
+    for rule in load_rules():
+        text = rule.text()
+        found |= dict.fromkeys(rule.gb_ids, text)
+    return found | {text.code: text for text in breaks.texts()}
 
 
 def version() -> str:
@@ -48,6 +62,29 @@ def page_of(rule: Rule) -> str:
         of = "" if made.before == rule.before else f"Before:\n\n{_indented(made.before)}\n\nAfter:\n\n"
         return f"{rule.document}\n## Rewrite\n\n{how}\n\n{of}{_indented(made.after)}\n"
     return f"{rule.document}\n## Rewrite\n\n{rule.no_rewrite}\n" if rule.no_rewrite else rule.document
+
+
+def page_of_break(gb_id: str) -> str:
+    """What is known of a type of break of PyTorch's registry, as text. Raises TcreadyError for an id of no type."""
+    from tcready import breaks
+    from tcready.static import torch_tables
+
+    wanted = gb_id.upper()
+    registries = {version: torch_tables.load(version).registry for version in torch_tables.versions()}
+    having = [version for version, registry in registries.items() if wanted in registry]
+    if not having:
+        raise TcreadyError(f"there is no type of break {wanted} in torch {_versions(registries)}")
+    rules = [rule for rule in load_rules() if wanted in rule.gb_ids]
+    title = f"{wanted} {registries[having[-1]][wanted]} (torch {_versions(having)})"
+    predicted = (
+        f"Predicted by: {', '.join(f'{rule.code} {rule.name}' for rule in rules)}\n\n" if rules else ""
+    )
+    page = next((page for page in breaks.load() if wanted in page.gb_ids), None)
+    return f"{title}\n\n{predicted}{page.document(wanted) if page else page_of(rules[0])}"
+
+
+def _versions(versions: Iterable[tuple[int, int]]) -> str:
+    return ", ".join(f"{major}.{minor}" for major, minor in versions)
 
 
 def _indented(code: str) -> str:

@@ -48,6 +48,7 @@ class CheckKeywords(TypedDict, total=False):
     memory: float | None
     allow_downloads: bool | None
     model: str | None
+    checkpoint: str | None
     tiny: bool | None
     config: tuple[str, ...] | None
 
@@ -74,5 +75,6 @@ class ObserveKeywords(TypedDict, total=False):
     memory: float | None
     allow_downloads: bool | None
     model: str | None
+    checkpoint: str | None
     tiny: bool | None
     config: tuple[str, ...] | None

@@ -10,16 +10,18 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tcready.options import RunOptions
-from tcready.schema import TcreadyError
+from tcready.schema import ModeAsked, TcreadyError
 from tcready.static import hints, locate
-from tcready.target import PACKAGES, LibraryModel
+from tcready.target import LIGHTNING, PACKAGES, LibraryModel, Target
 
 WITHOUT_CONFIGURATION = ("timm", "torchvision")
 """Libraries whose models are functions: nothing says how a smaller one would be built."""
+TRAINING_STEP = "training_step"
+"""What Lightning calls of a model that is trained."""
 _DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
 _BY_STRING = {"timm.create_model": "timm", "torchvision.models.get_model": "torchvision"}
 """Functions that give a model by the name which they are called with."""
@@ -42,8 +44,11 @@ class Named:
         return f"{self.text}: it was not found where its sources stand, so the run alone tells of it"
 
 
-def named(names: Sequence[str], options: RunOptions, root: Path) -> tuple[Named, ...]:
-    """The models among `names`, and the one that `--model` gives.
+def named(
+    names: Sequence[str], options: RunOptions, root: Path, mode: ModeAsked = "infer"
+) -> tuple[Named, ...]:
+    """The models among `names`, and the one that `--model` gives. A LightningModule that is only trained stands for its
+    `training_step`.
 
     Raises TcreadyError for a library that is not installed, a model it does not have, and options that go with none.
     """
@@ -56,11 +61,22 @@ def named(names: Sequence[str], options: RunOptions, root: Path) -> tuple[Named,
             raise TcreadyError(
                 f"{text}: --tiny goes with hf: and diffusers:; of {model.library} name a small model"
             )
+        if (options.tiny or options.config) and model.library == LIGHTNING:
+            flag = "--tiny" if options.tiny else "--config"
+            raise TcreadyError(
+                f"{text}: {flag} goes with a model of a library; this one is built as its class says"
+            )
     for pair in options.config:
         if not re.match(r"\w+=", pair):
             raise TcreadyError(f"--config {pair}: write KEY=VALUE, as in hidden_size=64")
     search = locate.default_search_path(root)
     found = [_of(text, _model_target(model, options, search)) for text, model in models.items()]
+    found = [
+        replace(each, target=f"{each.target}.{TRAINING_STEP}")
+        if mode == "train" and models[each.text].library == LIGHTNING
+        else each
+        for each in found
+    ]
     if options.model is not None:
         found.append(_of(options.model, _expression_target(options.model, search)))
     return tuple(found)
@@ -76,7 +92,10 @@ def refuse_unread(models: Iterable[Named], run: bool | None) -> None:
 def refuse_names(names: Iterable[str]) -> None:
     """Raises TcreadyError for a model of a library where changes to its source are asked for."""
     for text in names:
-        if LibraryModel.parse(text) is not None:
+        model = LibraryModel.parse(text)
+        if model is not None and model.library == LIGHTNING:
+            raise TcreadyError(f"{text}: changes are made in a source: name {model.name}, with --inputs")
+        if model is not None:
             raise TcreadyError(
                 f"{text}: changes are made in a source: name the pkg.mod::Name that `tcready check {text}` tells, "
                 "with --inputs"
@@ -88,6 +107,10 @@ def _of(text: str, target: str | None) -> Named:
 
 
 def _model_target(model: LibraryModel, options: RunOptions, search: Sequence[Path]) -> str | None:
+    if model.library == LIGHTNING:
+        if Target.parse(model.name).name is None:
+            raise TcreadyError(f"{model}: name the LightningModule, as in {LIGHTNING}:{model.name}::LitModel")
+        return model.name
     file = locate.find_module(model.package, search)
     if file is None:
         if options.python is not None:  # another interpreter, with libraries of its own

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tcready import reports
-from tcready.installed import rule_set
+from tcready.installed import advice, rule_set
 from tcready.options import ReadOptions, ReportOptions, RunOptions
 from tcready.schema import (
     Cell,
@@ -120,7 +120,7 @@ def checked(
         sources=(*texts, *sources_of([seen], texts)),
         warnings=(*unread, *sources.warnings, *static.warnings),
     )
-    made = merge(static, [seen], sources.rules, sources.tool)
+    made = merge(static, [seen], sources.rules, sources.tool, advice())
     version = ".".join(map(str, read.torch)) if read.torch else ""
     how = Reading(run.mode, read.low, read.plain_call, version)
     return Checked(dataclasses.replace(made, readings=(how,)))

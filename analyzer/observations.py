@@ -23,6 +23,7 @@ from tcready.schema import (
     Observation,
     Progress,
     Report,
+    RuleText,
     SourceText,
     Stage,
     TcreadyError,
@@ -220,10 +221,14 @@ def _where(seen: Observation) -> str:
 
 
 def combined(
-    files: Sequence[str], root: Path, tool: Tool, whole: Callable[[Observation], Observation]
+    files: Sequence[str],
+    root: Path,
+    tool: Tool,
+    whole: Callable[[Observation], Observation],
+    advice: Mapping[str, RuleText],
 ) -> Report:
-    """One report of several files, of reports and runs; `whole` works out what a run measured. Raises TcreadyError for a
-    file that cannot be read."""
+    """One report of several files, of reports and runs; `whole` works out what a run measured, `advice` is what to say of
+    types of breaks that only a run shows. Raises TcreadyError for a file that cannot be read."""
     from tcready.merge import combined as merge
 
     loaded = [(file, load(root / file, file)) for file in files]
@@ -240,7 +245,7 @@ def combined(
         texts = tuple(sources_of(runs, [source for _, report in reports for source in report.sources]))
         more = Report(tool, (), (), (), texts, (), tuple(warnings), {})
         reports.append(("", more))
-    return merge(reports, runs)
+    return merge(reports, runs, advice)
 
 
 # What is said of runs, and their sources

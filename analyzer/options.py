@@ -375,6 +375,19 @@ class RunOptions:
         ),
     )
     """An expression, or in the run of one target the model of a library that was named, as in `hf:bert`."""
+    checkpoint: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Weights to load into the model that is built: a file of safetensors.",
+            metavar="FILE",
+            takes="a string: model.safetensors",
+            table=True,
+            worker=True,
+            completes="files",
+        ),
+    )
+    """A file of safetensors, below the working folder; None: the model keeps the weights that it is built with."""
     tiny: bool = field(
         default=False,
         metadata=ask(

@@ -14,7 +14,7 @@ from typing import Any
 from tcready.options import Declared, RunOptions, declared
 from tcready.resolve import PROJECT, TargetTable, from_toml, takes, written
 from tcready.schema import TcreadyError
-from tcready.target import Target
+from tcready.target import LibraryModel, Target
 
 FILE = PROJECT
 TABLE = "tool.tcready"
@@ -119,6 +119,11 @@ def _target_table(name: str, value: Any) -> TargetTable:
     found = _read(table, known, where, ("target", *known))
     if target is not None and not (isinstance(target, str) and target.strip()):
         raise _refusal(where, "target", target, "a string: path.py::Name or pkg.mod::Name")
+    if target is not None and LibraryModel.parse(target) is not None:
+        raise TcreadyError(
+            f"{FILE}: [{where}] target {target}: such a name is for the command line; write the pkg.mod::Name that "
+            f"`tcready check {target}` tells, with inputs"
+        )
     if target is None or Target.parse(target).name is None:
         raise TcreadyError(f"{FILE}: [{where}] needs a target: path.py::Name or pkg.mod::Name")
     return TargetTable(name, target, found)

@@ -18,24 +18,30 @@ PACKAGES = MappingProxyType(
     {"hf": "transformers", "timm": "timm", "torchvision": "torchvision", "diffusers": "diffusers"}
 )
 """The package of each library whose models can be named: `hf:bert`."""
+LIGHTNING = "lightning"
+"""What stands before a LightningModule of the user's own: `lightning:model.py::LitModel`."""
 
 
 @dataclass(frozen=True)
 class LibraryModel:
-    """A model of a library, by name: `timm:resnet18`, `hf:bert`."""
+    """A model of a library, by name: `timm:resnet18`, `hf:bert`; or one of the user's own, built as a library would."""
 
     library: str
-    """A key of PACKAGES."""
+    """A key of PACKAGES, or LIGHTNING."""
     name: str
+    """With LIGHTNING the text of a target."""
 
     @classmethod
     def parse(cls, text: str) -> LibraryModel | None:
         """None for text that is no such name."""
-        found = re.fullmatch(rf"({'|'.join(PACKAGES)}):([\w./-]+)", text)
-        return cls(found[1], found[2]) if found else None
+        prefix, _, rest = text.partition(":")
+        if prefix == LIGHTNING and rest and not rest.startswith(":"):
+            return cls(prefix, rest)
+        return cls(prefix, rest) if prefix in PACKAGES and re.fullmatch(r"[\w./-]+", rest) else None
 
     @property
     def package(self) -> str:
+        """The package whose models it names. Raises KeyError for LIGHTNING."""
         return PACKAGES[self.library]
 
     def __str__(self) -> str:

@@ -17,11 +17,13 @@ import click
 import pydantic
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
-from tcready import api, resolve, schema
+from tcready import api, breaks, resolve, schema
+from tcready.breaks.page import Page
 from tcready.cli import app
 from tcready.options import Declared, RunOptions
 from tcready.refactor.example import example
 from tcready.schema.codec import FLAT, json_name, omitted
+from tcready.static import torch_tables
 from tcready.static.rule import Rule, Sample
 from tcready.static.versions import version_of
 
@@ -41,10 +43,13 @@ NOTICE = "<!-- Written by docs/generate.py: edit {source} and run it again. -->\
 def files() -> dict[Path, str]:
     """Every generated file with its text, by path below docs/."""
     rules = api.load_rules()
+    pages = breaks.load()
     schemas = {"report": _schema(schema.Report), "observation": _schema(schema.Observation)}
     return {
         Path("pages/rules/index.md"): _index(rules),
         **{Path(f"pages/rules/{rule.code}.md"): _rule_page(rule) for rule in rules},
+        Path("pages/breaks/index.md"): _breaks_index(rules, pages),
+        **{Path(f"pages/breaks/{page.name}.md"): _break_page(page) for page in pages},
         Path("pages/cli.md"): _command_line(),
         **{Path(f"schema/{name}.schema.json"): _dump(value) for name, value in schemas.items()},
         Path("pages/schema_fields.md"): _fields(schemas),
@@ -59,7 +64,8 @@ def stale(expected: Mapping[Path, str]) -> list[str]:
         for path, text in expected.items()
         if not (DOCS / path).is_file() or (DOCS / path).read_text("utf-8") != text
     ]
-    left_over = {path.relative_to(DOCS) for path in (DOCS / "pages" / "rules").glob("*")} - expected.keys()
+    made = (path for name in ("rules", "breaks") for path in (DOCS / "pages" / name).glob("*"))
+    left_over = {path.relative_to(DOCS) for path in made} - expected.keys()
     return sorted(wrong + [path.as_posix() for path in left_over])
 
 
@@ -167,6 +173,69 @@ def _words(name: str) -> str:
 def _cell(text: str) -> str:
     """`text` in a table: a bar would end the cell, a line the table."""
     return " ".join(text.replace("|", "\\|").split())
+
+
+# types of breaks
+
+
+def _registry() -> dict[str, str]:
+    """The name of every type of break, by its id, as the newest torch that has it calls it."""
+    return {
+        gb_id: name
+        for version in torch_tables.versions()
+        for gb_id, name in torch_tables.load(version).registry.items()
+    }
+
+
+def _breaks_index(rules: tuple[Rule, ...], pages: tuple[Page, ...]) -> str:
+    names = _registry()
+    page_of = {gb_id: page.name for page in pages for gb_id in page.gb_ids}
+    versions = [".".join(map(str, version)) for version in torch_tables.versions()]
+    examples = sum(each.bad is not None for page in pages for each in page.breaks)
+    text = NOTICE.format(source="analyzer/breaks") + (
+        "# Types of graph breaks\n\n"
+        "What a run shows and no rule predicts still has a type, by its id in PyTorch's registry. Here stand all "
+        f"{len(names)} types of torch {', '.join(versions)}, each with the page that says why it happens and what to do, "
+        f"and the rules that predict it. `tcready rule GB0170` prints one. {examples} have an example that Dynamo breaks "
+        "on with that very id on each run of the test suite, and the same without the break; of the others the page says "
+        "why there is none.\n\n| page | what it is about |\n|---|---|\n"
+    )
+    text += "".join(f"| [{page.name}]({page.name}.md) | {_cell(page.summary)} |\n" for page in pages)
+    text += "\n## By id\n\n| type | name | page | rules |\n|---|---|---|---|\n"
+    for gb_id in sorted(names):
+        found = page_of.get(gb_id)
+        page = f"[{found}]({found}.md)" if found else ""
+        claims = ", ".join(
+            f"[{rule.code}](../rules/{rule.code}.md)" for rule in rules if gb_id in rule.gb_ids
+        )
+        link = f"[{gb_id}]({REGISTRY.format(number=gb_id[2:])})"
+        text += f"| {link} | {_cell(_plain(names[gb_id]))} | {page} | {claims} |\n"
+    listed = "\n".join(page.name for page in pages)
+    return f"{text}\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
+
+
+def _break_page(page: Page) -> str:
+    names = _registry()
+    text = (
+        NOTICE.format(source=f"analyzer/breaks/{page.name.replace('-', '_')}.py")
+        + f"# {page.name}\n\n"
+        + re.sub(r"^(## .*)\n(?=\S)", r"\1\n\n", page.page.strip(), flags=re.M)
+        + "\n"
+    )
+    for each in page.breaks:
+        text += f"\n## {each.gb_id}: {_plain(names[each.gb_id])}\n\n{f'{each.what} {each.cure}'.strip()}\n\n"
+        text += page.example(each.gb_id, lambda code: _code(code).rstrip("\n")) + "\n"
+    if page.unshown:
+        text += "\n## Without an example\n"
+    for other in page.unshown:
+        text += f"\n{other.reason}\n\n| type | name |\n|---|---|\n"
+        text += "".join(f"| {gb_id} | {_cell(_plain(names[gb_id]))} |\n" for gb_id in other.gb_ids)
+    return text
+
+
+def _plain(name: str) -> str:
+    """A type's name without what Markdown reads as markup: some have a single backtick."""
+    return re.sub(r"([\\*_<>\[\]])", r"\\\1", name.replace("`", ""))
 
 
 # the command line

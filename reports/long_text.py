@@ -21,6 +21,7 @@ from tcready.reports.view import (
     STAGE_SIGN,
     STAGE_WORD,
     VERDICT_WORD,
+    advice_on,
     again_sentence,
     backend_sentence,
     beside_the_plan,
@@ -245,7 +246,7 @@ class LongText:
     def finding(self, finding: Finding, explained: set[str]) -> None:
         self.header(finding)
         self.source(finding)
-        rule = self.rules.get(finding.rule or "")
+        rule = advice_on(finding, self.rules)
         if rule is not None:
             if rule.code not in explained:
                 self.advice(rule)

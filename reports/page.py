@@ -121,7 +121,7 @@ class ActionView:
     """One change to make, and every place it is due."""
 
     advice: str
-    """What the rule says to write instead; empty if no rule speaks."""
+    """What the rule, or what is known of the type of break, says to write instead; empty if neither speaks."""
     hints: tuple[HintView, ...]
     """Where no rule speaks, what Dynamo suggests."""
     rule: RuleText | None
@@ -442,7 +442,7 @@ def _findings(
         FindingView(
             anchor=anchor(finding),
             finding=finding,
-            rule=rules.get(finding.rule or ""),
+            rule=view.advice_on(finding, rules),
             phrase=view.status_phrase(finding, ran),
             change=sides(finding.fix.diff) if finding.fix is not None and finding.fix.diff else None,
             snippet=code.snippet(
@@ -494,7 +494,7 @@ def _action(items: Sequence[FindingView]) -> ActionView:
     hints = dict.fromkeys(hint for item in items for found in item.breaks for hint in found.hints)
     return ActionView(
         advice=rule.instead if rule else "",
-        hints=() if rule else tuple(hints),
+        hints=() if items[0].finding.rule else tuple(hints),
         rule=rule,
         items=tuple(items),
         statuses=view.status_counts(item.finding for item in items),

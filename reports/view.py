@@ -9,7 +9,7 @@ import re
 import shlex
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tcready.schema import (
@@ -410,6 +410,11 @@ def heaviest_first(findings: Iterable[Finding]) -> list[Finding]:
 
 def rules_by_code(report: Report) -> dict[str, RuleText]:
     return {rule.code: rule for rule in report.rules}
+
+
+def advice_on(finding: Finding, rules: Mapping[str, RuleText]) -> RuleText | None:
+    """What says why it happens and what to do: its rule, or what is known of the type of break that a run showed."""
+    return rules.get(finding.rule or finding.advice or "")
 
 
 def status_phrase(finding: Finding, ran: bool) -> str:

@@ -146,3 +146,125 @@ def test_an_expression_is_run_and_the_report_says_that_it_was_not_read(tmp_path:
     assert any("the run alone tells of it" in warning for warning in report.warnings)
     with pytest.raises(TcreadyError, match="--no-run forbids the run"):
         checked((), tmp_path, model=expression, run=False)
+
+
+LIGHTNING = """
+import torch
+from lightning import LightningDataModule, LightningModule
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Data(LightningDataModule):
+    def setup(self, stage):
+        self.rows = TensorDataset(torch.randn(8, 4), torch.randn(8, 1))
+
+    def train_dataloader(self):
+        return DataLoader(self.rows, batch_size=4)
+
+
+class LitModel(LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.net(x)
+
+    def training_step(self, batch, batch_idx):
+        x, y = batch
+        loss = (self(x) - y).square().mean()
+        if loss > 100:  # data-dependent
+            loss = loss * 0.5
+        return loss
+"""
+
+
+def lightning_named(text: str, root: Path, mode: Any = "infer", **options: Any) -> str:
+    (found,) = library.named((text,), RunOptions(**options), root, mode)
+    return found.target
+
+
+def test_a_lightning_module_stands_for_itself_or_its_training_step(tmp_path: Path) -> None:
+    text = "lightning:lit.py::LitModel"
+    assert lightning_named(text, tmp_path) == "lit.py::LitModel"
+    assert lightning_named(text, tmp_path, "both") == "lit.py::LitModel"
+    assert lightning_named(text, tmp_path, "train") == "lit.py::LitModel.training_step"
+    with pytest.raises(TcreadyError, match=r"name the LightningModule, as in lightning:lit.py::LitModel"):
+        lightning_named("lightning:lit.py", tmp_path)
+    with pytest.raises(TcreadyError, match="--tiny goes with a model of a library"):
+        lightning_named(text, tmp_path, tiny=True)
+    with pytest.raises(TcreadyError, match=r"name lit.py::LitModel, with --inputs"):
+        library.refuse_names((text,))
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_a_lightning_module_is_run_with_batches_of_its_data_module(tmp_path: Path) -> None:
+    pytest.importorskip("lightning")
+    (tmp_path / "lit.py").write_text(LIGHTNING)
+    report = checked(("lightning:lit.py::LitModel",), tmp_path, mode="train")
+    (seen,) = report.targets
+    assert seen.target == "lit.py::LitModel.training_step"
+    assert seen.observation.convention == (
+        "the first batch of Data.train_dataloader(), to training_step, of lightning:lit.py::LitModel"
+    )
+    assert seen.observation.training is not None
+    assert seen.observation.training.loss == "output"
+    line = next(n for n, text in enumerate(LIGHTNING.splitlines(), 1) if "data-dependent" in text)
+    (found,) = report.findings
+    assert (found.rule, found.line, found.status) == ("TCR101", line, "confirmed")
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_a_small_model_of_diffusers_runs(tmp_path: Path) -> None:
+    pytest.importorskip("diffusers")
+    sizes = ["sample_size=8", "block_out_channels=(32,)", "down_block_types=('DownBlock2D',)"]
+    blocks = ["up_block_types=('UpBlock2D',)", "layers_per_block=1"]
+    report = checked(("diffusers:UNet2DModel",), tmp_path, tiny=True, config=[*sizes, *blocks])
+    (seen,) = report.targets
+    assert (seen.verdict, seen.observation.inputs_from) == ("ready", "library")
+    assert (seen.observation.convention or "").startswith(
+        "sample, timestep of the sizes in its config, 3x8x8"
+    )
+
+
+def test_a_table_of_the_project_says_what_it_wants_instead_of_a_name(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.tcready.targets.x]\ntarget = "hf:bert"\n')
+    with pytest.raises(
+        TcreadyError, match=r"target hf:bert: such a name is for the command line; write the pkg"
+    ):
+        checked((), tmp_path, run=True)
+
+
+@pytest.mark.dynamo
+def test_weights_of_a_file_are_loaded_or_refused_in_one_line(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    save_file = pytest.importorskip("safetensors.torch").save_file
+    from tcready.dynamic.worker.case import RunError
+    from tcready.dynamic.worker.loading import load_weights
+
+    class Tied(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = torch.nn.Embedding(3, 2)
+            self.head = torch.nn.Linear(2, 3, bias=False)
+            self.head.weight = self.embedding.weight
+
+    def refused(**weights: Any) -> str:
+        save_file(weights, tmp_path / "w.safetensors")
+        with pytest.raises(RunError) as error:
+            load_weights(Tied(), str(tmp_path / "w.safetensors"), "w.safetensors")
+        return str(error.value)
+
+    model = Tied()
+    save_file({"embedding.weight": torch.ones(3, 2)}, tmp_path / "good.safetensors")
+    load_weights(model, str(tmp_path / "good.safetensors"), "good.safetensors")
+    assert model.head.weight.tolist() == [[1.0, 1.0]] * 3
+    assert "weights of the file are not in the model (1): other" in refused(other=torch.ones(1))
+    assert "have another shape" in refused(**{"embedding.weight": torch.ones(1, 2)})
+    assert "weights of the model are not in the file (2): " in refused()
+    (tmp_path / "text").write_text("no weights")
+    with pytest.raises(RunError, match="text: it cannot be read as safetensors"):
+        load_weights(model, str(tmp_path / "text"), "text")

@@ -506,6 +506,21 @@ def test_findings_come_in_order_and_only_their_rules_with_them() -> None:
     assert [rule.code for rule in report.rules] == ["TCR101"]
 
 
+def test_what_only_a_run_shows_carries_the_advice_on_its_type() -> None:
+    about = {"GB0170": RuleText("GB0170", "n", "s", "why", "instead", None, None), "GB0007": RULES[1]}
+    seen = observation(
+        break_sites=(site(8), site(9, gb_id="GB9999", gb_ids=("GB0007",)), site(10, gb_id=None))
+    )
+    report = merge(static(), [seen], RULES, Tool("tcready", "0"), about)
+    assert [(f.line, f.advice) for f in report.findings] == [(8, "GB0170"), (9, "TCR401"), (10, None)]
+    assert [text.code for text in report.rules] == ["TCR401", "GB0170"]
+    predicted = merge(
+        static(finding(8)), [observation(break_sites=(site(8),))], RULES, Tool("tcready", "0"), about
+    )
+    assert only(predicted).advice is None
+    assert [text.code for text in predicted.rules] == ["TCR101"]
+
+
 # Targets and verdicts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,8 +94,8 @@ def completion(shell: str) -> None:
 @click.command()
 @click.argument("code", shell_complete=complete_codes)
 def rule(code: str) -> None:
-    """Show the page of one rule: what it finds, why it hurts, what to write instead."""
-    write_out(api.page_of(_rule(code)))
+    """Show the page of one rule, or of one type of graph break (GB0170): why it hurts, what to write instead."""
+    write_out(api.page_of_break(code) if re.fullmatch(r"(?i)GB\d+", code) else api.page_of(_rule(code)))
 
 
 @click.command()

@@ -13,6 +13,7 @@ from tcready.schema import (
     Finding,
     Observation,
     Report,
+    RuleText,
     SourceText,
     StaticResult,
     StaticTarget,
@@ -20,7 +21,9 @@ from tcready.schema import (
 )
 
 
-def combined(reports: Sequence[tuple[str, Report]], runs: Sequence[Observation]) -> Report:
+def combined(
+    reports: Sequence[tuple[str, Report]], runs: Sequence[Observation], advice: Mapping[str, RuleText]
+) -> Report:
     """One report of several, each with its name, and of further runs, judged as if all had been made at once.
 
     If two hold different texts of a file, the first is shown, and a warning says so. Raises TcreadyError if there is no
@@ -43,7 +46,7 @@ def combined(reports: Sequence[tuple[str, Report]], runs: Sequence[Observation])
         hidden=_claims(finding for report in given for finding in report.silenced),
     )
     rules = {rule.code: rule for report in given for rule in report.rules}
-    merged = merge(static, _runs(given, runs), tuple(rules.values()), given[0].tool)
+    merged = merge(static, _runs(given, runs), tuple(rules.values()), given[0].tool, advice)
     checkouts = {report.checkout for report in given if report.checkout is not None}
     known = {target.target for target in merged.targets}
     older = {t.target: t for report in given if not report.predicted for t in report.targets}

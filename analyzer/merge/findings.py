@@ -25,6 +25,7 @@ from tcready.schema import (
     Level,
     Mode,
     Prediction,
+    RuleText,
     StaticTarget,
     Status,
 )
@@ -255,6 +256,12 @@ def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Find
         modes=(only,) if only else (),
         also=tuple(dict.fromkeys(print_ for print_ in prints if print_ != prints[0])),
     )
+
+
+def advised(finding: Finding, advice: Mapping[str, RuleText]) -> Finding:
+    """What only a run showed, with the text that speaks of the first of its types that any speaks of."""
+    text = next((advice[gb_id] for gb_id in finding.gb_ids if gb_id in advice), None)
+    return finding if text is None else dataclasses.replace(finding, advice=text.code)
 
 
 def numbered(findings: Iterable[Finding]) -> Iterator[Finding]:

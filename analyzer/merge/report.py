@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from tcready.merge.code import Code
 from tcready.merge.findings import (
+    advised,
     distinct,
     files_not_run,
     found_by_run,
@@ -35,14 +37,19 @@ from tcready.schema import (
 
 
 def merge(
-    static: StaticResult, observations: Sequence[Observation], rules: Sequence[RuleText], tool: Tool
+    static: StaticResult,
+    observations: Sequence[Observation],
+    rules: Sequence[RuleText],
+    tool: Tool,
+    advice: Mapping[str, RuleText] = MappingProxyType({}),
 ) -> Report:
     """One report of what was predicted and what was seen.
 
     Findings are sorted by place; targets that ran come first, in the order given, then those that only the
     source speaks of. `static.sources` should hold the sources of observed files too, if they are to be
     shown; a run-only finding spans its source line if the source is there, one character if not.
-    `rules` keeps those that a finding names.
+    The report's `rules` keep those that a finding names, and of `advice`, by id of the type of break, what speaks of
+    what only a run showed.
     """
     code = Code({source.path: source.text for source in static.sources})
     modes: dict[str, set[Mode]] = defaultdict(set)
@@ -63,7 +70,9 @@ def merge(
         finding if finding.path in not_run else judged(finding, runs, proofs[key_of(finding)])
         for finding in predictions
     ]
-    unpredicted = [found_by_run(same, code, only_mode(same, runs)) for same in events.values()]
+    unpredicted = [
+        advised(found_by_run(same, code, only_mode(same, runs)), advice) for same in events.values()
+    ]
     cells = {source.path: source.cells for source in static.sources if source.cells}
     known = tuple(
         dataclasses.replace(finding, cell=place_in(cells[finding.path], finding.line))
@@ -73,12 +82,13 @@ def merge(
     )
     findings = tuple(finding for finding in known if key_of(finding) not in hidden)
     silenced = tuple(finding for finding in known if key_of(finding) in hidden)
-    named = {finding.rule for finding in findings}
+    named = {code for finding in findings for code in (finding.rule, finding.advice)}
+    texts = {text.code: text for text in (*rules, *advice.values())}
     return Report(
         tool=tool,
         findings=findings,
         targets=reports_of(static.targets, runs, known, code),
-        rules=tuple(rule for rule in rules if rule.code in named),
+        rules=tuple(text for text in texts.values() if text.code in named),
         sources=static.sources,
         skipped=static.skipped,
         warnings=(

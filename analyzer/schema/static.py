@@ -134,6 +134,9 @@ class Finding:
     """What it was before runs were held against it; None if they left level, confidence and ids as they were."""
     cell: CellPlace | None = None
     """In a notebook, where `line` stands: lines are those of its code cells one after the other."""
+    advice: str | None = None
+    """Of what only a run showed: the code, among the report's `rules`, of the text that says why and what to do. It is
+    the type's id (`GB0007`), or a rule's code; None if a rule speaks, or the type is not known."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +168,10 @@ class StaticTarget:
 
 @dataclass(frozen=True)
 class RuleText:
-    """What people are told of a rule."""
+    """What people are told of a rule, or of a type of break that no rule predicts."""
 
     code: str
+    """Of a type of break its id: `GB0007`."""
     name: str
     summary: str
     why: str

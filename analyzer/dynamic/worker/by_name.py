@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import functools
 import importlib
 import inspect
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -15,10 +17,10 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker.case import RunError
-from tcready.dynamic.worker.loading import cases
+from tcready.dynamic.worker.loading import cases, import_target, target_in
 from tcready.dynamic.worker.request import Work
 from tcready.options import RunOptions
-from tcready.target import LibraryModel, Target
+from tcready.target import LIGHTNING, LibraryModel, Target
 
 SMALL: Mapping[str, int] = {
     **dict.fromkeys(
@@ -66,6 +68,8 @@ def imported(work: Work, text: str) -> tuple[ModuleType, Callable[[], Any]]:
     model = LibraryModel.parse(text)
     if model is None:
         return _of_expression(text)
+    if model.library == LIGHTNING:
+        return _of_lightning(model.name, work)
     package = importlib.import_module(model.package)
     if model.library == "timm":
         return package, lambda: package.create_model(model.name, pretrained=False, **_values(work))
@@ -103,7 +107,11 @@ def _takes(model: torch.nn.Module, inputs: LibraryInputs, work: Work) -> bool:
 def _proposed(model: torch.nn.Module, work: Work) -> Iterator[LibraryInputs]:
     """By the package of the model's class, so that an expression's model gets the same as a named one."""
     package = type(model).__module__.partition(".")[0]
-    if package == "timm":
+    if isinstance(model, TrainingStep):
+        yield from _inputs_of_lightning(model.model, training=True)
+    elif _is_lightning(type(model), "LightningModule"):
+        yield from _inputs_of_lightning(model, training=False)
+    elif package == "timm":
         yield from _inputs_of_timm(model)
     elif package == "torchvision":
         yield from _inputs_of_torchvision(work)
@@ -336,6 +344,94 @@ def _inputs_of_transformers(model: Any) -> Iterator[LibraryInputs]:
             return (), drawn
 
         yield LibraryInputs(sound, f"main_input_name, input_features, {bins}x{length} by its config")
+
+
+# Lightning
+
+
+def _of_lightning(text: str, work: Work) -> tuple[ModuleType, Callable[[], Any]]:
+    """The module's file, and what builds the model; in training mode one whose call is its `training_step`."""
+    target = Target.parse(text)
+    module = import_target(target, work.root)
+    kind = target_in(module, target.name or "", target.place)
+    if not inspect.isclass(kind) or not _is_lightning(kind, "LightningModule"):
+        raise RunError(f"{text} is no LightningModule: leave {LIGHTNING}: out")
+
+    return module, lambda: TrainingStep(kind()) if work.options.mode == "train" else kind()
+
+
+class TrainingStep(torch.nn.Module):  # type: ignore[misc]
+    """A LightningModule as a trainer calls it."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Any, number: int) -> Any:
+        return self.model.training_step(batch, number)
+
+
+def _is_lightning(kind: type, name: str) -> bool:
+    """By name: the class may come from `lightning` or from `pytorch_lightning`."""
+    return any(base.__name__ == name for base in kind.__mro__)
+
+
+def _inputs_of_lightning(model: Any, *, training: bool) -> Iterator[LibraryInputs]:
+    """A batch as `training_step` takes it; else `example_input_array`, else what of a batch the forward takes.
+
+    Raises RunError where a model is to be trained and nothing gives a batch.
+    """
+    example = getattr(model, "example_input_array", None)
+    if example is not None and not training:
+        yield LibraryInputs(lambda: example, "example_input_array")
+    failures = []
+    for label, loader in _loaders(model):
+        try:
+            batch = next(iter(loader()))
+        except Exception as error:  # whatever it lacks, such as data to be fetched: another may have it
+            failures.append(f"{label}: {type(error).__name__}: {error}")
+        else:
+            yield from _of_batch(batch, f"the first batch of {label}", training)
+    if training:
+        why = "; ".join(failures) or "no data module stands beside it that is made of nothing"
+        raise RunError(
+            f"no batch for {type(model).__name__}.training_step ({why}): --inputs names (batch, 0)"
+        )
+
+
+def _of_batch(batch: Any, where: str, training: bool) -> Iterator[LibraryInputs]:
+    """The batch with its number, as a step takes it; for a forward the batch, or its first items."""
+    if training:
+        yield LibraryInputs(lambda: ((batch, 0), {}), f"{where}, to training_step")
+        return
+    yield LibraryInputs(lambda: ((batch,), {}), where)
+    for count in range(len(batch) - 1, 0, -1) if isinstance(batch, (tuple, list)) else ():
+        part = tuple(batch[:count])
+        words = "its first item" if count == 1 else f"its first {count} items"
+        yield LibraryInputs(functools.partial(lambda part: (part, {}), part), f"{where}, {words}")
+
+
+def _loaders(model: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """What gives batches: the data modules of the model's file that are made of nothing, then the model itself."""
+    file = type(model).__module__
+    for name, kind in vars(sys.modules[file]).items():
+        if inspect.isclass(kind) and kind.__module__ == file and _is_lightning(kind, "LightningDataModule"):
+            yield f"{name}.train_dataloader()", functools.partial(_loader_of, kind)
+    if _overrides(type(model), "train_dataloader"):
+        yield f"{type(model).__name__}.train_dataloader()", model.train_dataloader
+
+
+def _loader_of(kind: Any) -> Any:
+    """`prepare_data` is left out: it is there to fetch."""
+    data = kind()
+    data.setup("fit")
+    return data.train_dataloader()
+
+
+def _overrides(kind: type, method: str) -> bool:
+    """Whether the class has a method of its own, not the one that Lightning gives."""
+    owner = next((base for base in kind.__mro__ if method in vars(base)), kind)
+    return owner.__module__.partition(".")[0] not in ("lightning", "pytorch_lightning")
 
 
 # Expressions

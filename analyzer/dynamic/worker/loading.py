@@ -175,6 +175,8 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
             f"{work.target} is a {type(value).__name__}, neither a module nor a callable giving one"
         )
     if isinstance(model, torch.nn.Module):
+        if work.options.checkpoint:
+            load_weights(model, os.path.join(work.root, work.options.checkpoint), work.options.checkpoint)
         model = model.to(work.options.device)
         if work.options.dtype:
             model = model.to(dtype_of(work.options.dtype))
@@ -182,6 +184,34 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
     if callable(model) and model is value:
         return model
     raise RunError(f"{work.target}() gives a {type(model).__name__}, not an nn.Module")
+
+
+def load_weights(model: torch.nn.Module, path: str, shown: str) -> None:
+    """Loads a file of safetensors into a model, whose every weight it must hold; of weights that are tied, one.
+
+    Raises RunError where the file cannot be read, or is one of another model.
+    """
+    try:
+        from safetensors.torch import load_file
+    except ImportError:
+        raise RunError("--checkpoint needs safetensors: python -m pip install safetensors") from None
+    try:
+        found = load_file(path)
+    except Exception as error:  # the library's own error derives from Exception alone
+        raise RunError(f"--checkpoint {shown}: it cannot be read as safetensors: {error}") from None
+    own = model.state_dict()
+    foreign = [name for name in found if name not in own]
+    others = [name for name in found if name in own and found[name].shape != own[name].shape]
+    given = {own[name].data_ptr() for name in found if name in own}
+    missing = [name for name in own if name not in found and own[name].data_ptr() not in given]
+    for names, what in (
+        (foreign, "of the file are not in the model"),
+        (others, "have another shape in the model"),
+        (missing, "of the model are not in the file"),
+    ):
+        if names:
+            raise RunError(f"--checkpoint {shown}: weights {what} ({len(names)}): {', '.join(names[:3])}")
+    model.load_state_dict(found, strict=False)
 
 
 def _init_arguments(init: Callable[[], Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -1,0 +1,31 @@
+"""Pages on types of graph breaks, for what a run shows and no rule predicts; one kind of break a file.
+
+`load()` finds the pages by walking this folder. Every type of PyTorch's registry stands on one of them, or is claimed by
+exactly one rule; a type that several rules claim stands on a page, too, since a run does not say which of them fits.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from tcready.breaks.page import Page
+from tcready.schema import RuleText
+
+
+def load() -> tuple[Page, ...]:
+    """Every page, by name. Raises ValueError if two pages speak of one type."""
+    files = [entry.name for entry in pkgutil.iter_modules(__path__) if entry.name != "page"]
+    pages: list[Page] = [importlib.import_module(f"{__name__}.{name}").PAGE for name in sorted(files)]
+    seen: dict[str, str] = {}
+    for page in pages:
+        for gb_id in page.gb_ids:
+            if gb_id in seen:
+                raise ValueError(f"{gb_id} is on two pages: {seen[gb_id]} and {page.name}")
+            seen[gb_id] = page.name
+    return tuple(pages)
+
+
+def texts() -> tuple[RuleText, ...]:
+    """What the pages say of each type: its code is the type's id."""
+    return tuple(page.text(gb_id) for page in load() for gb_id in page.gb_ids)

@@ -1,0 +1,398 @@
+"""How a `torch.autograd.Function` is written, or what its context is asked for.
+
+## Why it hurts torch.compile
+Dynamo traces `forward` and `backward` of a `torch.autograd.Function` by rules of its own: both plain static
+methods, called through `apply`, with positional arguments, and a context that saves tensors and little more. What
+goes beyond that is not traced, and the graph ends at the call of `apply`.
+
+## Use instead
+Write `forward` and `backward` as static methods with positional arguments; give different tensors to different
+arguments. Leave out `jvp` and `vjp` in what is compiled. Where the class is not yours, wrap the call in a function
+that is registered by `torch.library.custom_op`.
+"""
+
+from __future__ import annotations
+
+from tcready.breaks.page import Break, Page, Unshown
+
+PAGE = Page(
+    name="autograd-function",
+    page=__doc__,
+    breaks=(
+        Break(
+            "GB0144",
+            "A `jvp` of one's own is not traced.",
+            cure="Leave it out of the class that is compiled.",
+            bad="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+    @staticmethod
+    def jvp(ctx, x):
+        return x * 2
+
+def model(x):
+    return Double.apply(x)  # BAD
+""",
+            good="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def model(x):
+    return Double.apply(x)
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+        Break(
+            "GB0145",
+            "A `vjp` of one's own is not traced.",
+            cure="Call it `backward`, which means the same.",
+            bad="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def vjp(ctx, grad):
+        return grad * 2
+
+def model(x):
+    return Double.apply(x)  # BAD
+""",
+            good="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def model(x):
+    return Double.apply(x)
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+        Break(
+            "GB4372",
+            "`forward` has arguments that only a keyword reaches, and eager `apply` takes none.",
+            cure="Make them positional.",
+            bad="""
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, *, by=2.0):
+        return x * by
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+def model(x):
+    return Scale.apply(x, by=3.0)  # BAD
+""",
+            good="""
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, by):
+        return x * by
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2, None
+
+
+def model(x):
+    return Scale.apply(x, 3.0)
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+        Break(
+            "GB6297",
+            "One tensor is given to two arguments.",
+            cure="Give one of them a copy.",
+            bad="""
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a * b
+
+    @staticmethod
+    def backward(ctx, grad):
+        a, b = ctx.saved_tensors
+        return grad * b, grad * a
+
+def model(x):
+    return Product.apply(x, x)  # BAD
+""",
+            good="""
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a * b
+
+    @staticmethod
+    def backward(ctx, grad):
+        a, b = ctx.saved_tensors
+        return grad * b, grad * a
+
+
+def model(x):
+    return Product.apply(x, x.clone())
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+        Break(
+            "GB2464",
+            "An input that is marked as changed in place is not returned, which eager refuses, too.",
+            cure="Return it.",
+            bad="""
+class Add(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        x.add_(1)
+        ctx.mark_dirty(x)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad
+
+def model(x):
+    return Add.apply(x.clone(), x)  # BAD
+""",
+            good="""
+class Add(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad
+
+
+def model(x):
+    return Add.apply(x.clone() + 1, x)
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+        Break(
+            "GB0085",
+            "`forward` is an object, no function.",
+            cure="Write a static method that calls it.",
+            bad="""
+class Doubler:
+    def __call__(self, ctx, x):
+        return x * 2
+
+class Double(torch.autograd.Function):
+    forward = Doubler()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+def model(x):
+    return Double.apply(x)  # BAD
+""",
+            good="""
+def double(x):
+    return x * 2
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return double(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def model(x):
+    return Double.apply(x)
+""",
+        ),
+        Break(
+            "GB0346",
+            "`forward` is an object, no function, and a gradient is wanted.",
+            cure="Write a static method that calls it.",
+            bad="""
+class Doubler:
+    def __call__(self, ctx, x):
+        return x * 2
+
+class Double(torch.autograd.Function):
+    forward = Doubler()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+def model(x):
+    return Double.apply(x)  # BAD
+""",
+            good="""
+def double(x):
+    return x * 2
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return double(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def model(x):
+    return Double.apply(x)
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+        Break(
+            "GB0140",
+            "Another method of the class than `apply` is called on it.",
+            cure="Ask for that outside of the compiled code.",
+            bad="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+def model(x):
+    return x if Double.mro() else x + 1  # BAD
+""",
+            good="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+BASES = Double.mro()
+
+
+def model(x):
+    return x if BASES else x + 1
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+        Break(
+            "GB0347",
+            "`forward` sets `_materialize_non_diff_grads` of its context.",
+            cure="Leave it as it is.",
+            bad="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx._materialize_non_diff_grads = False
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+def model(x):
+    return Double.apply(x)  # BAD
+""",
+            good="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def model(x):
+    return Double.apply(x)
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+        Break(
+            "GB0139",
+            "A method of the context is called that Dynamo does not know.",
+            cure="`save_for_backward`, `mark_non_differentiable` and `set_materialize_grads` are traced.",
+            bad="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.maybe_clear_saved_tensors()  # BAD
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+def model(x):
+    return Double.apply(x)
+""",
+            good="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def model(x):
+    return Double.apply(x)
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+    ),
+    unshown=(
+        Unshown(
+            "No short program was found that shows it with torch 2.13.",
+            (
+                "GB0019",
+                "GB0348",
+                "GB0352",
+            ),
+        ),
+        Unshown(
+            "A context that `apply` did not make is used; no short program was found that shows it.",
+            (
+                "GB0138",
+                "GB0205",
+                "GB2019",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,64 @@
+"""Generators, contexts and inner functions that Dynamo cannot trace as they stand.
+
+## Why it hurts torch.compile
+A generator is traced where it is used up within one frame; a decorated context must be a generator; a break within
+a function that must be traced whole has nowhere to go on.
+
+## Use instead
+Return a list; use up generators in the function that makes them; take the break out of what is called by a
+checkpoint or in a loop.
+"""
+
+from __future__ import annotations
+
+from tcready.breaks.page import Break, Page, Unshown
+
+PAGE = Page(
+    name="control-and-generators",
+    page=__doc__,
+    breaks=(
+        Break(
+            "GB0221",
+            "A function under `contextlib.contextmanager` has no `yield`.",
+            bad="""
+import contextlib
+@contextlib.contextmanager  # BAD
+def f():
+    return 3
+def model(x):
+    try:
+        with f():
+            pass
+    except TypeError:
+        pass
+    return x * 2
+""",
+            good="""
+import contextlib
+
+
+@contextlib.contextmanager
+def f():
+    yield
+
+
+def model(x):
+    with f():
+        return x * 2
+""",
+        ),
+    ),
+    unshown=(
+        Unshown(
+            "Programs that should have led to it break with another type, or not at all; no short one "
+            "was found that shows it.",
+            (
+                "GB0003",
+                "GB0065",
+                "GB0097",
+                "GB0358",
+                "GB9741",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,299 @@
+"""A call that Dynamo traces otherwise, with arguments of a kind that it does not.
+
+## Why it hurts torch.compile
+For many functions of Python and torch Dynamo has a rule of its own, which covers the usual arguments. With others
+it does not know what the call gives: the graph ends there, and the call runs eagerly.
+
+## Use instead
+Write the call in its plain form, or make its result once, outside of the compiled code, and keep it: in the
+constructor, or beside the class. Types, names and tables of the program are constants for Dynamo.
+"""
+
+from __future__ import annotations
+
+from tcready.breaks.page import NEWER, UNRAISED, Break, Page, Unshown
+
+PAGE = Page(
+    name="unusual-arguments",
+    page=__doc__,
+    breaks=(
+        Break(
+            "GB0134",
+            "`groupby` got more arguments than it takes.",
+            bad="""
+import itertools
+def model(x):
+    out = x
+    for key, group in itertools.groupby([1, 1, 2], int, 3):  # BAD
+        out = out + key
+    return out
+""",
+            good="""
+import itertools
+
+
+def model(x):
+    out = x
+    for key, group in itertools.groupby([1, 1, 2], key=int):
+        out = out + key
+    return out
+""",
+        ),
+        Break(
+            "GB0152",
+            "The keys of `groupby` are tensors.",
+            cure="Group by what is known while tracing: sizes, types, names.",
+            bad="""
+import itertools
+def model(x):
+    out = x
+    for key, group in itertools.groupby([x, x + 1], key=lambda t: t.sum()):  # BAD
+        out = out + len(list(group))
+    return out
+""",
+            good="""
+import itertools
+
+
+def model(x):
+    out = x
+    for key, group in itertools.groupby([x, x + 1], key=lambda t: t.size(0)):
+        out = out + len(list(group))
+    return out
+""",
+        ),
+        Break(
+            "GB4393",
+            "`issubclass` is asked about something that is no class.",
+            bad="""
+def model(x):
+    return x * 2 if issubclass(type(x), (torch.Tensor, x)) else x  # BAD
+""",
+            good="""
+def model(x):
+    return x * 2 if issubclass(type(x), torch.Tensor) else x
+""",
+        ),
+        Break(
+            "GB0203",
+            "The keys of a dict come in as an argument, and are no texts or numbers.",
+            cure="Give the dict itself, or names.",
+            bad="""
+def model(x, names):
+    return x * len(names)  # BAD
+""",
+            good="""
+def model(x, names):
+    return x * len(names)
+""",
+            inputs="(torch.randn(4, 8), {nn.ReLU: 3, torch.float32: 2}.keys())",
+            good_inputs='(torch.randn(4, 8), {"a": 3, "b": 2}.keys())',
+        ),
+        Break(
+            "GB0226",
+            "`torch.nn.Parameter` is made of a number.",
+            cure="Make it of a tensor, in the constructor.",
+            bad="""
+def model(x):
+    return x * nn.Parameter(3.0)  # BAD
+""",
+            good="""
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.by = nn.Parameter(torch.tensor(3.0))
+
+    def forward(self, x):
+        return x * self.by
+""",
+        ),
+        Break(
+            "GB0242",
+            "The result goes into a tensor that is not contiguous.",
+            cure="Take the result as it is returned.",
+            bad="""
+def model(x):
+    out = torch.empty(8, 4).t()
+    torch.add(x, 1, out=out)  # BAD
+    return out
+""",
+            good="""
+def model(x):
+    return torch.add(x, 1)
+""",
+        ),
+        Break(
+            "GB0360",
+            "A function of torch's own symbolic shapes is called on a tensor.",
+            cure="Compute with the tensor.",
+            bad="""
+from torch.fx.experimental.symbolic_shapes import guard_scalar
+def model(x):
+    return x * guard_scalar(x.sum())  # BAD
+""",
+            good="""
+def model(x):
+    return x * x.sum()
+""",
+        ),
+        Break(
+            "GB5976",
+            "Addresses of two tensors are compared, which Dynamo can only do for the same tensor.",
+            cure="Compare the objects.",
+            bad="""
+def model(x):
+    y = x + 1
+    return x * 2 if x.data_ptr() == y.data_ptr() else y  # BAD
+""",
+            good="""
+def model(x):
+    y = x + 1
+    return x * 2 if x is y else y
+""",
+        ),
+        Break(
+            "GB9137",
+            "A type is made of values that are no constants.",
+            bad="""
+import typing
+def model(x):
+    return x * 2 if typing.List[x] else x  # BAD
+""",
+            good="""
+import typing
+
+ROWS = typing.List[int]
+
+
+def model(x):
+    return x * 2 if ROWS else x
+""",
+        ),
+        Break(
+            "GB9158",
+            "The message of `torch._check` is made of a tensor.",
+            cure="Make it of constants.",
+            bad="""
+def model(x):
+    n = x.sum().int().item()
+    torch._check(n > -1000, lambda: f"n is {x}")  # BAD
+    return x * n
+""",
+            good="""
+def model(x):
+    torch._check(x.size(0) > 1, lambda: "too few rows")
+    return x * 2
+""",
+        ),
+        Break(
+            "GB9840",
+            "The message of `torch._check` is an object, no function of the code.",
+            cure="Write a lambda.",
+            bad="""
+def text():
+    return "too small"
+def model(x):
+    torch._check(x.size(0) > 1, str)  # BAD
+    return x * 2
+""",
+            good="""
+def model(x):
+    torch._check(x.size(0) > 1, lambda: "too few rows")
+    return x * 2
+""",
+        ),
+        Break(
+            "GB5195",
+            "`elementwise_dtypes` got something that is neither a tensor nor a number.",
+            bad="""
+from torch._prims_common import elementwise_dtypes, ELEMENTWISE_TYPE_PROMOTION_KIND
+def model(x):
+    return x.to(elementwise_dtypes([x], type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)[0])  # BAD
+""",
+            good="""
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+
+
+def model(x):
+    kind = ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
+    return x.to(elementwise_dtypes(x, type_promotion_kind=kind)[0])
+""",
+        ),
+        Break(
+            "GB0150",
+            "`hasattr` of an object that Dynamo knows only as it is used, such as an iterator.",
+            cure="Ask once, outside.",
+            bad="""
+import itertools
+def model(x):
+    return x * 2 if hasattr(itertools.count(), "send") else x + 1  # BAD
+""",
+            good="""
+import itertools
+
+SENDS = hasattr(itertools.count(), "send")
+
+
+def model(x):
+    return x * 2 if SENDS else x + 1
+""",
+        ),
+    ),
+    unshown=(
+        Unshown(
+            "Programs that should have led to it break with another type, or not at all, under torch "
+            "2.13; no short one was found that shows it.",
+            (
+                "GB0035",
+                "GB0118",
+                "GB0175",
+                "GB0177",
+                "GB0183",
+                "GB0186",
+                "GB0187",
+                "GB0194",
+                "GB0201",
+                "GB0214",
+                "GB0215",
+                "GB0217",
+                "GB0224",
+                "GB0241",
+                "GB0243",
+                "GB0278",
+                "GB0289",
+                "GB0292",
+                "GB6270",
+                "GB7489",
+                "GB7596",
+                "GB9522",
+            ),
+        ),
+        Unshown(
+            UNRAISED,
+            (
+                "GB0038",
+                "GB0054",
+                "GB0070",
+                "GB0132",
+                "GB0133",
+                "GB0143",
+                "GB0151",
+                "GB0160",
+                "GB0191",
+                "GB0195",
+                "GB0218",
+                "GB0288",
+                "GB6025",
+            ),
+        ),
+        Unshown(
+            NEWER,
+            (
+                "GB2736",
+                "GB5687",
+                "GB6066",
+                "GB6815",
+            ),
+        ),
+    ),
+)
