@@ -382,8 +382,8 @@ def verdict_sentence(target: TargetReport) -> str:
 
 
 def code_of(finding: Finding) -> str:
-    """The rule's code, or a dash if no rule speaks of it."""
-    return finding.rule or "-"
+    """The rule's code; of what only a run showed the id of PyTorch's registry, or a dash if it has none."""
+    return finding.rule or next(iter(finding.gb_ids), "-")
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:

@@ -79,7 +79,7 @@ def test_the_summary_comes_first_and_the_count_last(ran: Report) -> None:
 def test_the_code_that_is_shown_is_that_of_the_plan(ran: Report) -> None:
     plan = ran.targets[0].observation.plan
     assert plan is not None
-    shown = [line[8:] for line in render(ran, "text").splitlines() if line.startswith("      > ")]
+    shown = [line[8:] for line in render(ran, "text").splitlines() if line.startswith("      > |    repeat it  |    \S+ not measured ")]
     assert shown == plan.code.splitlines()
 
 
@@ -173,7 +173,7 @@ def test_colour_adds_colour_alone_and_prose_keeps_the_width(name: str, width: in
     assert SGR.sub("", coloured) == plain
     assert coloured != plain
     for line in plain.splitlines():
-        whole = re.match(r"\S.*:\d+:\d+: |  \S+\.py: |      > ", line)
+        whole = re.match(r"\S.*:\d+:\d+: |  \S+\.py: |      > |    repeat it  |    \S+ not measured ", line)
         assert whole or cell_len(line) <= width, line
         assert line == line.rstrip()
     assert "\n\n\n" not in plain
