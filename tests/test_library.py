@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +16,8 @@ import pytest
 from tcready import api, library
 from tcready.options import RunOptions
 from tcready.schema import Report, TcreadyError
+
+PROJECT = Path(__file__).parents[1]
 
 
 def target(name: str, root: Path, **options: Any) -> str:
@@ -121,6 +129,44 @@ def test_a_repository_is_found_by_its_kept_configuration(
     assert target("hf:org/little", tmp_path).endswith("::BertForMaskedLM")
 
 
+def need(library: str) -> None:
+    """In CI it must be there; elsewhere a test without it is skipped."""
+    there = importlib.util.find_spec(library) is not None
+    assert there or not os.environ.get("CI"), f"{library} is not installed: pip install -e '.[libraries]'"
+    if not there:
+        pytest.skip(f"{library} is not installed")
+
+
+SHIM = """
+import torch
+
+library = torch.library.Library("torchvision", "FRAGMENT")
+for name in ("nms", "qnms"):
+    try:
+        library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    except RuntimeError:
+        pass  # this torchvision has its own
+"""
+"""A torchvision whose operators were built for a torch with CUDA cannot be imported beside one without."""
+
+
+@pytest.fixture(scope="module")
+def with_timm(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter of its own: a torchvision that does not fit the torch beside it breaks other libraries too."""
+    folder = tmp_path_factory.mktemp("env")
+    venv.create(folder, with_pip=False)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "base.pth").write_text(sysconfig.get_path("purelib"))
+    (site / "sitecustomize.py").write_text(SHIM)
+    install = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site))
+    wanted = ("-c", str(PROJECT / "constraints.txt"), "timm", "torchvision")
+    done = subprocess.run([*install, *wanted], capture_output=True, text=True, check=False)
+    assert not (done.returncode and os.environ.get("CI")), done.stderr
+    if done.returncode:
+        pytest.skip(f"timm and torchvision cannot be installed: {done.stderr.splitlines()[-1:]}")
+    return str(folder / "bin" / "python")
+
+
 def checked(names: tuple[str, ...], root: Path, **options: Any) -> Report:
     return api.check(names, root=root, **options)
 
@@ -201,7 +247,7 @@ def test_a_lightning_module_stands_for_itself_or_its_training_step(tmp_path: Pat
 @pytest.mark.dynamo
 @pytest.mark.slow
 def test_a_lightning_module_is_run_with_batches_of_its_data_module(tmp_path: Path) -> None:
-    pytest.importorskip("lightning")
+    need("lightning")
     (tmp_path / "lit.py").write_text(LIGHTNING)
     report = checked(("lightning:lit.py::LitModel",), tmp_path, mode="train")
     (seen,) = report.targets
@@ -219,7 +265,7 @@ def test_a_lightning_module_is_run_with_batches_of_its_data_module(tmp_path: Pat
 @pytest.mark.dynamo
 @pytest.mark.slow
 def test_a_small_model_of_diffusers_runs(tmp_path: Path) -> None:
-    pytest.importorskip("diffusers")
+    need("diffusers")
     sizes = ["sample_size=8", "block_out_channels=(32,)", "down_block_types=('DownBlock2D',)"]
     blocks = ["up_block_types=('UpBlock2D',)", "layers_per_block=1"]
     report = checked(("diffusers:UNet2DModel",), tmp_path, tiny=True, config=[*sizes, *blocks])
@@ -228,6 +274,16 @@ def test_a_small_model_of_diffusers_runs(tmp_path: Path) -> None:
     assert (seen.observation.convention or "").startswith(
         "sample, timestep of the sizes in its config, 3x8x8"
     )
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_a_model_of_timm_runs(tmp_path: Path, with_timm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(next((Path(with_timm).parents[1]).glob("lib/python*/site-packages")))
+    report = checked(("timm:resnet18",), tmp_path, python=with_timm)
+    (seen,) = report.targets
+    assert (seen.target, seen.verdict) == ("timm.models.resnet::resnet18", "ready")
+    assert seen.observation.convention == 'default_cfg["input_size"], 3x224x224, of timm:resnet18'
 
 
 def test_a_table_of_the_project_says_what_it_wants_instead_of_a_name(tmp_path: Path) -> None:
