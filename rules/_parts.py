@@ -1,5 +1,4 @@
-"""Attention over parts whose sizes a tensor holds, written as one over padded parts. Imported only when a rewrite is asked
-for."""
+"""Attention over parts whose sizes a tensor holds, as one over padded parts. Imported only when a rewrite is asked for."""
 
 from __future__ import annotations
 
@@ -42,7 +41,8 @@ CODE = """\
     {torch}.nn.functional.pad({each}, (0, 0, 0, 1))[:, :, {places}].transpose(1, 2).flatten(0, 1)
     for {each} in ({query}, {key}, {value})
 ]
-{mask} = {query}.new_zeros({inside}.shape).masked_fill(~{inside}, float("-inf"))[:, None, None].repeat({query}.shape[0], 1, 1, 1)
+{mask} = {query}.new_zeros({inside}.shape).masked_fill(~{inside}, float("-inf"))
+{mask} = {mask}[:, None, None].repeat({query}.shape[0], 1, 1, 1)
 {part} = {torch}.repeat_interleave({sizes}, output_size={query}.shape[2])
 {back} = {part} * {longest} + {torch}.arange({query}.shape[2], device={sizes}.device) - {starts}[{part}]
 """
