@@ -1,4 +1,4 @@
-"""Attention over parts whose sizes a tensor holds, as one over padded parts. Imported only when a rewrite is asked for."""
+"""Attention over parts whose sizes a tensor holds, as one over padded parts. Imported only for a rewrite."""
 
 from __future__ import annotations
 
