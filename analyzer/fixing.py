@@ -216,10 +216,9 @@ def _worked(work: _Work, first: Observation, reading: ReadOptions, rules: RuleSe
         if not sites:
             break
         found = session.check([target], {Path(path): text for path, text in work.files.now.items()}).result
-        candidates = _next_ones(
-            work.candidates(sites, found.findings, flags, no_fix, number),
-            {_what(change) for change in refused},
-        )
+        every = list(work.candidates(sites, found.findings, flags, no_fix, number))
+        offered = tuple(dict.fromkeys(name for each in every for name in each.change.settings))
+        candidates = _next_ones(every, {_what(change) for change in refused})
         if not candidates and not wanted.select:
             candidates = _next_ones(
                 work.called_before(sites, flags, number), {_what(change) for change in refused}
@@ -227,7 +226,7 @@ def _worked(work: _Work, first: Observation, reading: ReadOptions, rules: RuleSe
         if not candidates:
             break
         tell(f"round {number}: {_counted(candidates, 'change')} for {_counted(sites, 'break')}")
-        accepted, left, after, failure = work.round(seen, candidates, flags)
+        accepted, left, after, failure = work.round(seen, candidates, flags, offered)
         refused += left
         if failure is not None:
             break  # what holds already holds without the rest
@@ -507,6 +506,8 @@ class _Work:
     """By their codes."""
     held_up: set[tuple[object, ...]] = field(default_factory=set)
     """Changes with which every call agreed, and that were refused for where Dynamo broke then."""
+    joined: set[frozenset[object]] = field(default_factory=set)
+    """What was tried as one change."""
 
     def wanted_sites(self, seen: Observation) -> list[BreakSite]:
         return [site for site in seen.break_sites if self.wanted.third_party or site.origin == "own"]
@@ -602,11 +603,16 @@ class _Work:
                 yield shown, line, path, [site for site in sites if (site.path, site.line) == (shown, line)]
 
     def round(
-        self, before: Observation, candidates: Sequence[_Candidate], settings: tuple[str, ...]
+        self,
+        before: Observation,
+        candidates: Sequence[_Candidate],
+        settings: tuple[str, ...],
+        offered: tuple[str, ...] = (),
     ) -> tuple[list[FixChange], list[FixChange], Observation, str | None]:
         """Each candidate alone, then those that hold together.
 
-        What is accepted, what is not, the run of all that is accepted, and why nothing could be tried.
+        What is accepted, what is not, the run of all that is accepted, and why nothing could be tried. `offered` are the
+        settings that may be needed besides.
         """
         result, request, gone = self.tried(
             [(_named(c.change), c.sources, _names(c.change)) for c in candidates], settings
@@ -616,6 +622,7 @@ class _Work:
         held: list[_Candidate] = []
         left: list[FixChange] = []
         runs: list[Observation] = []
+        short: list[tuple[_Candidate, Trial]] = []  # every call agrees, and Dynamo breaks elsewhere
         for candidate, trial, own in zip(candidates, result.trials, gone, strict=True):
             change = self.judged(before, candidate, trial, result, request, own)
             place = (change.path, change.line)
@@ -625,22 +632,89 @@ class _Work:
                 left.append(change)
                 if trial.difference is None and change.state == "refuted":
                     self.held_up.add(_what(change))
-                    more, refused, run = self._with_more(before, candidate, trial, settings)
-                    left += refused
-                    if more is not None and run is not None:
-                        held.append(more)
-                        runs.append(run)
+                    short.append((candidate, trial))
             elif any((other.change.path, other.change.line) == place for other in held):
                 continue  # the break has a cure already
             else:
                 held.append(dataclasses.replace(candidate, change=change))
                 runs.append(trial.observation)
+        joint = self._jointly(before, held, [candidate for candidate, _ in short], settings, offered)
+        if joint is not None:
+            changes, run = joint
+            return changes, left, run, None
+        for candidate, trial in short:
+            more, refused, after = self._with_more(before, candidate, trial, settings)
+            left += refused
+            place = (candidate.change.path, candidate.change.line)
+            if (
+                more is not None
+                and after is not None
+                and all((other.change.path, other.change.line) != place for other in held)
+            ):
+                held.append(more)
+                runs.append(after)
         if len(held) > 1:
             return self._together(before, held, left, settings, runs)
         if held:
             self.files.now.update(held[0].sources)
             return [held[0].change], left, runs[0], None
         return [], left, before, None
+
+    def _jointly(
+        self,
+        before: Observation,
+        held: Sequence[_Candidate],
+        short: Sequence[_Candidate],
+        settings: tuple[str, ...],
+        offered: tuple[str, ...],
+    ) -> tuple[list[FixChange], Observation] | None:
+        """What holds alone, with edits that fall `short` alone and the settings `offered`, as one change: behind each of
+        these lines break that the others cure. With the run of all of it; None if it does not hold.
+
+        All such edits are tried first, then each by itself.
+        """
+        edits = [each for each in short if each.change.edits and not each.change.keeps_out]
+        known = {*settings, *(name for each in held for name in _names(each.change))}
+        names = tuple(name for name in offered if name not in known)
+        groups = [edits, *([[each] for each in edits] if len(edits) > 1 else [])]
+        for members in groups:
+            chosen: list[_Candidate] = [*held]
+            for each in members:
+                try:
+                    self.files.with_edits([edit for c in (*chosen, each) for edit in c.change.edits])
+                except TcreadyError:  # it overlaps another
+                    continue
+                chosen.append(each)
+            rest = [each.change for each in chosen[len(held) :]]
+            what = frozenset((*map(_what, rest), *names, *map(_what, (each.change for each in held))))
+            if not rest or len(chosen) + len(names) < 2 or what in self.joined:
+                continue
+            self.joined.add(what)
+            sources = self.files.with_edits([edit for each in chosen for edit in each.change.edits])
+            reasons = dict.fromkeys(each.change.unsafe for each in chosen if each.change.unsafe)
+            ways = dict.fromkeys([*(each.how for each in rest), *(f"`{line_of(name)}`" for name in names)])
+            one = dataclasses.replace(
+                rest[0],
+                how=". ".join(ways),
+                edits=tuple(edit for each in chosen for edit in each.change.edits),
+                settings=tuple(dict.fromkeys(name for c in chosen for name in _names(c.change))) + names,
+                unsafe="; ".join(reasons) or None,
+            )
+            whole = _Candidate(one, sources)
+            self.tell(
+                f"{_named(one)}: tried with {_counted(chosen[1:], 'change')} and {_counted(names, 'setting')} more"
+            )
+            result, request, gone = self.tried([(f"{_named(one)}, jointly", sources, one.settings)], settings)
+            if result.failure is not None:
+                return None
+            change = self.judged(before, whole, result.trials[0], result, request, gone[0])
+            if self._counts(change):
+                self.files.now.update(sources)
+                own = tuple(edit for each in rest for edit in each.edits)
+                joint = dataclasses.replace(change, edits=own, settings=names)
+                return [*(each.change for each in held), joint], result.trials[0].observation
+            self.tell(f"jointly they do not hold: {change.reason}")
+        return None
 
     def _with_more(
         self, before: Observation, candidate: _Candidate, trial: Trial, settings: tuple[str, ...]

@@ -50,6 +50,8 @@ class Trace:
     """What differs between two calls of the code as it stands."""
     seconds: float | None = None
     """Of the shortest eager call."""
+    threads: int = 1
+    """With which it was measured, and every variant is called."""
 
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
@@ -82,7 +84,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         found = difference(first, again, trace.restless)
         if found and found[0] != "state":  # names of a module keep what the calls before left in them
             return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
-        seconds = trace.seconds = shortest(context, request)
+        trace.threads, trace.seconds = _quickest(context, request)
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
     if given and all(seen.error for seen in given):
@@ -92,9 +94,22 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         sides=sides.taken(),
         calls=len(trace.calls),
         variations=tuple(dict.fromkeys(key.variation for key, _ in trace.calls)),
-        seconds=seconds,
+        seconds=trace.seconds,
         not_run=ran.missing,
     )
+
+
+def _quickest(context: Context, request: ProofRequest) -> tuple[int, float | None]:
+    """How many threads a call is given, and its seconds with them: one if others help little, as with small inputs. They
+    wait for each other then, busily, which takes most of the time where other processes run."""
+    usual = torch.get_num_threads()
+    seconds = shortest(context, request)
+    torch.set_num_threads(1)
+    alone = shortest(context, request) if usual > 1 else seconds
+    if seconds is None or alone is None or alone <= seconds * SLOWER:
+        return 1, alone
+    torch.set_num_threads(usual)
+    return usual, seconds
 
 
 def after(context: Context, request: ProofRequest, variant: Variant, trace_path: Path) -> Trial:
@@ -121,6 +136,7 @@ def _eager(
     if _not_begun(context):
         return Trial(variant.name, context.journal.observation), None
     trace: Trace = torch.load(trace_path, weights_only=False)
+    torch.set_num_threads(trace.threads)
     if _weights(context, request) != trace.weights:
         text = "the state_dict differs after the build"
         return Trial(variant.name, context.journal.observation, difference=text, differs="state"), None
