@@ -112,6 +112,8 @@ def _split(place: Located) -> _Parts | None:
         return None
     statement = place.statement
     around = parents[split]
+    if not isinstance(statement, cst.SimpleStatementLine):
+        return None
     if isinstance(around, (cst.ListComp, cst.GeneratorExp)):
         loop = around.for_in
         target = _assigned(statement, around)

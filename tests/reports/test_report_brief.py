@@ -79,7 +79,11 @@ def test_the_summary_comes_first_and_the_count_last(ran: Report) -> None:
 def test_the_code_that_is_shown_is_that_of_the_plan(ran: Report) -> None:
     plan = ran.targets[0].observation.plan
     assert plan is not None
-    shown = [line[8:] for line in render(ran, "text").splitlines() if line.startswith("      > |    repeat it  |    \S+ not measured ")]
+    shown = [
+        line[8:]
+        for line in render(ran, "text").splitlines()
+        if line.startswith("      > |    repeat it  |    \S+ not measured ")
+    ]
     assert shown == plan.code.splitlines()
 
 
