@@ -167,6 +167,19 @@ def _eager(
     return Trial(variant.name, context.journal.observation, compared, raises=raises), trace
 
 
+def _takes_over(model: Any, other: Any, ignored: frozenset[str]) -> bool:
+    """Whether a module that was compiled is like another once it has its weights, but for names that are `ignored`: then
+    it is not compiled again."""
+    if not isinstance(model, nn.Module):
+        return False
+    with contextlib.suppress(RuntimeError, KeyError, TypeError):
+        model.load_state_dict(other.state_dict())
+        one, two = state_of(model), state_of(other)
+        alike = one.keys() - two.keys() <= ignored and two.keys() <= one.keys()
+        return alike and restless(Behaviour(state=two), Behaviour(state=one)) <= ignored
+    return False
+
+
 def _measured(context: Context, request: ProofRequest, known: float | None) -> float | None:
     """The shortest eager call; one that seems slower than the `known` one is measured again: others use the machine."""
     found = shortest(context, request)
@@ -212,14 +225,16 @@ def _compiled(context: Context, trial: Trial, trace: Trace) -> Trial:
     keys = [key for key in calls if key in chosen]
     compared = 0
     dynamo.reset()
-    seeds = dict.fromkeys(key.seed for key in keys)
-    for seed in seeds:
-        eager_model, model = context.build_as(mode, seed), context.build_as(mode, seed)
-        own = state_of(model).keys()
-        compiled = compile_callable(model, backend="eager")
-        ignored = trace.restless | (
-            state_of(model).keys() - own
-        )  # what torch notes in a module that it compiles
+    model: Any = None
+    ignored = trace.restless
+    for seed in dict.fromkeys(key.seed for key in keys):
+        eager_model = context.build_as(mode, seed)
+        if model is None or not _takes_over(model, eager_model, ignored):
+            model = context.build_as(mode, seed)
+            own = state_of(model).keys()
+            compiled = compile_callable(model, backend="eager")
+            # what torch notes in a module that it compiles
+            ignored = trace.restless | (state_of(model).keys() - own)
         cases = context.draw(seed)
         for key in [each for each in keys if each.seed == seed]:
             compared += 1
