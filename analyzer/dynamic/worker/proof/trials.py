@@ -136,10 +136,10 @@ def _eager(
     if _not_begun(context):
         return Trial(variant.name, context.journal.observation), None
     trace: Trace = torch.load(trace_path, weights_only=False)
-    torch.set_num_threads(trace.threads)
     if _weights(context, request) != trace.weights:
         text = "the state_dict differs after the build"
         return Trial(variant.name, context.journal.observation, difference=text, differs="state"), None
+    torch.set_num_threads(trace.threads)  # sums of weights were those of all threads
     begun = CalledBefore(context) if variant.called_before else None
     compared = 0
     raises: str | None = None
