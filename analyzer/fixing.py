@@ -44,7 +44,6 @@ from tcready.target import Target
 from tcready.trying import (
     Candidate,
     Files,
-    FixOptions,
     Prove,
     Tell,
     Work,
@@ -53,6 +52,9 @@ from tcready.trying import (
     next_ones,
     what_of,
     why_none,
+)
+from tcready.trying import (
+    FixOptions as FixOptions,
 )
 
 BREAKS = ("graph_break", "frame_skip", "compile_error")
