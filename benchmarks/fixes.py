@@ -39,6 +39,7 @@ def tried(record: dict[str, Any], zoo: str, python: str | None, seconds: float, 
             inputs="target.py::inputs",
             python=python,
             timeout=seconds,
+            announce=lambda line: print(f"  {time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True),
         ).result
 
 

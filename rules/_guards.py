@@ -20,6 +20,7 @@ from tcready.rules._conditions import (
     owner_of,
     tree_of,
 )
+from tcready.rules._operators import raising_operator
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, in_place_of, torch_name
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -75,11 +76,21 @@ def raising(place: Located) -> Ways:
     if kind == "RuntimeError":
         yield alone
         return
-    both = cst.If(
-        test=_compiling(name),
-        body=cst.IndentedBlock(body=made),
-        orelse=cst.If(test=in_python(bad) if negated else branch.test, body=body),
-    )
+    as_it_is = cst.If(test=in_python(bad) if negated else branch.test, body=body)
+    operator = raising_operator(place, name, kind)
+    if operator is not None:
+        same = _required(
+            opposite(bad), lambda part: [_called(operator[0], as_tensor(place, name, part), text)], body
+        )
+        assert same is not None
+        graph = cst.If(test=_compiling(name), body=cst.IndentedBlock(body=same), orelse=as_it_is)
+        yield Rewrite(
+            f"Where it is compiled, the check becomes an operator of its own, which raises {kind} too",
+            (in_place_of(place, branch, (graph, *after)),),
+            "the compiled model writes no values into the message, and no backend looks into the operator",
+            (*imports, *operator[1]),
+        )
+    both = cst.If(test=_compiling(name), body=cst.IndentedBlock(body=made), orelse=as_it_is)
     yield Rewrite(
         "Where it is compiled, the check becomes an assertion inside the graph",
         (in_place_of(place, branch, (both, *after)),),
@@ -266,6 +277,11 @@ def _asserted(torch: str, test: cst.BaseExpression, text: cst.BaseExpression | N
         made = expression(f"{torch}._assert_async(a)", a=test)
     else:
         made = expression(f"{torch}._assert_async(a, b)", a=test, b=text)
+    return cst.SimpleStatementLine([cst.Expr(made)])
+
+
+def _called(operator: str, test: cst.BaseExpression, text: cst.BaseExpression | None) -> cst.BaseStatement:
+    made = expression(f"{operator}(a, b)", a=test, b=text or cst.SimpleString('""'))
     return cst.SimpleStatementLine([cst.Expr(made)])
 
 

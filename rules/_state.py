@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from tcready.rules._conditions import walk
 from tcready.rules._numbers import Uses
 from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.static.concrete import name_of_torch
@@ -372,6 +373,34 @@ NORMS = {
 """What a layer that was made just now works out: its weights are one, its biases zero, and it trains."""
 
 
+def _without_gradients(place: Located, torch: str) -> Iterator[Change]:
+    """Methods of the file's modules below `@torch.no_grad()`, each with that as a block around its body."""
+    for owner in place.source.tree.body:
+        if not isinstance(owner, ast.ClassDef) or not any(
+            ast.unparse(base).endswith("Module") for base in owner.bases
+        ):
+            continue
+        for method in owner.body:
+            if not isinstance(method, ast.FunctionDef) or any(
+                isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(method)
+            ):
+                continue
+            around = [ast.unparse(each) for each in method.decorator_list]
+            piece = place.file.piece(method.lineno)
+            if around != [f"{torch}.no_grad()"] or piece is None:
+                continue
+            function = next(each for each in walk(piece.tree) if isinstance(each, cst.FunctionDef))
+            if not isinstance(function.body, cst.IndentedBlock):
+                continue
+            kept = int(function.get_docstring() is not None)
+            body = [*function.body.body]
+            item = cst.WithItem(cst.parse_expression(around[0]))
+            block = cst.With([item], cst.IndentedBlock(body[kept:]))
+            if len(body) > kept:
+                inner = function.body.with_changes(body=[*body[:kept], block])
+                yield Change((function,), (function.with_changes(decorators=(), body=inner),), piece)
+
+
 def without_layer(place: Located) -> Ways:
     """`nn.LayerNorm(8)(x)` in a forward as `F.layer_norm(x, (8,))`; `nn.Parameter(t)` as `t.detach()`."""
     node = place.node
@@ -395,9 +424,18 @@ def without_layer(place: Located) -> Ways:
         made = expression(f'self.register_buffer("{of_self}", t{words})', t=given[0].value)
         line = place.piece.parents[parent]
         if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+            registered = Change((line,), (line.with_changes(body=[cst.Expr(value=made)]),))
+            inside = tuple(_without_gradients(place, torch[0]))
+            if inside:
+                yield Rewrite(
+                    "It is registered as a buffer, which Dynamo traces, and blocks without gradients take the place of "
+                    "decorators, which Dynamo does not take on a method of what is made in compiled code",
+                    (registered, *inside),
+                    "the buffer is a plain tensor then, and no `nn.Buffer`",
+                )
             yield Rewrite(
                 "It is registered as a buffer, which Dynamo traces",
-                (Change((line,), (line.with_changes(body=[cst.Expr(value=made)]),)),),
+                (registered,),
                 "the buffer is a plain tensor then, and no `nn.Buffer`",
             )
         return

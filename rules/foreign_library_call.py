@@ -16,10 +16,19 @@ Functions of NumPy that torch knows are traced and not reported here. A call who
 and lists is not reported.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tcready.static.engine.facts import Call
 from tcready.static.engine.knowledge import ARRAY
 from tcready.static.engine.values import holds_tensor, options
-from tcready.static.rule import Claim, Rule, Sample
+from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tcready.static.concrete import Located
 
 LIBRARIES = ("scipy.", "sklearn.", "pandas.")
 OF_C = "scipy.special."
@@ -35,6 +44,12 @@ def check(fact: Call) -> Claim | None:
     return None
 
 
+def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
+    from tcready.rules._operators import matching_operator
+
+    return matching_operator(place)
+
+
 RULE = Rule(
     code="TCR416",
     name="foreign-library-call",
@@ -43,7 +58,7 @@ RULE = Rule(
     gb_ids=("GB0007", "GB0008", "GB0156"),
     facts=(Call,),
     check=check,
-    no_rewrite="Another library's algorithm has no equal in torch that is known to give the same.",
+    rewrite=rewrite,
     page=__doc__,
     bad=(
         Sample(

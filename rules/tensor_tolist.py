@@ -38,8 +38,10 @@ def check(fact: Call) -> Claim | None:
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
     from tcready.rules._numbers import keep_tensors
+    from tcready.rules._parts import padded_parts
 
-    return keep_tensors(place)
+    yield from padded_parts(place)
+    yield from keep_tensors(place)
 
 
 RULE = Rule(

@@ -41,9 +41,11 @@ ALLOWED: dict[str, frozenset[str]] = {
     "library": frozenset({"schema", "options", "target", "static"}),
     "narrow": frozenset({"schema", "options", "baseline", "git", "files", "static"}),
     "applying": frozenset({"schema", "git", "files", "static"}),
+    "trying": frozenset({"schema", "edits", "static", "refactor", "applying"}),
     "fixing": frozenset(
         {
             "schema",
+            "trying",
             "options",
             "target",
             "edits",
@@ -140,6 +142,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "narrow": frozenset(),
     "applying": frozenset(),
     "explaining": frozenset(),
+    "trying": frozenset(),
     "fixing": frozenset(),
     "benching": frozenset(),
     "project": frozenset({"tomli", "tomllib"}),

@@ -96,9 +96,11 @@ class Piece:
         return node
 
     def lines(self, node: cst.CSTNode) -> tuple[int, int]:
-        """First and last line of a node in the file, 1-based."""
+        """First and last line of a node in the file, 1-based; a definition begins with its decorators."""
         span = self.positions[node]
-        return span.start.line + self.first - 1, span.end.line + self.first - 1
+        decorators = getattr(node, "decorators", ())
+        begin = self.positions[decorators[0]].start if decorators else span.start
+        return begin.line + self.first - 1, span.end.line + self.first - 1
 
 
 @dataclass(frozen=True)

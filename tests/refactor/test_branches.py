@@ -218,7 +218,7 @@ def test_eager_raises_what_it_raised_and_the_compiled_model_raises_too(body: str
         error_of(model, x * 1000) for model in (loaded(text_of(body)), loaded(text), compiled)
     )
     assert (type(now), str(now)) == (type(raised), str(raised))
-    assert isinstance(then, RuntimeError)
+    assert type(then) is (RuntimeError if isinstance(raised, AssertionError) else type(raised))
 
 
 @pytest.mark.dynamo
@@ -231,7 +231,7 @@ def test_what_python_decides_stays_python_whatever_was_met(body: str, tmp_path: 
     rules = [rule for rule in api.load_rules() if rule.code == "TCR101"]
     ways = at_line(Concrete(source.read(tmp_path / "model.py")), "model.py", line, rules)
     found = {applied(text, way.edits) for way in ways if isinstance(way, Proposal)}
-    assert len(found) == 2
+    assert len(found) == 3
     x = inputs()[0]
     for each in found:
         assert loaded(each)(x).equal(x + 1)

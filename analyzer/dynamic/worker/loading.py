@@ -53,8 +53,11 @@ def import_target(target: Target, root: str) -> ModuleType:
     path = source_path(target, root)
     real = os.path.realpath(path)
     name, top = import_name(path)
+    names = {path.name, os.path.basename(real)}
     for module in list(sys.modules.values()):
-        if os.path.realpath(getattr(module, "__file__", None) or "") == real:
+        # the name is asked first: the real path takes a while for thousands of modules
+        file = getattr(module, "__file__", None) or ""
+        if os.path.basename(file) in names and os.path.realpath(file) == real:
             return module
     package = sys.modules.get(name.split(".")[0])
     if "." in name and (package is None or _is_in(package, top)):

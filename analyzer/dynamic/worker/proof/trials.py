@@ -50,6 +50,8 @@ class Trace:
     """What differs between two calls of the code as it stands."""
     seconds: float | None = None
     """Of the shortest eager call."""
+    threads: int = 1
+    """With which it was measured, and every variant is called."""
 
 
 def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofResult:
@@ -82,7 +84,7 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         found = difference(first, again, trace.restless)
         if found and found[0] != "state":  # names of a module keep what the calls before left in them
             return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
-        seconds = trace.seconds = shortest(context, request)
+        trace.threads, trace.seconds = _quickest(context, request)
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
     if given and all(seen.error for seen in given):
@@ -92,9 +94,22 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
         sides=sides.taken(),
         calls=len(trace.calls),
         variations=tuple(dict.fromkeys(key.variation for key, _ in trace.calls)),
-        seconds=seconds,
+        seconds=trace.seconds,
         not_run=ran.missing,
     )
+
+
+def _quickest(context: Context, request: ProofRequest) -> tuple[int, float | None]:
+    """How many threads a call is given, and its seconds with them: one if others help little, as with small inputs. They
+    wait for each other then, busily, which takes most of the time where other processes run."""
+    usual = torch.get_num_threads()
+    seconds = shortest(context, request)
+    torch.set_num_threads(1)
+    alone = shortest(context, request) if usual > 1 else seconds
+    if seconds is None or alone is None or alone <= seconds * SLOWER:
+        return 1, alone
+    torch.set_num_threads(usual)
+    return usual, seconds
 
 
 def after(context: Context, request: ProofRequest, variant: Variant, trace_path: Path) -> Trial:
@@ -124,6 +139,7 @@ def _eager(
     if _weights(context, request) != trace.weights:
         text = "the state_dict differs after the build"
         return Trial(variant.name, context.journal.observation, difference=text, differs="state"), None
+    torch.set_num_threads(trace.threads)  # sums of weights were those of all threads
     begun = CalledBefore(context) if variant.called_before else None
     compared = 0
     raises: str | None = None
@@ -149,6 +165,19 @@ def _eager(
                 seen = context.journal.observation
                 return Trial(variant.name, seen, compared, difference=text, differs=kind), None
     return Trial(variant.name, context.journal.observation, compared, raises=raises), trace
+
+
+def _takes_over(model: Any, other: Any, ignored: frozenset[str]) -> bool:
+    """Whether a module that was compiled is like another once it has its weights, but for names that are `ignored`: then
+    it is not compiled again."""
+    if not isinstance(model, nn.Module):
+        return False
+    with contextlib.suppress(RuntimeError, KeyError, TypeError):
+        model.load_state_dict(other.state_dict())
+        one, two = state_of(model), state_of(other)
+        alike = one.keys() - two.keys() <= ignored and two.keys() <= one.keys()
+        return alike and restless(Behaviour(state=two), Behaviour(state=one)) <= ignored
+    return False
 
 
 def _measured(context: Context, request: ProofRequest, known: float | None) -> float | None:
@@ -196,14 +225,16 @@ def _compiled(context: Context, trial: Trial, trace: Trace) -> Trial:
     keys = [key for key in calls if key in chosen]
     compared = 0
     dynamo.reset()
-    seeds = dict.fromkeys(key.seed for key in keys)
-    for seed in seeds:
-        eager_model, model = context.build_as(mode, seed), context.build_as(mode, seed)
-        own = state_of(model).keys()
-        compiled = compile_callable(model, backend="eager")
-        ignored = trace.restless | (
-            state_of(model).keys() - own
-        )  # what torch notes in a module that it compiles
+    model: Any = None
+    ignored = trace.restless
+    for seed in dict.fromkeys(key.seed for key in keys):
+        eager_model = context.build_as(mode, seed)
+        if model is None or not _takes_over(model, eager_model, ignored):
+            model = context.build_as(mode, seed)
+            own = state_of(model).keys()
+            compiled = compile_callable(model, backend="eager")
+            # what torch notes in a module that it compiles
+            ignored = trace.restless | (state_of(model).keys() - own)
         cases = context.draw(seed)
         for key in [each for each in keys if each.seed == seed]:
             compared += 1

@@ -1,0 +1,591 @@
+"""What is tried in one round of `tcready fix`: a change for each break alone, those that need each other as one, then all
+that hold together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tcready.applying import Changed as ChangedFile
+from tcready.edits import applied, between
+from tcready.refactor.changed import Changed, LineMap, changed
+from tcready.refactor.disable import disabled
+from tcready.refactor.judgement import Judgement
+from tcready.refactor.judgement import judged as judgement_of
+from tcready.refactor.suggest import Proposal, at_line, for_finding
+from tcready.schema import (
+    BreakSite,
+    Edit,
+    Finding,
+    FixChange,
+    FunctionPlace,
+    NoFix,
+    Observation,
+    ProofRequest,
+    ProofResult,
+    Span,
+    TcreadyError,
+    Trial,
+    Variant,
+    display_path,
+    setting_of,
+)
+from tcready.static import locate, source
+from tcready.static.concrete import Concrete
+from tcready.static.rule import Declined, Rule
+from tcready.static.source import Source
+
+Tell = Callable[[str], None]
+Prove = Callable[[ProofRequest], ProofResult]
+ALTERNATIVES = 3
+"""Changes that are tried for one break in one round."""
+CALLED_BEFORE = "(called before)"
+"""Stands among the settings that hold, where the model is called once before it is compiled."""
+SETTINGS_OF_BREAKS = {"GB0039": ("recompile_limit=64",)}
+"""Settings for breaks that no rule predicts: a function that is compiled once for each of many layers."""
+OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124", "GB0170", "GB7000"})
+"""Breaks on what tensors hold, and what follows from them: at the second call they are there as at the first."""
+
+
+@dataclass(frozen=True)
+class FixOptions:
+    """What is asked for."""
+
+    unsafe: bool = False
+    third_party: bool = False
+    select: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A change of the code as it stands in this round, and the break that it is to cure."""
+
+    change: FixChange
+    sources: Mapping[str, str]
+    """Whole new text of each file that differs from the code before any change, by absolute path."""
+
+
+class Files:
+    """The files of one run as they were before any change, and as they are after those accepted so far."""
+
+    def __init__(self, root: Path, sources: Iterable[tuple[str, str]]) -> None:
+        """`sources`: path as shown, and where the file stands, of files that a run named."""
+        self.root = root
+        self._named = dict(sources)
+        self._search = locate.default_search_path(root)
+        self._before: dict[str, Source] = {}
+        self.now: dict[str, str] = {}
+        """Text by absolute path, of files that differ."""
+
+    def path(self, shown: str) -> Path | None:
+        """Where a file stands that a report names; None if it is nowhere."""
+        places = [Path(self._named[shown])] if shown in self._named else []
+        places += [self.root / shown, *(folder / shown for folder in self._search)]
+        return next((Path(place).resolve() for place in places if place.is_file()), None)
+
+    def before(self, path: str) -> Source:
+        if path not in self._before:
+            self._before[path] = source.read(Path(path))
+        return self._before[path]
+
+    def text(self, path: str) -> str:
+        return self.now.get(path, self.before(path).text)
+
+    def original_line(self, path: str, line: int) -> int:
+        """The line that a line of the text as it is now was; the line itself if it was written anew."""
+        if path not in self.now:
+            return line
+        return LineMap(self.before(path).text, self.now[path]).came_from(line) or line
+
+    def with_edits(self, edits: Sequence[Edit], *, anew: bool = False) -> dict[str, str]:
+        """Every file that differs from what it was, once these are carried out: on top of what was accepted, or `anew`.
+
+        Raises TcreadyError if two overlap.
+        """
+        texts = {} if anew else dict(self.now)
+        for shown in dict.fromkeys(edit.path for edit in edits):
+            path = str(self.path(shown))
+            text = self.before(path).text if anew else self.text(path)
+            texts[path] = applied(text, [edit for edit in edits if edit.path == shown])
+        return texts
+
+    def changed(self) -> tuple[ChangedFile, ...]:
+        """The files that differ."""
+        return tuple(
+            ChangedFile(Path(path), display_path(path, str(self.root)), self.before(path).text, text)
+            for path, text in self.now.items()
+            if text != self.before(path).text
+        )
+
+
+def why_none(ways: Iterable[Proposal | Declined]) -> str:
+    """Why none of these ways writes the code anew."""
+    reasons = dict.fromkeys(way.reason for way in ways if isinstance(way, Declined))
+    return "; ".join(reasons) or "no rewrite is known for it"
+
+
+def counted(items: Sized, noun: str) -> str:
+    return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
+
+
+def what_of(change: FixChange) -> tuple[object, ...]:
+    """What tells one change from another, wherever it has moved: a setting is the same wherever it is wanted."""
+    if names_of(change):
+        return (*names_of(change), *(edit.new_text for edit in change.edits))
+    return change.path, change.line, change.how, tuple(edit.new_text for edit in change.edits)
+
+
+def next_ones(candidates: Iterable[Candidate], tried: Set[tuple[object, ...]]) -> list[Candidate]:
+    """For each break the first change that was not tried yet."""
+    found: dict[object, Candidate] = {}
+    for each in candidates:
+        if what_of(each.change) not in tried:
+            found.setdefault(names_of(each.change) or (each.change.path, each.change.line), each)
+    places = {(c.change.path, c.change.line) for c in found.values() if not c.change.settings}
+    # what an edit may cure is not put below a setting as well, before the edit was tried
+    return [
+        c for c in found.values() if not c.change.settings or (c.change.path, c.change.line) not in places
+    ]
+
+
+def line_of(setting: str) -> str:
+    """The line of code that makes a setting."""
+    return "torch._dynamo.config.{} = {}".format(*setting_of(setting))
+
+
+def names_of(change: FixChange) -> tuple[str, ...]:
+    """The settings of a change, and the mark of one that calls the model before."""
+    return (*change.settings, CALLED_BEFORE) if change.called_before else change.settings
+
+
+def named(change: FixChange) -> str:
+    """What is tried, in a few words."""
+    return f"{change.path}:{change.line} {', '.join(names_of(change)) or change.rule or ''}".strip()
+
+
+@dataclass(frozen=True)
+class _Gone:
+    """What a change takes away."""
+
+    tests: tuple[Span, ...]
+    statements: tuple[Span, ...]
+    turned: tuple[Span, ...] = ()
+    """Tests whose operands it puts in another order."""
+
+
+@dataclass(frozen=True)
+class Work:
+    target: str
+    root: Path
+    files: Files
+    wanted: FixOptions
+    tell: Tell
+    prove: Prove
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+    """By their codes."""
+    held_up: set[tuple[object, ...]] = field(default_factory=set)
+    """Changes with which every call agreed, and that were refused for where Dynamo broke then."""
+    joined: set[frozenset[object]] = field(default_factory=set)
+    """What was tried as one change."""
+
+    def wanted_sites(self, seen: Observation) -> list[BreakSite]:
+        return [site for site in seen.break_sites if self.wanted.third_party or site.origin == "own"]
+
+    def candidates(
+        self,
+        sites: Sequence[BreakSite],
+        findings: Sequence[Finding],
+        settings: tuple[str, ...],
+        no_fix: dict[tuple[str, int, tuple[str, ...]], NoFix],
+        number: int,
+    ) -> Iterator[Candidate]:
+        """What might cure each break; breaks for which there is nothing go to `no_fix`."""
+        rules = self.rules
+        concrete: dict[Path, Concrete] = {}
+        offered: set[str] = set(settings)
+        flags: list[FixChange] = []
+        for shown, line, path, here in self._places(sites):
+            if path not in concrete:
+                concrete[path] = Concrete(source.of_text(path, self.files.text(str(path))))
+            ids = tuple(dict.fromkeys(name for site in here for name in site.gb_ids))
+            covering = [
+                f for f in findings if f.path == shown and f.line <= line <= f.end_line and f.rule in rules
+            ]
+            of_the_break = [rule for rule in rules.values() if set(rule.gb_ids) & set(ids)]
+            ways: list[Proposal | Declined] = []
+            for finding in covering:
+                ways += for_finding(concrete[path], rules[finding.rule or ""], finding)
+            if not any(isinstance(way, Proposal) for way in ways):
+                ways += at_line(concrete[path], shown, line, of_the_break)
+            found_there = {way.edits: way for way in reversed(ways) if isinstance(way, Proposal)}
+            proposals = list(reversed(found_there.values()))[:ALTERNATIVES]
+            rule = covering[0].rule if covering else proposals[0].rule if proposals else None
+            if self.wanted.select and not (rule or "").startswith(self.wanted.select):
+                continue
+            named = [name for f in covering if f.fix is not None for name in f.fix.settings]
+            named += [name for rule in of_the_break for name in rule.settings]
+            named += [name for gb_id in ids for name in SETTINGS_OF_BREAKS.get(gb_id, ())]
+            stands = self.files.original_line(str(path), line)
+            base = FixChange(
+                shown, stands, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
+            )
+            for each in proposals:
+                change = dataclasses.replace(
+                    base, how=each.how, edits=each.edits, unsafe=each.unsafe, rule=each.rule
+                )
+                yield Candidate(change, self.files.with_edits(change.edits))
+            for name in [each for each in dict.fromkeys(named) if each not in offered]:
+                offered.add(name)
+                flags.append(dataclasses.replace(base, how=f"`{line_of(name)}`", settings=(name,)))
+                yield Candidate(flags[-1], dict(self.files.now))
+            if not proposals and not named:
+                no_fix[shown, stands, ids] = NoFix(shown, stands, rule, ids, why_none(ways))
+        if len(flags) > 1:  # one may take into the graph what leads to a break without the other
+            names = tuple(name for change in flags for name in change.settings)
+            how = " and ".join(change.how for change in flags)
+            yield Candidate(dataclasses.replace(flags[0], how=how, settings=names), dict(self.files.now))
+
+    def called_before(
+        self, sites: Sequence[BreakSite], settings: tuple[str, ...], number: int
+    ) -> Iterator[Candidate]:
+        """One eager call before the model is compiled, for breaks in what it does at its first call alone."""
+        others = [site for site in sites if not OF_VALUES.issuperset(site.gb_ids)]
+        if CALLED_BEFORE not in settings and others:
+            site = others[0]
+            path = self.files.path(site.path)
+            line = self.files.original_line(str(path), site.line) if path is not None else site.line
+            how = "One eager call before the model is compiled: what the first call makes is there then"
+            change = FixChange(
+                site.path, line, site.symbol, None, tuple(site.gb_ids), how, (), (), None, "not_run",
+                round=number, called_before=True,
+            )  # fmt: skip
+            yield Candidate(change, dict(self.files.now))
+
+    def kept_out(self, sites: Sequence[BreakSite], number: int) -> Iterator[Candidate]:
+        """The functions around breaks that nothing cures, each left out of what is compiled."""
+        for shown, line, path, here in self._places(sites):
+            way = disabled(shown, source.of_text(path, self.files.text(str(path))), line)
+            if isinstance(way, Proposal):
+                stands = self.files.original_line(str(path), line)
+                ids = tuple(dict.fromkeys(name for site in here for name in site.gb_ids))
+                change = FixChange(
+                    shown, stands, here[0].symbol, None, ids, way.how, way.edits, (), way.unsafe, "not_run",
+                    round=number, keeps_out=True,
+                )  # fmt: skip
+                yield Candidate(change, self.files.with_edits(change.edits))
+
+    def _places(self, sites: Sequence[BreakSite]) -> Iterator[tuple[str, int, Path, list[BreakSite]]]:
+        """Each line that breaks, the file it stands in, and its breaks."""
+        for shown, line in dict.fromkeys((site.path, site.line) for site in sites):
+            path = self.files.path(shown)
+            if path is not None:
+                yield shown, line, path, [site for site in sites if (site.path, site.line) == (shown, line)]
+
+    def round(
+        self,
+        before: Observation,
+        candidates: Sequence[Candidate],
+        settings: tuple[str, ...],
+        offered: tuple[str, ...] = (),
+    ) -> tuple[list[FixChange], list[FixChange], Observation, str | None]:
+        """Each candidate alone, then those that hold together.
+
+        What is accepted, what is not, the run of all that is accepted, and why nothing could be tried. `offered` are the
+        settings that may be needed besides.
+        """
+        result, request, gone = self.tried(
+            [(named(c.change), c.sources, names_of(c.change)) for c in candidates], settings
+        )
+        if result.failure is not None:
+            return [], [], before, result.failure
+        held: list[Candidate] = []
+        left: list[FixChange] = []
+        runs: list[Observation] = []
+        short: list[tuple[Candidate, Trial]] = []  # every call agrees, and Dynamo breaks elsewhere
+        for candidate, trial, own in zip(candidates, result.trials, gone, strict=True):
+            change = self.judged(before, candidate, trial, result, request, own)
+            place = (change.path, change.line)
+            if change.called_before:
+                change = self._of_what_is_gone(change, before, trial.observation)
+            if not self._counts(change):
+                left.append(change)
+                if trial.difference is None and change.state == "refuted":
+                    self.held_up.add(what_of(change))
+                    short.append((candidate, trial))
+            elif any((other.change.path, other.change.line) == place for other in held):
+                continue  # the break has a cure already
+            else:
+                held.append(dataclasses.replace(candidate, change=change))
+                runs.append(trial.observation)
+        joint = self._jointly(before, held, [candidate for candidate, _ in short], settings, offered)
+        if joint is not None:
+            changes, run = joint
+            return changes, left, run, None
+        for candidate, trial in short:
+            more, refused, after = self._with_more(before, candidate, trial, settings)
+            left += refused
+            place = (candidate.change.path, candidate.change.line)
+            if (
+                more is not None
+                and after is not None
+                and all((other.change.path, other.change.line) != place for other in held)
+            ):
+                held.append(more)
+                runs.append(after)
+        if len(held) > 1:
+            return self._together(before, held, left, settings, runs)
+        if held:
+            self.files.now.update(held[0].sources)
+            return [held[0].change], left, runs[0], None
+        return [], left, before, None
+
+    def _jointly(
+        self,
+        before: Observation,
+        held: Sequence[Candidate],
+        short: Sequence[Candidate],
+        settings: tuple[str, ...],
+        offered: tuple[str, ...],
+    ) -> tuple[list[FixChange], Observation] | None:
+        """What holds alone, with edits that fall `short` alone and the settings `offered`, as one change: behind each of
+        these lines break that the others cure. With the run of all of it; None if it does not hold.
+
+        All such edits are tried first, then each by itself.
+        """
+        edits = [each for each in short if each.change.edits and not each.change.keeps_out]
+        known = {*settings, *(name for each in held for name in names_of(each.change))}
+        names = tuple(name for name in offered if name not in known)
+        groups = [edits, *([[each] for each in edits] if len(edits) > 1 else [])]
+        for members in groups:
+            chosen: list[Candidate] = [*held]
+            for each in members:
+                try:
+                    self.files.with_edits([edit for c in (*chosen, each) for edit in c.change.edits])
+                except TcreadyError:  # it overlaps another
+                    continue
+                chosen.append(each)
+            rest = [each.change for each in chosen[len(held) :]]
+            what = frozenset((*map(what_of, rest), *names, *map(what_of, (each.change for each in held))))
+            if not rest or len(chosen) + len(names) < 2 or what in self.joined:
+                continue
+            self.joined.add(what)
+            sources = self.files.with_edits([edit for each in chosen for edit in each.change.edits])
+            reasons = dict.fromkeys(each.change.unsafe for each in chosen if each.change.unsafe)
+            ways = dict.fromkeys([*(each.how for each in rest), *(f"`{line_of(name)}`" for name in names)])
+            one = dataclasses.replace(
+                rest[0],
+                how=". ".join(ways),
+                edits=tuple(edit for each in chosen for edit in each.change.edits),
+                settings=tuple(dict.fromkeys(name for c in chosen for name in names_of(c.change))) + names,
+                unsafe="; ".join(reasons) or None,
+            )
+            whole = Candidate(one, sources)
+            self.tell(
+                f"{named(one)}: tried with {counted(chosen[1:], 'change')} and {counted(names, 'setting')} more"
+            )
+            result, request, gone = self.tried([(f"{named(one)}, jointly", sources, one.settings)], settings)
+            if result.failure is not None:
+                return None
+            change = self.judged(before, whole, result.trials[0], result, request, gone[0])
+            if self._counts(change):
+                self.files.now.update(sources)
+                own = tuple(edit for each in rest for edit in each.edits)
+                joint = dataclasses.replace(change, edits=own, settings=names)
+                return [*(each.change for each in held), joint], result.trials[0].observation
+            self.tell(f"jointly they do not hold: {change.reason}")
+        return None
+
+    def _with_more(
+        self, before: Observation, candidate: Candidate, trial: Trial, settings: tuple[str, ...]
+    ) -> tuple[Candidate | None, list[FixChange], Observation | None]:
+        """A change together with another for the lines that break only because of it, and the run of both; with those
+        that do not hold.
+
+        Both are one change: what is asked of it is asked of the two together.
+        """
+        refused: list[FixChange] = []
+        uncovered = [
+            site for site in self.wanted_sites(trial.observation) if self._is_new(site, before, candidate)
+        ]
+        if not uncovered or candidate.change.keeps_out:
+            return None, refused, None
+        files = Files(self.root, before.sources)
+        files.now = dict(candidate.sources)
+        there = dataclasses.replace(self, files=files)
+        change = candidate.change
+        flags = (*settings, *names_of(change))
+        found: list[Candidate] = []
+        for each in there.candidates(uncovered, (), flags, {}, change.round):
+            edits = [
+                edit
+                for path, text in each.sources.items()
+                for edit in between(self._shown(path), self.files.text(path), text)
+            ]
+            reasons = dict.fromkeys(why for why in (change.unsafe, each.change.unsafe) if why)
+            both = dataclasses.replace(
+                change,
+                how=f"{change.how}. {each.change.how}",
+                edits=tuple(edits),
+                settings=(*change.settings, *each.change.settings),
+                unsafe="; ".join(reasons) or None,
+                rule=change.rule or each.change.rule,
+            )
+            found.append(Candidate(both, each.sources))
+        found = found[:ALTERNATIVES]
+        if not found:
+            return None, refused, None
+        self.tell(f"{named(change)}: tried with {counted(found, 'change')} for what breaks behind it")
+        result, request, gone = self.tried(
+            [(f"{named(each.change)}, with more", each.sources, names_of(each.change)) for each in found],
+            settings,
+        )
+        for each, made, own in zip(found, result.trials, gone, strict=False):
+            judged = self.judged(before, each, made, result, request, own)
+            if self._counts(judged):
+                return dataclasses.replace(each, change=judged), refused, made.observation
+            refused.append(judged)
+        return None, refused, None
+
+    def _is_new(self, site: BreakSite, before: Observation, candidate: Candidate) -> bool:
+        """Whether a line breaks after a change that did not break before it."""
+        path = str(self.files.path(site.path))
+        line: int | None = site.line
+        if path in candidate.sources:
+            line = LineMap(self.files.text(path), candidate.sources[path]).came_from(site.line)
+        return not any((each.path, each.line) == (site.path, line) for each in before.break_sites)
+
+    def _together(
+        self,
+        before: Observation,
+        held: Sequence[Candidate],
+        left: list[FixChange],
+        settings: tuple[str, ...],
+        runs: Sequence[Observation],
+    ) -> tuple[list[FixChange], list[FixChange], Observation, str | None]:
+        """All at once, as far as they do not touch the same lines; the first alone if together they do not hold."""
+        chosen: list[Candidate] = []
+        for candidate in held:
+            edits = [edit for each in (*chosen, candidate) for edit in each.change.edits]
+            try:
+                self.files.with_edits(edits)
+            except TcreadyError:  # they overlap: the next round finds this one again
+                continue
+            chosen.append(candidate)
+        edits = [edit for each in chosen for edit in each.change.edits]
+        names = tuple(dict.fromkeys(name for each in chosen for name in names_of(each.change)))
+        sources = self.files.with_edits(edits)
+        whole = FixChange("", 0, "", None, (), "all together", tuple(edits), names, None, "not_run")
+        whole = dataclasses.replace(whole, keeps_out=any(each.change.keeps_out for each in chosen))
+        result, request, gone = self.tried([("all together", sources, names)], settings)
+        if result.failure is None:
+            together = Candidate(whole, sources)
+            change = self.judged(before, together, result.trials[0], result, request, gone[0])
+            if change.state != "refuted":
+                self.files.now.update(sources)
+                return [each.change for each in chosen], left, result.trials[0].observation, None
+            self.tell(f"together they do not hold: {change.reason}")
+        self.files.now.update(chosen[0].sources)
+        return [chosen[0].change], left, runs[held.index(chosen[0])], None
+
+    def tried(
+        self, variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]
+    ) -> tuple[ProofResult, ProofRequest, list[_Gone]]:
+        """Puts variants to the proof; what each takes away."""
+        asked: list[Variant] = []
+        gone: list[_Gone] = []
+        functions: dict[FunctionPlace, None] = {}
+        for name, sources, names in variants:
+            differs = [self._changed(path, text) for path, text in sources.items()]
+            own = tuple(dict.fromkeys(place for each in differs for place in each.functions))
+            functions |= dict.fromkeys(own)
+            tests = tuple(span for each in differs for span in each.tests)
+            turned = tuple(span for each in differs for span in each.turned)
+            gone.append(_Gone(tests, tuple(span for each in differs for span in each.gone), turned))
+            written = tuple(span for each in differs for span in each.written)
+            every = dict.fromkeys([*settings, *names])
+            flags = tuple(each for each in every if each != CALLED_BEFORE)
+            asked.append(
+                Variant(
+                    name, tuple(sources.items()), flags, own, written, called_before=CALLED_BEFORE in every
+                )
+            )
+        every_test = tuple(dict.fromkeys(test for each in gone for test in (*each.tests, *each.turned)))
+        every_statement = tuple(dict.fromkeys(span for each in gone for span in each.statements))
+        request = ProofRequest(tuple(asked), tuple(functions), every_test, every_statement)
+        return self.prove(request), request, gone
+
+    def _changed(self, path: str, text: str) -> Changed:
+        return changed(path, self.files.before(path), source.of_text(Path(path), text))
+
+    def judged(
+        self,
+        before: Observation,
+        candidate: Candidate,
+        trial: Trial,
+        result: ProofResult,
+        request: ProofRequest,
+        gone: _Gone,
+    ) -> FixChange:
+        """The change with what its trial says; `before` is the run of what it was made to."""
+        change = candidate.change
+        lines = {
+            shown: LineMap(self.files.text(path), candidate.sources[path])
+            for shown in dict.fromkeys(edit.path for edit in change.edits)
+            if (path := str(self.files.path(shown))) in candidate.sources
+        }
+        paths = dict.fromkeys(test.path for test in gone.tests)
+        shown = {path: (self._shown(path), self.files.before(path).text) for path in paths}
+        judgement: Judgement = judgement_of(
+            before, trial, result, request, gone.tests, lines, shown, keeps_out=change.keeps_out,
+            not_run=self._not_run(trial, result, gone),
+        )  # fmt: skip
+        return dataclasses.replace(
+            change,
+            state=judgement.state,
+            reason=judgement.reason,
+            unsafe=judgement.unsafe or change.unsafe,
+            proof=judgement.proof,
+        )
+
+    def _not_run(self, trial: Trial, result: ProofResult, gone: _Gone) -> str | None:
+        """Which statement no call ran that the change takes away or writes, in one line."""
+        taken = {
+            side.test
+            for side in result.sides
+            if side.true or side.false or side.alone_true or side.alone_false
+        }
+        for span in gone.turned:
+            if span not in taken:
+                return f"no call asks {self._shown(span.path)}:{span.line}, which is changed"
+        for span in result.not_run:
+            if span in gone.statements:
+                return f"no call runs {self._shown(span.path)}:{span.line}, which is changed"
+        traced = {each.path: each.ranges for each in trial.observation.traced}
+        for span in trial.not_run:  # what only compiled code does is compared there
+            ranges = traced.get(self._shown(span.path), ())
+            if not any(first <= span.end_line and span.line <= last for first, last in ranges):
+                return f"no call runs what is written anew for line {span.line} of {self._shown(span.path)}"
+        return None
+
+    def _of_what_is_gone(self, change: FixChange, before: Observation, after: Observation) -> FixChange:
+        """A change that was tried for whatever it cures, put to the first break that it does."""
+        left = {(site.path, site.line) for site in after.break_sites}
+        for site in before.break_sites:
+            path = self.files.path(site.path)
+            if path is not None and (site.path, site.line) not in left:
+                line = self.files.original_line(str(path), site.line)
+                return dataclasses.replace(
+                    change, path=site.path, line=line, symbol=site.symbol, gb_ids=tuple(site.gb_ids)
+                )
+        return change
+
+    def _shown(self, path: str) -> str:
+        return display_path(path, str(self.root))
+
+    def _counts(self, change: FixChange) -> bool:
+        """Whether a change is to be proposed, as far as it was shown to hold."""
+        if change.state == "one_side" or (change.unsafe or "").startswith("another exception"):
+            return self.wanted.unsafe
+        return change.state == "proved"

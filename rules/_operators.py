@@ -1,0 +1,106 @@
+"""Code that Dynamo cannot trace, put into an operator of its own: one call in the graph. Imported only when a rewrite is
+asked for."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from tcready.rules._rewrites import NO_TORCH, Ways, torch_name
+from tcready.rules._statements import text
+from tcready.static.rule import Change, Declined, Rewrite
+
+if TYPE_CHECKING:
+    from tcready.static.concrete import Located
+
+RAISING = """
+
+@{torch}.library.custom_op("{space}::{name}", mutates_args=())
+def _{name}(holds: {torch}.Tensor, message: str) -> None:
+    if not holds:
+        raise {kind}(message)
+
+
+_{name}.register_fake(lambda holds, message: None)
+_{name}.register_effect({torch}.library.EffectType.ORDERED)
+"""
+"""An operator with an effect stays in the graph, and in its place, though nothing reads what it gives."""
+MATCHING = """
+
+@{torch}.library.custom_op("{space}::matched", mutates_args=())
+def _matched(cost: {torch}.Tensor, maximize: bool = False) -> tuple[{torch}.Tensor, {torch}.Tensor]:
+    rows, columns = {function}(cost, maximize)
+    return {torch}.as_tensor(rows), {torch}.as_tensor(columns)
+
+
+@_matched.register_fake
+def _matched_shapes(cost: {torch}.Tensor, maximize: bool = False) -> tuple[{torch}.Tensor, {torch}.Tensor]:
+    found = {torch}.empty(min(cost.shape), dtype={torch}.int64)
+    return found, found.clone()
+"""
+"""SciPy gives int64 indices, one for each row or column, of whichever there are fewer."""
+
+
+def raising_operator(place: Located, torch: str, kind: str) -> tuple[str, tuple[str, ...]] | None:
+    """The name of an operator that raises a built-in exception unless a tensor is true, and its definition if the file
+    lacks it; None for another exception."""
+    found = getattr(builtins, kind, None)
+    if not isinstance(found, type) or not issubclass(found, Exception) or _binds(place.source.tree, kind):
+        return None
+    name = "_".join(word.lower() for word in re.findall("[A-Z][a-z]*|[A-Z]+(?![a-z])", kind)) + "_unless"
+    return _defined(place, f"_{name}", RAISING, torch=torch, name=name, kind=kind)
+
+
+def matching_operator(place: Located) -> Ways:
+    """`scipy.optimize.linear_sum_assignment(cost)` as a registered operator."""
+    node = place.node
+    if not isinstance(node, cst.Call):
+        return
+    function = text(node.func)
+    if function.rpartition(".")[2] != "linear_sum_assignment":
+        yield Declined("which shapes and types it gives is not known: an operator around it has to tell them")
+        return
+    names = [arg.keyword.value if arg.keyword is not None else "" for arg in node.args]
+    if names not in ([""], ["", "maximize"], ["", ""]) or any(arg.star for arg in node.args):
+        yield Declined("it is called in a way that an operator cannot be")
+        return
+    torch = torch_name(place)
+    made = _defined(place, "_matched", MATCHING, torch=torch[0], function=function) if torch else None
+    if torch is None or made is None:
+        yield NO_TORCH
+        return
+    yield Rewrite(
+        "The function becomes a registered operator, with what it gives told for tracing",
+        (Change((node.func,), (cst.Name(made[0]),)),),
+        "it gives tensors where it gave arrays, and no backend looks into it",
+        (*torch[1], *made[1]),
+    )
+
+
+def _defined(place: Located, defined: str, code: str, **words: str) -> tuple[str, tuple[str, ...]] | None:
+    """The name `defined`, and the code that defines it if the file does not; None if the name means something else."""
+    tree = place.source.tree
+    made = code.format(space=re.sub(r"\W", "_", Path(place.source.path).stem), **words)
+    known = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == defined]
+    if known:
+        same = ast.unparse(known[0]) in ast.unparse(ast.parse(made))
+        return (defined, ()) if same else None
+    if _binds(tree, defined):
+        return None
+    return defined, tuple(made.removesuffix("\n").split("\n"))
+
+
+def _binds(tree: ast.Module, name: str) -> bool:
+    """Whether a file gives a name a value anywhere."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
+            return True
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+            return True
+        if isinstance(node, ast.alias) and (node.asname or node.name) == name:
+            return True
+    return False
