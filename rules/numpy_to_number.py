@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from tcready.rules._names import receiver_class, sizes
 from tcready.static.engine.facts import Call, Index, Test
-from tcready.static.engine.knowledge import ARRAY, NUMBER
+from tcready.static.engine.knowledge import ARRAY
 from tcready.static.engine.values import Sequence, Value, options
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tcready.static.concrete import Located
 
-ARRAYS = (ARRAY, NUMBER)
+CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
 ASKED = frozenset({"if", "while", "ifexp", "and", "or", "not", "comprehension", "filter"})
 
 WORDS = {"ifexp": "if", "comprehension": "if"}
@@ -47,7 +47,7 @@ def check(fact: Call | Test | Index) -> Claim | None:
             return Claim("a number of numpy as an index: its value has to be read, and the graph ends here")
         return None
     if isinstance(fact, Test):
-        if fact.kind in ASKED and all(v in ARRAYS for v in options(fact.value)):
+        if fact.kind in ASKED and all(v == ARRAY for v in options(fact.value)):
             return Claim(
                 f"`{WORDS.get(fact.kind, fact.kind)}` on the value of a numpy array: Dynamo cannot know which way it goes"
             )
@@ -57,7 +57,7 @@ def check(fact: Call | Test | Index) -> Claim | None:
         return Claim("`range` over a numpy array: its value has to be read back to Python")
     if any(map(array, sizes(fact))):
         return Claim("a numpy array gives a size: its value has to be read, and the graph ends here")
-    if name in ("int", "float", "bool", "complex") and fact.args and array(fact.args[0]):
+    if (name in CONVERSIONS or name.startswith("math.")) and any(map(array, fact.args)):
         return Claim(f"`{name}` of a numpy array reads its value back: the graph ends here")
     if fact.method in ("item", "tolist") and receiver_class(fact) == ARRAY.name:
         return Claim(f"`.{fact.method}()` of a numpy array reads it back: the graph ends here")
