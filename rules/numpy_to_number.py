@@ -1,8 +1,8 @@
 """A numpy array is turned into a Python number in compiled code.
 
 ## What it does
-Finds `int`, `float`, `bool` and `complex` of a numpy array, `.item()` and `.tolist()` on one, one as a size
-(`x.reshape(np.prod(x.shape[1:]), -1)`), as a bound of `range` or of a slice, as a place in a list and as the
+Finds `int`, `float`, `bool`, `complex` and functions of `math` of a numpy array, `.item()` and `.tolist()` on one,
+one as a size (`x.reshape(np.prod(x.shape[1:]), -1)`), as a bound of `range` or of a slice, as a place in a list and as the
 test of an `if`.
 
 ## Why it hurts torch.compile
@@ -16,7 +16,9 @@ Keep the array, or better the tensor it came from; `math` for numbers that are k
 
 ## Limits
 Arithmetic between arrays and `torch.from_numpy` are traced and not reported. What numpy makes of single
-numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`) stays known while tracing, but for a branch on it.
+numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`) stays known while tracing, but for a branch on it. A number
+that numpy made before (`self.hop = np.prod(rates)` in `__init__`) is known as a size and for `int` and `float`; what is
+made of it is an array.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from tcready.rules._names import receiver_class, sizes
 from tcready.static.engine.facts import Call, Index, Test
-from tcready.static.engine.knowledge import ARRAY
+from tcready.static.engine.knowledge import ARRAY, NUMBER
 from tcready.static.engine.values import Sequence, Value, options
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from tcready.static.concrete import Located
 
+ARRAYS = (ARRAY, NUMBER)
 CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
 ASKED = frozenset({"if", "while", "ifexp", "and", "or", "not", "comprehension", "filter"})
 
@@ -47,13 +50,13 @@ def check(fact: Call | Test | Index) -> Claim | None:
             return Claim("a number of numpy as an index: its value has to be read, and the graph ends here")
         return None
     if isinstance(fact, Test):
-        if fact.kind in ASKED and all(v == ARRAY for v in options(fact.value)):
+        if fact.kind in ASKED and all(v in ARRAYS for v in options(fact.value)):
             return Claim(
                 f"`{WORDS.get(fact.kind, fact.kind)}` on the value of a numpy array: Dynamo cannot know which way it goes"
             )
         return None
     name = fact.constructed
-    if name == "range" and any(map(array, fact.args)):
+    if name == "range" and any(v in ARRAYS for arg in fact.args for v in options(arg)):
         return Claim("`range` over a numpy array: its value has to be read back to Python")
     if any(map(array, sizes(fact))):
         return Claim("a numpy array gives a size: its value has to be read, and the graph ends here")
