@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tcready.static.engine.facts import Call
 from tcready.static.engine.knowledge import ARRAY
-from tcready.static.engine.values import ExternalInstance, Sequence, Value, options, tensor_of
+from tcready.static.engine.values import ExternalInstance, Sequence, Value, members_of, options, tensor_of
 
 RECURRENT = "GB0014"
 """The break of a recurrent module."""
@@ -70,7 +70,7 @@ def sizes(call: Call) -> Iterator[Value]:
     given = call.args if name in FACTORIES else (operands(call, *RESIZING, "pad") or ())[1:]
     while given:
         value, *rest = given
-        rows = [v.items for v in options(value) if isinstance(v, Sequence) and v.items is not None]
+        rows = [members_of(v) for v in options(value) if isinstance(v, Sequence)]
         if not rows:
             yield value
         given = (*(item for row in rows for item in row), *rest)

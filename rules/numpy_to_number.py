@@ -1,9 +1,9 @@
 """A numpy array is turned into a Python number in compiled code.
 
 ## What it does
-Finds `int`, `float`, `bool` and `complex` of a numpy array, `.item()` and `.tolist()` on one, one as a size
-(`x.reshape(np.prod(x.shape[1:]), -1)`), as a bound of `range` or of a slice, as a place in a list and as the
-test of an `if`.
+Finds `int`, `float`, `bool`, `complex` and functions of `math` of a numpy array, `.item()` and `.tolist()` on one,
+one as a size (`x.reshape(np.prod(x.shape[1:]), -1)`), as a bound of `range` or of a slice, as a place in a list and as
+the test of an `if`.
 
 ## Why it hurts torch.compile
 Dynamo turns numpy code into tensor code, so an array is a tensor to it, and its value has to be read back:
@@ -16,7 +16,9 @@ Keep the array, or better the tensor it came from; `math` for numbers that are k
 
 ## Limits
 Arithmetic between arrays and `torch.from_numpy` are traced and not reported. What numpy makes of single
-numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`) stays known while tracing, but for a branch on it.
+numbers (`np.sqrt(x.shape[-1])`, `int(np.ceil(n / 2))`) stays known while tracing, but for a branch on it. A number
+that numpy made before (`self.hop = np.prod(rates)` in `__init__`) is known as a size and for `int` and `float`; what is
+made of it is an array.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from tcready.static.concrete import Located
 
 ARRAYS = (ARRAY, NUMBER)
+CONVERSIONS = frozenset({"int", "float", "bool", "complex"})
 ASKED = frozenset({"if", "while", "ifexp", "and", "or", "not", "comprehension", "filter"})
 
 WORDS = {"ifexp": "if", "comprehension": "if"}
@@ -53,11 +56,11 @@ def check(fact: Call | Test | Index) -> Claim | None:
             )
         return None
     name = fact.constructed
-    if name == "range" and any(map(array, fact.args)):
+    if name == "range" and any(v in ARRAYS for arg in fact.args for v in options(arg)):
         return Claim("`range` over a numpy array: its value has to be read back to Python")
     if any(map(array, sizes(fact))):
         return Claim("a numpy array gives a size: its value has to be read, and the graph ends here")
-    if name in ("int", "float", "bool", "complex") and fact.args and array(fact.args[0]):
+    if (name in CONVERSIONS or name.startswith("math.")) and any(map(array, fact.args)):
         return Claim(f"`{name}` of a numpy array reads its value back: the graph ends here")
     if fact.method in ("item", "tolist") and receiver_class(fact) == ARRAY.name:
         return Claim(f"`.{fact.method}()` of a numpy array reads it back: the graph ends here")

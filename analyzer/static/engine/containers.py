@@ -67,7 +67,7 @@ class Containers(Room):
             ):
                 found.append(self.element(cast(Value, self.container_members(option))))
             elif option == K.ARRAY:
-                found.append(K.ARRAY)
+                found.append(K.NUMBER if self.engine.quiet else K.ARRAY)
             elif isinstance(option, Plain):
                 found.append(Plain(None, option.origin))
             elif isinstance(option, Unknown):
@@ -183,7 +183,8 @@ class Containers(Room):
         if isinstance(base, (Plain, Class, External)):
             return base if not isinstance(base, Plain) else Plain(None, base.origin)
         if base == K.ARRAY:
-            return base
+            one = isinstance(index, (Const, Plain)) and not isinstance(node, ast.Slice)
+            return K.NUMBER if self.engine.quiet and one else base
         if isinstance(base, Unknown):
             return base
         return UNKNOWN

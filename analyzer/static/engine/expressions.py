@@ -122,8 +122,8 @@ class Expressions(Room):
             return Tensor(tensor.dtype, tensor.sure, sparse=tensor.sparse, rank=tensor.rank)
         if isinstance(value, Plain):
             return Plain(value.kind, K.computed(value.origin))
-        if K.ARRAY in options(value):
-            return K.ARRAY
+        if K.ARRAY in options(value) or K.NUMBER in options(value):
+            return K.NUMBER if self.engine.quiet and K.ARRAY not in options(value) else K.ARRAY
         return value if isinstance(value, Unknown) else UNKNOWN
 
     def _boolop(self, node: ast.BoolOp, frame: Frame) -> Value:

@@ -253,7 +253,7 @@ def binary(op: str, left: Value, right: Value) -> Value:
         if any(isinstance(v, External) and v.name.startswith("torch.") for v in options(side)):
             return Plain()
     if NUMBER in (left, right):
-        return UNKNOWN
+        return ARRAY
     tainted = any(v == TAINTED for side in (left, right) for v in options(side))
     if any(isinstance(v, type(UNKNOWN)) for side in (left, right) for v in options(side)):
         return TAINTED if tainted else UNKNOWN
@@ -393,9 +393,11 @@ OF_ROWS = frozenset(
 """Functions of numpy that nobody calls with a single number: what is not known more closely is a row."""
 
 
-def numpy_built(name: str) -> Value:
+def numpy_built(name: str, made: Value) -> Value:
     """What a numpy call gives that ran before the compiled one: an object from outside."""
-    return NUMBER if name.rpartition(".")[2] in FOLDING else ARRAY
+    if name.rpartition(".")[2] in FOLDING:
+        return NUMBER
+    return made
 
 
 OF_NUMBERS = frozenset(
@@ -593,7 +595,8 @@ def public_name(name: str) -> str:
 def is_module_class(name: str) -> bool:
     """A class of torch.nn that is an nn.Module."""
     last = name.rpartition(".")[2]
-    return name.startswith("torch.nn.") and last[:1].isupper() and last not in ("Parameter", "Buffer")
+    named_so = last.removeprefix("_")[:1].isupper()  # `_Loss` and `_ConvNd` are for classes to derive from
+    return name.startswith("torch.nn.") and named_so and last not in ("Parameter", "Buffer")
 
 
 def has_parameters(name: str) -> bool:

@@ -8,6 +8,7 @@ from functools import partial
 from types import MappingProxyType
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.operators import binary, compared
 from tcready.static.engine.scope import Frame
@@ -112,6 +113,11 @@ class Protocols(Room):
 
     def operated(self, op: str, left: Value, right: Value, frame: Frame, *, in_place: bool = False) -> Value:
         """`left op right`, or `left op= right`."""
+        made = self._operated_on(op, left, right, frame, in_place)
+        before = self.engine.quiet and K.ARRAY not in (*options(left), *options(right))
+        return K.NUMBER if made == K.ARRAY and before else made  # numbers of numpy, before anything is traced
+
+    def _operated_on(self, op: str, left: Value, right: Value, frame: Frame, in_place: bool) -> Value:
         contained = op == "Add" and any(self.engine.container_members(v) is not None for v in options(left))
         if not contained and not _has_object(left) and not _has_object(right):
             text = any(
