@@ -326,17 +326,41 @@ def test_an_imported_function_is_called_alone(tmp_path: Path) -> None:
     assert result.trials[0].difference is None
 
 
+IN_PLACE = {
+    "a leaf that is written to raises before and after": (
+        "    if y.sum() != 0:\n        y += x\n    return y * 2\n",
+        "    y += torch.where(y.sum() != 0, x, 0)\n    return y * 2\n",
+        ("gradient", "NoneType became Tensor"),
+    ),
+    "only where the mask is true and the values are not above zero": (
+        "    if not m.all():\n        y = x * m\n    if x.mean() > 0 and m.any():\n        y += x\n    return y\n",
+        "    if not m.all():\n        y = x * m\n"
+        "    y += torch.where(torch.logical_and(x.mean() > 0, m.any()), x, 0)\n    return y\n",
+        ("gradient", "NoneType became Tensor"),
+    ),
+    "only where a value is zero and the mask is not": (
+        "    y = x = torch.sqrt(x.abs())\n    if (x != 0).all():\n        y = y + 1\n"
+        "    if m.any():\n        y *= 0\n    return torch.log(x)\n",
+        "    y = x = torch.sqrt(x.abs())\n    if (x != 0).all():\n        y = y + 1\n"
+        "    y = torch.where(m.any(), y * 0, y)\n    return torch.log(x)\n",
+        ("value", ""),
+    ),
+}
+"""Each before, after, and what differs, how."""
+
+
 @pytest.mark.dynamo
-def test_the_gradient_of_work_in_place_is_compared_in_a_function_alone(tmp_path: Path) -> None:
-    """A leaf that is written to raises before and after: what is passed must be no leaf."""
-    before = "def add(x, y):\n    if y.sum() != 0:\n        y += x\n    return y * 2\n"
-    after = "import torch\n\n\ndef add(x, y):\n    y += torch.where(y.sum() != 0, x, 0)\n    return y * 2\n"
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_work_in_place_is_compared_in_a_function_alone(name: str, tmp_path: Path) -> None:
+    """What is passed must be no leaf, and masks and values go every way together."""
+    old, new, (differs_in, how) = IN_PLACE[name]
+    before, after = (f"import torch\n\n\ndef add(x, y, m):\n{body}" for body in (old, new))
     path = tmp_path / "sums.py"
     path.write_text(before)
     (tmp_path / "model.py").write_text(
         "import torch\nfrom sums import add\n\n\nclass Model(torch.nn.Module):\n"
-        "    def forward(self, x):\n        return add(x.clone(), x.clone()) + x\n\n\n"
-        "def get_inputs():\n    return [torch.randn(4, 8)]\n"
+        "    def forward(self, x, m):\n        return add(x.clone(), x.clone(), m) + x\n\n\n"
+        "def get_inputs():\n    return [torch.randn(4, 8), torch.rand(4, 8) > 0.5]\n"
     )
     differs = changed(str(path), source.of_text(path, before), source.of_text(path, after))
     variant = Variant("where", ((str(path), after),), (), differs.functions)
@@ -346,7 +370,7 @@ def test_the_gradient_of_work_in_place_is_compared_in_a_function_alone(tmp_path:
     )
     assert result.failure is None
     (trial,) = result.trials
-    assert (trial.differs, "NoneType became Tensor" in (trial.difference or "")) == ("gradient", True), trial
+    assert (trial.differs, how in (trial.difference or "")) == (differs_in, True), trial
 
 
 FIRST = """\

@@ -19,7 +19,7 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import fresh
 from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour
-from tcready.dynamic.worker.proof.variations import SEEDED, VARIATIONS
+from tcready.dynamic.worker.proof.variations import SEEDED, variations_for
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.schema import FunctionPlace, Mode, ProofRequest
 from torch import nn
@@ -54,9 +54,12 @@ def of_model(context: Context, request: ProofRequest) -> Iterator[tuple[Key, Cal
         for seed in request.seeds:
             model = context.build_as(mode, seed)
             with_seed = context.draw(seed)
-            names = VARIATIONS if seed == request.seeds[0] else SEEDED
-            for variation in names:
+            every = [variations_for((case.args, case.kwargs)) for case in with_seed]
+            names = dict.fromkeys(name for of_case in every for name in of_case)
+            for variation in names if seed == request.seeds[0] else SEEDED:
                 for number, case in enumerate(with_seed):
+                    if variation not in every[number]:
+                        continue
                     key = Key(mode, seed, number, variation)
                     yield key, functools.partial(called, context, model, model, case, key, watched)
 
@@ -74,8 +77,11 @@ def alone(
             with _recording(place, calls) as function:
                 for case in context.draw(seed) if function is not None else ():
                     behaviour(model, _cast(context, model), *_arguments(case), "infer")
-            for variation in VARIATIONS:
+            every = [variations_for(call) for call in calls]
+            for variation in dict.fromkeys(name for of_call in every for name in of_call):
                 for number, (args, kwargs) in enumerate(calls):
+                    if variation not in every[number]:
+                        continue
                     key = Key(mode, seed, number, variation, place)
                     owner = args[0] if args and isinstance(args[0], nn.Module) else None
                     case = Case(None, args[1:] if owner is not None else args, kwargs)
@@ -89,7 +95,7 @@ def called(
     """The call `key` of `function`, which is `model`, its compiled form or one of its functions."""
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
-    args, kwargs = VARIATIONS[key.variation]((args, kwargs), draw)
+    args, kwargs = variations_for((args, kwargs))[key.variation]((args, kwargs), draw)
     if key.mode == "train" and (key.function is not None or not _trains(model)):
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
     leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]

@@ -88,6 +88,10 @@ def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     return pytree.tree_map_only(torch.Tensor, each, value)
 
 
+def _then(first: Vary, second: Vary) -> Vary:
+    return lambda value, draw: second(first(value, draw), draw)
+
+
 GIVEN = "given"
 VARIATIONS: dict[str, Vary] = {
     GIVEN: lambda value, _draw: value,
@@ -102,11 +106,31 @@ VARIATIONS: dict[str, Vary] = {
     "masks true": _kinds(_same, _same, torch.ones_like),
     "masks false": _kinds(_same, _same, torch.zeros_like),
     "masks turned": _kinds(_same, _same, torch.logical_not),
+}
+"""By name, in the order they are tried."""
+LAST = {
     "of length one": _resized(1),
     "empty": _resized(0),
     "with an infinity": _floats(_first(float("inf"))),
     "with a NaN": _floats(_first(float("nan"))),
 }
-"""By name, in the order they are tried: what may spoil a model's state comes last."""
+"""Behind the others, as they may spoil what a model keeps."""
+WITH_MASKS = {
+    f"{masks}, {floats}": _then(VARIATIONS[masks], change)
+    for masks in ("masks true", "masks false")
+    for floats, change in (
+        ("shifted up", VARIATIONS["shifted up"]),
+        ("shifted down", VARIATIONS["shifted down"]),
+        ("with a zero", _floats(_first(0.0))),
+    )
+}
+"""For inputs that hold masks: two tests one after the other, of a mask and of values, go every way together."""
 SEEDED = (GIVEN, "drawn")
 """Those that are tried with every seed; the others with the first alone."""
+
+
+def variations_for(value: Any) -> dict[str, Vary]:
+    """Those that inputs can be varied by, by name."""
+    leaves = pytree.tree_leaves(value)
+    masks = any(isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bool for leaf in leaves)
+    return {**VARIATIONS, **(WITH_MASKS if masks else {}), **LAST}
