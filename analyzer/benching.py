@@ -30,7 +30,7 @@ from tcready.dynamic.arms import arms_of as known_arms
 from tcready.dynamic.schedule import Schedule
 from tcready.observations import Observed
 from tcready.options import BenchOptions, RunOptions
-from tcready.plan import PlannedRun
+from tcready.plan import PlannedRun, refuse_no_file
 from tcready.resolve import Settings
 from tcready.schema import (
     EAGER,
@@ -46,7 +46,6 @@ from tcready.schema import (
     TcreadyError,
 )
 from tcready.static import locate
-from tcready.target import Target
 
 Tell = Callable[[str], None]
 Progressing = Callable[[Progress], None]
@@ -238,7 +237,7 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
     if wanted.plan_from is not None and all(run.plan is None for run in stored_runs(wanted.plan_from)):
         raise TcreadyError(f"--plan-from {wanted.plan_from}: it holds no plan")
     if wanted.loader is not None:
-        _refuse_no_file("--loader", wanted.loader, chosen.root)
+        refuse_no_file("--loader", wanted.loader, chosen.root)
     if wanted.accumulate > 1 and "train" not in chosen.modes:
         raise TcreadyError("--accumulate is of training steps: add --mode train")
     known = arms_of(
@@ -254,15 +253,6 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
     makes_plan = wanted.plan_from is None and any(name_and_code(text) == (PLAN, None) for text in wanted.arms)
     values = {**chosen.values, "sizes": sizes, "plan": chosen.values["plan"] or makes_plan}
     return dataclasses.replace(chosen, values=values)
-
-
-def _refuse_no_file(option: str, named: str, root: Path) -> None:
-    """Raises TcreadyError if what is named is a file that is not there, or names nothing in it."""
-    target = Target.parse(named)
-    if not target.name:
-        raise TcreadyError(f"{option} {named}: name what gives it, as in {named}::name")
-    if target.is_file and not (root / target.place).is_file():
-        raise TcreadyError(f"{option} {named}: there is no file {target.place}")
 
 
 def refuse_several(planned: Sequence[PlannedRun]) -> None:

@@ -74,7 +74,20 @@ def refuse_contradictions(
     if settings.sources["python"] == PROJECT:  # a matter of the run, if there is one
         options = dataclasses.replace(options, python=None)
     refuse_missing_programs(options)
+    if options.inputs is not None:
+        refuse_no_file("--inputs", options.inputs, settings.root)
+    if options.checkpoint is not None and not (settings.root / options.checkpoint).is_file():
+        raise TcreadyError(f"--checkpoint {options.checkpoint}: there is no such file")
     refuse_autocast(options.autocast)
+
+
+def refuse_no_file(option: str, named: str, root: Path) -> None:
+    """Raises TcreadyError if what is named is a file that is not there, or names nothing in it."""
+    target = Target.parse(named)
+    if not target.name:
+        raise TcreadyError(f"{option} {named}: name what gives it, as in {named}::name")
+    if target.is_file and not (root / target.place).is_file():
+        raise TcreadyError(f"{option} {named}: there is no file {target.place}")
 
 
 def refuse_missing_programs(options: RunOptions) -> None:

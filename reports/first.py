@@ -57,6 +57,8 @@ def verdict_words(target: TargetReport) -> str:
     troubles = ", ".join(Troubles.of(target.observation).words()) or "captured whole"
     ops = f"{percent(cover.share)} of the operations ({cover.ops_captured} of {cover.ops_total})"
     share = ops if cover.time_share is None else f"{percent(cover.time_share)} of the time, {ops}"
+    if Troubles.of(target.observation).recompiling:
+        share += " in the first calls"
     made_up = "; the inputs were made up" if target.observation.inputs_from == "made_up" else ""
     return f"{troubles}; in graphs: {share}{made_up}"
 
@@ -70,6 +72,11 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
     if target.was_run and target.verdict == "unknown":
         yield from _what_failed(target)
         return
+    differs = next((s for s in target.stages if s.stage == "parity" and s.state == "fail"), None)
+    if differs is not None:
+        yield Step(
+            f"find out why compiled code gives something else: {shortened(first_line(differs.detail))}"
+        )
     compiling = _by_plan(target) or _by_region(target)
     if compiling is not None:
         yield compiling
@@ -83,7 +90,8 @@ def _what_failed(target: TargetReport) -> Iterator[Step]:
     for stage in target.stages:
         if stage.state == "fail" and stage.reason not in OF_THE_MODEL:
             why = shortened(first_line(stage.detail)) if stage.detail else "it failed"
-            yield Step(f"{stage.stage} has to pass: {why}")
+            made = "; say how it is made with --model 'Net(...)', or with get_init_inputs() in its file"
+            yield Step(f"{stage.stage} has to pass: {why}{made if stage.stage == 'build' else ''}")
             return
 
 
@@ -169,8 +177,14 @@ def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> Step
     return Step(what + (cost or first.message) + change)
 
 
-def _urgency(group: Sequence[Finding]) -> tuple[float, int, bool, int, int, str]:
+def _again_each_time(finding: Finding) -> bool:
+    """What a run saw compiled again with the same inputs: at Dynamo's limit all of the function runs eagerly."""
+    return finding.effect == "recompile" and finding.status in ("confirmed", "runtime_only")
+
+
+def _urgency(group: Sequence[Finding]) -> tuple[bool, float, int, bool, int, int, str]:
     return (
+        not any(_again_each_time(finding) for finding in group),
         -_seconds(group),
         -_operations(group),
         all(finding.level != LEVELS[-1] for finding in group),

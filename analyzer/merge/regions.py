@@ -190,7 +190,7 @@ def _owners(
     recompiles: Sequence[Recompile],
     code_ends: Mapping[Place, int],
 ) -> set[str]:
-    """Names of the modules in whose own code a run saw a break, a skipped frame or a steady recompile."""
+    """Names of the modules in whose own code a run saw a break, a skipped frame or what is compiled again each time."""
     by_code: dict[Place, list[str]] = defaultdict(list)
     by_class: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name in tree:
@@ -220,6 +220,8 @@ def _owners(
     for recompile in recompiles:
         if recompile.identical_call:
             found.update(owners_of_frame(recompile.path, recompile.line, recompile.symbol))
+            for cause in recompile.lines:
+                found.update(owners_of_frame(cause.path, cause.line, cause.symbol))
     return found
 
 

@@ -98,7 +98,10 @@ def _observed_target(
         observation=kept(run.observation),
         verdict=verdict,
         verdict_reason=reason,
-        regions=(*(_as_compiled(region, run.observation.intents) for region in found), *between),
+        regions=(
+            *(_as_compiled(_as_named(region, run), run.observation.intents) for region in found),
+            *between,
+        ),
         dominator=regions.dominator(run.sites),
     )
 
@@ -126,6 +129,18 @@ def _regions(
         breaks_by_code={place: tuple(prints) for place, prints in breaks_by_code.items()},
         code_ends=code.ends(places),
     )
+
+
+def _as_named(region: Region, run: Run) -> Region:
+    """The whole of a target that is no module, with the line that compiles just that."""
+    if region.name or not region.code or run.modules or run.observation.plan is not None:
+        return region
+    name = Target.parse(run.target).name or ""
+    *_, last = name.split(".")
+    if not last.isidentifier():
+        return dataclasses.replace(region, code="compiled = torch.compile(function)")
+    called = f"model.{last}" if "." in name else last
+    return dataclasses.replace(region, code=f"{called} = torch.compile({called})")
 
 
 def kept(seen: Observation) -> Observation:

@@ -68,9 +68,12 @@ def origin_of(path: str, root: str, packages: tuple[str, ...] = ()) -> Origin:
     """Whose code the file `path` is.
 
     `own` below `root` and not below a site-packages; below a site-packages only if the first segment
-    there is one of `packages` (the distribution a target `pkg.mod::X` asked for).
+    there is one of `packages` (the distribution a target `pkg.mod::X` asked for). Elsewhere too that package is his
+    own: an editable install stands anywhere.
     """
     shown = display_path(path, root)
     if is_installed(path):
         return "own" if shown.split("/")[0].removesuffix(".py") in packages else "third_party"
-    return "own" if not os.path.isabs(shown) else "third_party"
+    if not os.path.isabs(shown):
+        return "own"
+    return "own" if packages and import_name(Path(path))[0].split(".")[0] in packages else "third_party"

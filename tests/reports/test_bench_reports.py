@@ -85,8 +85,8 @@ def test_an_interval_has_the_unit_of_its_median_and_as_many_digits_as_it_tells()
     assert time_interval(Figure(0.9, 0.8, 1.1, 3)) == "900 ms (800\u20131,100)"
     assert ratio_interval(Figure(1.0021, 1.0002, 1.0049, 5)) == "1.002x (1.000\u20131.005)"
     assert ratio_interval(Figure(1.3, 1.3, 1.3, 1)) == "1.30x"
-    assert time_interval(Figure(5.58e-4, 1.3e-5, 0.02465, 1)) == "558 µs (13.0 µs\u201324.6 ms)"
-    assert ratio_interval(Figure(0.324, 2.4e-9, 42_693_842.818, 1)) == "0.324x (0\u201342,700,000)"
+    assert time_interval(Figure(5.58e-4, 1.3e-5, 0.02465, 1)) == "558 µs (far apart)"
+    assert ratio_interval(Figure(0.324, 2.4e-9, 42_693_842.818, 1)) == "0.324x (far apart)"
     assert calls_interval(Figure(24_637.0, 22_111.0, math.inf, 3)) == "24,600 (22,100\u2013∞)"
     assert plain_number(math.nan) == "\u2013"
 
@@ -143,7 +143,12 @@ def test_where_the_time_goes_names_the_bound() -> None:
 def test_the_text_keeps_within_its_width(width: int) -> None:
     lines = render(benched(), "text", width=width).splitlines()
     first = next(at for at, line in enumerate(lines) if "is it worth compiling" in line)
-    assert max(map(cell_len, lines[first:])) <= width
+    prose = [
+        line
+        for line in lines[first:]
+        if not line.startswith("    repeat it ") and " not measured " not in line
+    ]
+    assert max(map(cell_len, prose)) <= width
     assert sum(VENDOR in line for line in lines) > 0 or width < 80
 
 

@@ -20,7 +20,7 @@ from tcready.schema import (
 )
 
 NOT_ASKED = "not asked for"
-NOT_MEASURED = "this version does not measure it"
+NOT_MEASURED = "no part of a check: `tcready bench` measures it"
 BUDGET_SPENT = "the budget was spent"
 BUDGETED: frozenset[StageName] = frozenset({"fullgraph", "shapes", "plan", "backend"})
 """The stages that share a budget."""

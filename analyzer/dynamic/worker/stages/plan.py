@@ -25,6 +25,7 @@ from tcready.dynamic.worker.torch_internals.placement import has_nested_regions
 from tcready.dynamic.worker.way_back import PRODUCTION, ROLLBACK, checkpoint, production_fails, rollback_fails
 from tcready.placing import Tree, accessor, compiling, is_bare_leaf, node_of, tree_of
 from tcready.schema import PLACEMENT_WORDS, ModuleShare, Placement, PlacementName, Plan, RegionTrial
+from tcready.target import Target
 from torch import nn
 
 RAISED_LIMIT = 64
@@ -222,11 +223,22 @@ def _whole(study: _Study) -> Placement | None:
     first = study.run(codes[0]) if codes else None
     if first is None or first.error or (first.coverage.share if first.coverage else 0.0) < plain - NEAR / 2:
         codes += ["model.forward = torch.compile(model.forward)"] if codes else []
-        codes.append("model = torch.compile(model)")
+        codes.append(f"model = torch.compile(model){_what_is_compiled(study.context)}")
     for code in codes:
         study.run(code)
     best = max(codes, key=lambda code: _share(study.measured[code]))
     return study.place("whole", best)
+
+
+def _what_is_compiled(context: Context) -> str:
+    """A comment that says what `model` is where it is no module."""
+    name = Target.parse(context.work.target).name or ""
+    *_, last = name.split(".")
+    if context.journal.observation.modules or not last.isidentifier():
+        return ""
+    return (
+        f"  # model: the method `{last}` of a model" if "." in name else f"  # model: the function `{last}`"
+    )
 
 
 def _share(found: Measured) -> float:
