@@ -112,6 +112,7 @@ def model(x):
         Break(
             "GB0142",
             "A `with` block over a context that Dynamo does not know.",
+            cure="Enter it around the call of the compiled model.",
             bad="""
 import threading
 
@@ -123,8 +124,18 @@ def model(x):
         return x * 2
 """,
             good="""
+import threading
+
+LOCK = threading.Lock()
+
+
 def model(x):
     return x * 2
+
+
+def guarded(compiled, x):
+    with LOCK:
+        return compiled(x)
 """,
         ),
         Break(
@@ -143,6 +154,7 @@ def model(x):
             "GB0082",
             "A statement compiles to an instruction that Dynamo does not know, such as `del` of a "
             "variable that an inner function uses.",
+            cure="Set the variable to None instead of deleting it.",
             bad="""
 def model(x):
     def f():
@@ -158,7 +170,12 @@ def model(x):
 """,
             good="""
 def model(x):
-    return x * 2
+    def f():
+        return y
+
+    y = x
+    y = None
+    return x * 2 if f() is None else x
 """,
         ),
         Break(
@@ -240,14 +257,16 @@ def model(x):
         Break(
             "GB0208",
             "A function of torch gives something that is no tensor and no constant.",
+            cure="Call it before the model, and pass the answer.",
             bad="""
 def model(x):
     return x * 2 if x.is_pinned() else x + 1  # BAD
 """,
             good="""
-def model(x):
-    return x + 1
+def model(x, pinned):
+    return x * 2 if pinned else x + 1
 """,
+            good_inputs="(x := torch.randn(4, 8), x.is_pinned())",
         ),
         Break(
             "GB0116",
