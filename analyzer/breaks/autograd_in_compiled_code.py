@@ -21,7 +21,7 @@ PAGE = Page(
         Break(
             "GB0100",
             "The handle of a hook is kept in a global variable.",
-            cure="Register the hook before the compiled code is called.",
+            cure="Do not keep the handle; or register the hook before the compiled code is called.",
             bad="""
 handle = None
 def model(x):
@@ -32,8 +32,11 @@ def model(x):
 """,
             good="""
 def model(x):
-    return x * 2
+    y = x * 2
+    y.register_hook(lambda g: g)
+    return y
 """,
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
         ),
         Break(
             "GB0104",

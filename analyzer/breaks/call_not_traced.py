@@ -32,9 +32,17 @@ def model(x):
     return x * (start > 0)
 """,
             good="""
-def model(x):
-    return x * 1
+import time
+
+
+def model(x, start):
+    return x * (start > 0)
+
+
+def timed(compiled, x):
+    return compiled(x, time.perf_counter())
 """,
+            good_inputs="(torch.randn(4, 8), time.perf_counter())",
         ),
         Break(
             "GB0008",
@@ -47,6 +55,11 @@ def model(x):
             good="""
 def model(x):
     return x * 2
+
+
+def watched(compiled, x):
+    with torch.autograd.set_detect_anomaly(True):
+        return compiled(x)
 """,
         ),
         Break(
@@ -284,7 +297,13 @@ def model(x):
             good="""
 def model(x):
     y = x + 1
-    return y * 2
+    return y * 2, y
+
+
+def shared(compiled, x):
+    out, y = compiled(x)
+    y.share_memory_()
+    return out
 """,
         ),
         Break(

@@ -45,6 +45,11 @@ def model(x):
             good="""
 def model(x):
     return x * 2
+
+
+def profiled(compiled, x):
+    with torch.profiler.profile() as profile:
+        return compiled(x), profile
 """,
         ),
         Break(

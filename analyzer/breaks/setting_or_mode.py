@@ -125,6 +125,7 @@ def model(x):
         Break(
             "GB0263",
             "`enable_trace_contextlib` is off, and a context made by `contextlib.contextmanager` is entered.",
+            cure="Enter it around the call of the compiled model.",
             bad="""
 import contextlib
 @contextlib.contextmanager
@@ -135,9 +136,21 @@ def model(x):
         return x * 2
 """,
             good="""
+import contextlib
+
+
+@contextlib.contextmanager
+def f():
+    yield
+
+
 def model(x):
-    with torch.no_grad():
-        return x * 2
+    return x * 2
+
+
+def within(compiled, x):
+    with f():
+        return compiled(x)
 """,
             config="enable_trace_contextlib=False",
         ),

@@ -178,12 +178,12 @@ def model(x):
             bad="""
 def model(x):
     y = [x]
-    return x * 2 if id(y) > 3 else x  # BAD
+    return x * 2 if id(y) != id(x) else x  # BAD
 """,
             good="""
 def model(x):
     y = [x]
-    return x * 2 if y is not None else x
+    return x * 2 if y is not x else x
 """,
         ),
         Break(
