@@ -128,7 +128,7 @@ def wrong_with(each: Break, folder: Path) -> str:
     error = ""
     with dynamo_runs.configured(bad, module), dynamo_runs.recorded(path) as handler, dynamo_runs.quiet():
         try:
-            torch.compile(dynamo_runs.build(module), backend="eager")(
+            torch.compile(dynamo_runs.build(module), backend="eager", fullgraph=each.fullgraph)(
                 *dynamo_runs.arguments(module, bad.inputs)
             )
         except Exception as raised:

@@ -18,7 +18,7 @@ PAGE = Page(
     unshown=(
         Unshown(
             "Assertions that were tried are traced under torch 2.13, or break as a plain test of a "
-            "tensor; no short program was found that shows it.",
+            "tensor; no example has been found so far.",
             (
                 "GB0002",
                 "GB0034",

@@ -20,6 +20,76 @@ PAGE = Page(
     page=__doc__,
     breaks=(
         Break(
+            "GB0102",
+            "A `backward` asks a gradient for `layout`, `is_neg`, `is_conj` or `is_pinned`, which are not known while "
+            "tracing.",
+            cure="Compute the same for any gradient.",
+            bad="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2 if grad.layout == torch.strided else grad.to_dense() * 2  # BAD
+
+
+def model(x):
+    return Double.apply(x)
+""",
+            good="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def model(x):
+    return Double.apply(x)
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+        Break(
+            "GB0068",
+            "A `backward` calls `torch.Tensor.is_neg`, `is_conj` or `is_pinned` on a gradient, which are not known while "
+            "tracing.",
+            cure="Compute the same for any gradient.",
+            bad="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.resolve_neg() * 2 if torch.Tensor.is_neg(grad) else grad * 2  # BAD
+
+
+def model(x):
+    return Double.apply(x)
+""",
+            good="""
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def model(x):
+    return Double.apply(x)
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+        Break(
             "GB0144",
             "A `jvp` of one's own is not traced.",
             cure="Leave it out of the class that is compiled.",
@@ -379,7 +449,7 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "No short program was found that shows it with torch 2.13.",
+            "No example has been found so far.",
             (
                 "GB0019",
                 "GB0348",
@@ -387,7 +457,7 @@ def model(x):
             ),
         ),
         Unshown(
-            "A context that `apply` did not make is used; no short program was found that shows it.",
+            "A context that `apply` did not make is used; no example has been found so far.",
             (
                 "GB0138",
                 "GB0205",

@@ -21,7 +21,7 @@ PAGE = Page(
         Break(
             "GB0100",
             "The handle of a hook is kept in a global variable.",
-            cure="Register the hook before the compiled code is called.",
+            cure="Do not keep the handle; or register the hook before the compiled code is called.",
             bad="""
 handle = None
 def model(x):
@@ -32,8 +32,11 @@ def model(x):
 """,
             good="""
 def model(x):
-    return x * 2
+    y = x * 2
+    y.register_hook(lambda g: g)
+    return y
 """,
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
         ),
         Break(
             "GB0104",
@@ -50,6 +53,38 @@ def model(x):
     return y * 2 if y.requires_grad else y
 """,
             inputs="(torch.randn(4, 8, requires_grad=True),)",
+        ),
+        Break(
+            "GB0108",
+            "`retain_grad()` asks a tensor made within the compiled code to keep its gradient.",
+            cure="Add an input of zeros to that tensor: after `backward()` the gradient of the input is the tensor's. "
+            "Or end the compiled code at the tensor, and compute the rest from it outside.",
+            bad="""
+def model(x):
+    y = x * 2
+    y.retain_grad()  # BAD
+    return y.sum()
+""",
+            good="""
+def model(x, zeros):
+    y = x * 2 + zeros
+    return y.sum()
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+            good_inputs="(torch.randn(4, 8, requires_grad=True), torch.zeros(4, 8, requires_grad=True))",
+        ),
+        Break(
+            "GB0237",
+            "`nn.Parameter` is given a tensor as `requires_grad`, which eager refuses, too.",
+            cure="Give it True or False.",
+            bad="""
+def model(x):
+    return nn.Parameter(x, requires_grad=x)  # BAD
+""",
+            good="""
+def model(x):
+    return nn.Parameter(x, requires_grad=True)
+""",
         ),
         Break(
             "GB0442",
@@ -212,7 +247,8 @@ def model(x):
             good="""
 def model(x):
     y = x * 2
-    return y + 1
+    y.register_hook(lambda g: g * 2)
+    return y
 """,
             inputs="(torch.randn(4, 8, requires_grad=True),)",
         ),
@@ -237,11 +273,10 @@ def model(x):
             ("GB0101",),
         ),
         Unshown(
-            "Programs that should have led to it break with another type of this kind, or not at all; "
-            "no short one was found that shows it.",
+            "The programs that were tried break with another type of this kind, or not at all; no example "
+            "has been found so far.",
             (
                 "GB0181",
-                "GB0237",
                 "GB1140",
                 "GB7324",
             ),

@@ -32,9 +32,17 @@ def model(x):
     return x * (start > 0)
 """,
             good="""
-def model(x):
-    return x * 1
+import time
+
+
+def model(x, start):
+    return x * (start > 0)
+
+
+def timed(compiled, x):
+    return compiled(x, time.perf_counter())
 """,
+            good_inputs="(torch.randn(4, 8), time.perf_counter())",
         ),
         Break(
             "GB0008",
@@ -47,6 +55,11 @@ def model(x):
             good="""
 def model(x):
     return x * 2
+
+
+def watched(compiled, x):
+    with torch.autograd.set_detect_anomaly(True):
+        return compiled(x)
 """,
         ),
         Break(
@@ -112,6 +125,7 @@ def model(x):
         Break(
             "GB0142",
             "A `with` block over a context that Dynamo does not know.",
+            cure="Enter it around the call of the compiled model.",
             bad="""
 import threading
 
@@ -123,8 +137,18 @@ def model(x):
         return x * 2
 """,
             good="""
+import threading
+
+LOCK = threading.Lock()
+
+
 def model(x):
     return x * 2
+
+
+def guarded(compiled, x):
+    with LOCK:
+        return compiled(x)
 """,
         ),
         Break(
@@ -143,6 +167,7 @@ def model(x):
             "GB0082",
             "A statement compiles to an instruction that Dynamo does not know, such as `del` of a "
             "variable that an inner function uses.",
+            cure="Set the variable to None instead of deleting it.",
             bad="""
 def model(x):
     def f():
@@ -158,7 +183,12 @@ def model(x):
 """,
             good="""
 def model(x):
-    return x * 2
+    def f():
+        return y
+
+    y = x
+    y = None
+    return x * 2 if f() is None else x
 """,
         ),
         Break(
@@ -240,14 +270,16 @@ def model(x):
         Break(
             "GB0208",
             "A function of torch gives something that is no tensor and no constant.",
+            cure="Call it before the model, and pass the answer.",
             bad="""
 def model(x):
     return x * 2 if x.is_pinned() else x + 1  # BAD
 """,
             good="""
-def model(x):
-    return x + 1
+def model(x, pinned):
+    return x * 2 if pinned else x + 1
 """,
+            good_inputs="(x := torch.randn(4, 8), x.is_pinned())",
         ),
         Break(
             "GB0116",
@@ -265,7 +297,13 @@ def model(x):
             good="""
 def model(x):
     y = x + 1
-    return y * 2
+    return y * 2, y
+
+
+def shared(compiled, x):
+    out, y = compiled(x)
+    y.share_memory_()
+    return out
 """,
         ),
         Break(

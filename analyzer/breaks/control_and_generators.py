@@ -18,6 +18,21 @@ PAGE = Page(
     page=__doc__,
     breaks=(
         Break(
+            "GB0003",
+            "The compiled function is a generator itself. Without `fullgraph=True` Python runs it, and Dynamo reports "
+            "nothing.",
+            cure="Return a list, or compile the function that uses the generator up.",
+            bad="""
+def model(x):
+    yield x * 2
+""",
+            good="""
+def model(x):
+    return [x * 2]
+""",
+            fullgraph=True,
+        ),
+        Break(
             "GB0221",
             "A function under `contextlib.contextmanager` has no `yield`.",
             bad="""
@@ -50,10 +65,9 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "Programs that should have led to it break with another type, or not at all; no short one "
-            "was found that shows it.",
+            "The programs that were tried break with another type, or not at all; no example has been "
+            "found so far.",
             (
-                "GB0003",
                 "GB0065",
                 "GB0097",
                 "GB0358",

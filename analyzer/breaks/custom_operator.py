@@ -18,8 +18,8 @@ PAGE = Page(
     page=__doc__,
     unshown=(
         Unshown(
-            "The programs that were tried raise GB4315 or break at GB0090 first; no short one was found "
-            "that shows it.",
+            "The programs that were tried raise GB4315 or break at GB0090 first; no example has been "
+            "found so far.",
             (
                 "GB0037",
                 "GB0043",

@@ -60,16 +60,24 @@ def model(x):
 def model(x):
     seen = []
     def double(x):
-        seen.append(1)
+        seen.append(x.mean())
         return x * 2
-    return torch.cond(x.sum() > 0, double, lambda x: x + 1, (x,))
+    def add(x):
+        seen.append(x.amax())
+        return x + 1
+    out = torch.cond(x.sum() > 0, double, add, (x,))
+    return out * seen[0]
 """,
             good="""
 def model(x):
     def double(x):
-        return x * 2
+        return x * 2, x.mean()
 
-    return torch.utils.checkpoint.checkpoint(double, x, use_reentrant=False)
+    def add(x):
+        return x + 1, x.amax()
+
+    out, seen = torch.cond(x.sum() > 0, double, add, (x,))
+    return out * seen
 """,
         ),
         Break(
@@ -507,8 +515,8 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "No short program was found that shows it: an earlier check answers for those that were "
-            "tried, or the operator is one that torch uses inside of itself.",
+            "No example has been found so far: an earlier check answers for those that were tried, or the "
+            "operator is one that torch uses inside of itself.",
             (
                 "GB0042",
                 "GB0073",

@@ -62,8 +62,8 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "Marked functions that were tried are traced under torch 2.13, or break with another type; "
-            "no short program was found that shows it.",
+            "Marked functions that were tried are traced under torch 2.13, or break with another type; no "
+            "example has been found so far.",
             (
                 "GB0078",
                 "GB0238",

@@ -38,6 +38,8 @@ class Break:
     """That of `good`, if it is called with others."""
     config: str = ""
     """Keyword arguments of `torch._dynamo.config.patch`: the settings it breaks under."""
+    fullgraph: bool = False
+    """Whether only `fullgraph=True` names it; without, Dynamo leaves the code to Python and reports nothing."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,8 @@ class Page:
             if "# BAD" in found.bad
             else "Before, which raises an error"
         )
-        under = f", under `{found.config}`" if found.config else ""
+        settings = found.config or ("fullgraph=True" if found.fullgraph else "")
+        under = f", under `{settings}`" if settings else ""
         marked = re.sub(r"# BAD\b", f"# {gb_id}", found.bad).strip("\n")
         after = found.good.strip("\n")
         return f"{where}{under}:\n\n{code(marked)}\n\nAfter:\n\n{code(after)}"

@@ -45,6 +45,11 @@ def model(x):
             good="""
 def model(x):
     return x * 2
+
+
+def profiled(compiled, x):
+    with torch.profiler.profile() as profile:
+        return compiled(x), profile
 """,
         ),
         Break(
@@ -117,8 +122,8 @@ def model(x):
             ),
         ),
         Unshown(
-            "Objects of that kind that were tried are made again under torch 2.13, or break with "
-            "another type; no short program was found that shows it.",
+            "Objects of that kind that were tried are made again under torch 2.13, or break with another "
+            "type; no example has been found so far.",
             (
                 "GB0199",
                 "GB0274",
@@ -131,7 +136,7 @@ def model(x):
             ),
         ),
         Unshown(
-            "No short program was found that shows it with torch 2.13.",
+            "No example has been found so far.",
             ("GB4778",),
         ),
     ),

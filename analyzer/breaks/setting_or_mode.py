@@ -69,6 +69,45 @@ def model(x):
             config="trace_numpy=False",
         ),
         Break(
+            "GB0228",
+            "`graph_break_on_nn_param_ctor` is off, and the constructor of a class makes an `nn.Parameter`.",
+            cure="Make the parameter outside of the constructor, and pass it.",
+            bad="""
+class Scale:
+    def __init__(self):
+        self.by = nn.Parameter(torch.ones(8))  # BAD
+
+
+def model(x):
+    return x * Scale().by
+""",
+            good="""
+class Scale:
+    def __init__(self, by):
+        self.by = by
+
+
+def model(x):
+    return x * Scale(nn.Parameter(torch.ones(8))).by
+""",
+            config="graph_break_on_nn_param_ctor=False",
+        ),
+        Break(
+            "GB0373",
+            "`compiled_autograd` and `trace_autograd_ops` are on, and `torch.autograd.grad` is called.",
+            cure="Use `torch.func.grad`.",
+            bad="""
+def model(x):
+    return torch.autograd.grad((x * 2).sum(), x)[0]  # BAD
+""",
+            good="""
+def model(x):
+    return torch.func.grad(lambda x: (x * 2).sum())(x)
+""",
+            inputs="(torch.randn(4, 8, requires_grad=True),)",
+            config="compiled_autograd=True, trace_autograd_ops=True",
+        ),
+        Break(
             "GB0298",
             "`use_numpy_random_stream` is on, and NumPy's random numbers are drawn.",
             cure="Draw with torch.",
@@ -79,13 +118,14 @@ def model(x):
 """,
             good="""
 def model(x):
-    return x + torch.zeros(1)
+    return x * torch.rand(1)
 """,
             config="use_numpy_random_stream=True",
         ),
         Break(
             "GB0263",
             "`enable_trace_contextlib` is off, and a context made by `contextlib.contextmanager` is entered.",
+            cure="Enter it around the call of the compiled model.",
             bad="""
 import contextlib
 @contextlib.contextmanager
@@ -96,9 +136,21 @@ def model(x):
         return x * 2
 """,
             good="""
+import contextlib
+
+
+@contextlib.contextmanager
+def f():
+    yield
+
+
 def model(x):
-    with torch.no_grad():
-        return x * 2
+    return x * 2
+
+
+def within(compiled, x):
+    with f():
+        return compiled(x)
 """,
             config="enable_trace_contextlib=False",
         ),
@@ -135,17 +187,15 @@ def model(x):
             ),
         ),
         Unshown(
-            "Only while exporting, in strict mode or with compiled autograd, which tcready does not run.",
+            "Only while exporting, which tcready does not run.",
             (
-                "GB0068",
-                "GB0102",
-                "GB0108",
                 "GB0173",
-                "GB0228",
                 "GB0244",
-                "GB0373",
-                "GB1380",
             ),
+        ),
+        Unshown(
+            "Only if `__getitem__` is put on a list of `torch._dynamo.config` of what a `backward` may not use.",
+            ("GB1380",),
         ),
         Unshown(
             NEWER,

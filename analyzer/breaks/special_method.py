@@ -178,12 +178,12 @@ def model(x):
             bad="""
 def model(x):
     y = [x]
-    return x * 2 if id(y) > 3 else x  # BAD
+    return x * 2 if id(y) != id(x) else x  # BAD
 """,
             good="""
 def model(x):
     y = [x]
-    return x * 2 if y is not None else x
+    return x * 2 if y is not x else x
 """,
         ),
         Break(
@@ -224,9 +224,8 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "The types that were tried with it (`decimal.Decimal`, `array.array`, iterators, "
-            "descriptors) break with another type of this page, or with none; no short program was "
-            "found that shows it.",
+            "The types that were tried with it (`decimal.Decimal`, `array.array`, iterators, descriptors) "
+            "break with another type of this page, or with none; no example has been found so far.",
             (
                 "GB0153",
                 "GB0281",
@@ -267,7 +266,7 @@ def model(x):
             ),
         ),
         Unshown(
-            "No short program was found that shows it with torch 2.13.",
+            "No example has been found so far.",
             (
                 "GB0367",
                 "GB4240",

@@ -26,7 +26,7 @@ def model(x):
 """,
             good="""
 def model(x):
-    return x + torch.zeros(4, 8)
+    return torch.randint_like(x, 3)
 """,
         ),
         Break(
@@ -39,7 +39,7 @@ def model(x):
 """,
             good="""
 def model(x):
-    return x + torch.zeros(4, 8)
+    return torch.rand_like(x) * 2.0
 """,
         ),
         Break(
@@ -60,21 +60,22 @@ def model(x):
         Break(
             "GB0045",
             "`is_inference()` is asked.",
-            cure="Decide outside.",
+            cure="Ask it before the call, and pass the answer.",
             bad="""
 def model(x):
     return x * 2 if x.is_inference() else x + 1  # BAD
 """,
             good="""
-def model(x):
-    return x * 2
+def model(x, inference):
+    return x * 2 if inference else x + 1
 """,
+            good_inputs="(x := torch.randn(4, 8), x.is_inference())",
         ),
     ),
     unshown=(
         Unshown(
-            "Under torch 2.13 programs that lead to it are reported by a type that a rule knows; no "
-            "short one was found that shows it.",
+            "The programs that were tried are reported under torch 2.13 by a type that a rule knows; no "
+            "example has been found so far.",
             (
                 "GB0072",
                 "GB4197",

@@ -35,7 +35,7 @@ def model(x):
     unshown=(
         Unshown(
             "Subclasses that were tried are traced under torch 2.13, or break with another type; no "
-            "short program was found that shows it.",
+            "example has been found so far.",
             (
                 "GB0103",
                 "GB0163",

@@ -71,7 +71,7 @@ def model(x):
     unshown=(
         Unshown(
             "Objects of that kind that were tried break with another type of this page, or are put into "
-            "text; no short program was found that shows it.",
+            "text; no example has been found so far.",
             (
                 "GB0020",
                 "GB0021",

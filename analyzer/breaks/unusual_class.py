@@ -290,7 +290,7 @@ def model(x):
     unshown=(
         Unshown(
             "Classes of that kind that were tried are traced under torch 2.13, or break with another "
-            "type; no short program was found that shows it.",
+            "type; no example has been found so far.",
             (
                 "GB0004",
                 "GB0031",
@@ -327,7 +327,7 @@ def model(x):
             ),
         ),
         Unshown(
-            "No short program was found that shows it with torch 2.13.",
+            "No example has been found so far.",
             ("GB0131",),
         ),
         Unshown(

@@ -7,7 +7,7 @@ it.
 
 ## Use instead
 Stay with tensors: `torch.where` for a choice, a mask times values for a selection, `torch.clamp` for a limit. Where
-a number is needed, set `torch._dynamo.config.capture_scalar_outputs`, and `capture_dynamic_output_shape_ops` for
+`item()` needs a number, set `torch._dynamo.config.capture_scalar_outputs`, and `capture_dynamic_output_shape_ops` for
 sizes; or take the decision before the compiled code.
 """
 
@@ -74,6 +74,8 @@ def model(x):
         Break(
             "GB0109",
             "`tolist()` of a tensor that does not hold integers.",
+            cure="Compute with the tensor, or call `tolist()` outside of the compiled code: "
+            "`capture_scalar_outputs` captures that of integers alone.",
             bad="""
 def model(x):
     return x * sum(x.sum(0).tolist())  # BAD

@@ -19,6 +19,27 @@ PAGE = Page(
     page=__doc__,
     breaks=(
         Break(
+            "GB0050",
+            "An `except` names what is no class of exceptions.",
+            cure="Name the class.",
+            bad="""
+def model(x):
+    try:
+        raise ValueError
+    except 3:  # BAD
+        pass
+    return x * 2
+""",
+            good="""
+def model(x):
+    try:
+        raise ValueError
+    except ValueError:
+        pass
+    return x * 2
+""",
+        ),
+        Break(
             "GB0011",
             "A local variable is read on a path that never sets it.",
             bad="""
@@ -339,14 +360,13 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "Wrong programs of that kind that were tried are reported by another type, or by Python's "
-            "own exception; no short one was found that shows it.",
+            "Wrong programs of that kind that were tried are reported by another type, or by Python's own "
+            "exception; no example has been found so far.",
             (
                 "GB0010",
                 "GB0012",
                 "GB0022",
                 "GB0028",
-                "GB0050",
                 "GB0051",
                 "GB0076",
                 "GB0081",
