@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -97,7 +97,7 @@ def check(targets: Any, inputs: Any = NOT_GIVEN, **options: Any) -> Report | Che
     """
     if callable(targets):
         return check_object(targets, inputs, **options)
-    if not isinstance(targets, Iterable):
+    if not hasattr(targets, "__iter__"):
         raise TcreadyError(
             f"check() takes names of targets, or a module or function: {type(targets).__name__} is none of these"
         )

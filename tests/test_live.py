@@ -391,6 +391,14 @@ def test_a_module_that_a_function_knows_is_left_as_it_was(kind: str, mode: Any) 
     assert torch.get_default_dtype() == torch.float32
 
 
+def test_tensors_of_a_partial_get_no_gradients() -> None:
+    weight = torch.randn(4, 4, requires_grad=True)
+    for other in (weight, weight * 2):
+        found = tcready.check(functools.partial(torch.matmul, other=other), torch.randn(2, 4), mode="train")
+        assert found.verdict == "ready"
+        assert weight.grad is None
+
+
 def test_default_device_is_put_back() -> None:
     def moving(x: Any) -> Any:
         torch.set_default_device("meta")

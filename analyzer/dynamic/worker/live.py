@@ -166,6 +166,10 @@ def _copied(value: Callable[..., Any], mode: Mode, known: dict[int, Any]) -> Cal
     if isinstance(value, functools.partial):
 
         def part(leaf: Any) -> Any:
+            if (
+                isinstance(leaf, torch.Tensor) and not leaf.is_leaf
+            ):  # a backward would reach what it was made of
+                return leaf.detach().clone().requires_grad_()
             return _copied(leaf, mode, known) if isinstance(leaf, nn.Module) else leaf
 
         args, kwargs = pytree.tree_map(part, (value.args, value.keywords))
