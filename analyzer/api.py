@@ -97,6 +97,10 @@ def check(targets: Any, inputs: Any = NOT_GIVEN, **options: Any) -> Report | Che
     """
     if callable(targets):
         return check_object(targets, inputs, **options)
+    if not hasattr(targets, "__iter__"):
+        raise TcreadyError(
+            f"check() takes names of targets, or a module or function: {type(targets).__name__} is none of these"
+        )
     return check_targets(targets, **options, **({} if inputs is NOT_GIVEN else {"inputs": inputs}))
 
 
@@ -126,8 +130,8 @@ def check_object(
             `ignore`, as of a named target.
 
     Raises:
-        TcreadyError: There is no torch, the inputs are none, the object is TorchScript, or an option says what cannot be
-            done in this process: a time limit, another device.
+        TcreadyError: There is no torch, the inputs are none, the object is TorchScript or a class, or an option says
+            what cannot be done in this process: a time limit, another device.
         TypeError: There is no such option.
     """
     from tcready import live

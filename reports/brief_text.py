@@ -113,9 +113,10 @@ class BriefText(LongText):
         self.listing("warnings", list(report.warnings), SHOWN_PLACES)
         if single:
             name = self.names[(loud or notes)[0].fingerprint]
-            self.wrapped(
-                "", f"`tcready explain {name}` tells all of that finding, `-v` all of the report.", "dim"
-            )
+            more = f"`tcready explain {name}` tells all of that finding, `-v` all of the report."
+            if any(target.observation.inputs_from == "object" for target in ran):
+                more = "`to_text(verbose=True)` of the result of `tcready.check` is all of the report."
+            self.wrapped("", more, "dim")
         self.counts()
 
     # The verdicts, and what to do first

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import subprocess
 import sys
 import textwrap
+import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -335,3 +337,120 @@ def test_nothing_is_shown_but_the_result(capfd: pytest.CaptureFixture[str]) -> N
 
     tcready.check(Noisy(), torch.randn(3))
     assert capfd.readouterr() == ("", "")
+
+
+class Keeps(nn.Module):
+    """It has a norm, whose buffers and parameters a call in this process changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, x: Any) -> Any:
+        self.calls = getattr(self, "calls", 0) + 1
+        torch.set_default_dtype(torch.float64)
+        return self.norm(x)
+
+
+NAMED = Keeps()
+
+
+def of_a_global(x: Any) -> Any:
+    return helper_of_it(x) * 2
+
+
+def helper_of_it(x: Any) -> Any:
+    return NAMED(x)
+
+
+@pytest.mark.parametrize("mode", ["infer", "train"])
+@pytest.mark.parametrize("kind", ["partial", "argument", "closure", "global"])
+def test_a_module_that_a_function_knows_is_left_as_it_was(kind: str, mode: Any) -> None:
+    net = NAMED if kind == "global" else Keeps()
+    value: Any = {
+        "partial": functools.partial(net),
+        "argument": functools.partial(lambda x, model: model(x), model=net),
+        "closure": lambda x: net(x),
+        "global": of_a_global,
+    }[kind]
+    net.norm.weight.grad = torch.full((4,), 3.0)
+    state = copy.deepcopy(net.state_dict())
+    buffer, grad = net.norm.running_mean, net.norm.weight.grad
+
+    found = tcready.check(value, torch.randn(8, 4), mode=mode)
+
+    stages = {stage.stage: stage.state for stage in found.target.stages}
+    assert stages["eager"] == stages["capture"] == "pass"
+    assert all(torch.equal(each, state[name]) for name, each in net.state_dict().items())
+    assert net.norm.running_mean is buffer
+    assert net.norm.weight.grad is grad
+    assert torch.equal(grad, torch.full((4,), 3.0))
+    assert net.norm.bias.grad is None
+    assert not hasattr(net, "calls")
+    assert net.training
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_tensors_of_a_partial_get_no_gradients() -> None:
+    weight = torch.randn(4, 4, requires_grad=True)
+    for other in (weight, weight * 2):
+        found = tcready.check(functools.partial(torch.matmul, other=other), torch.randn(2, 4), mode="train")
+        assert found.verdict == "ready"
+        assert weight.grad is None
+
+
+def test_default_device_is_put_back() -> None:
+    def moving(x: Any) -> Any:
+        torch.set_default_device("meta")
+        return x + 1
+
+    tcready.check(moving, torch.randn(2))
+    assert torch.get_default_device() == torch.device("cpu")
+
+
+def test_what_is_no_model_is_said_in_a_line() -> None:
+    with pytest.raises(TcreadyError, match=r"^Clean is a class: give an instance, Clean\(\.\.\.\)$"):
+        tcready.check(Clean, torch.randn(2))
+    with pytest.raises(TcreadyError, match="is a class"):
+        api.observe_live(Clean, [torch.randn(2)])
+    with pytest.raises(TcreadyError, match="int is none of these"):
+        tcready.check(3, torch.randn(2))  # type: ignore[call-overload]
+
+
+class Asynchronous(nn.Module):
+    async def forward(self, x: Any) -> Any:
+        return x + 1
+
+
+async def yielding(x: Any) -> Any:
+    yield x + 1
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [Asynchronous(), Asynchronous().forward, yielding])
+def test_asynchronous_code_is_not_called_ready(value: Any) -> None:
+    found = tcready.check(value, torch.randn(2))
+    assert found.verdict == "unknown"
+    stages = {stage.stage: stage for stage in found.target.stages}
+    assert stages["eager"].state == "fail"
+    assert "none of its code ran" in stages["eager"].detail
+
+
+def test_what_cannot_be_copied_is_named() -> None:
+    net = nn.Sequential(Clean(), Net())
+    net[1].last = net(torch.randn(8, 4))
+    text = tcready.check(net, torch.randn(8, 4)).target.stages
+    (build,) = (stage.detail for stage in text if stage.stage == "build")
+    assert "its attribute 1.last cannot be: it is the result of an earlier call" in build
+    model = Clean()
+    model.lock = threading.Lock()
+    text = tcready.check(model, torch.randn(2)).target.stages
+    (build,) = (stage.detail for stage in text if stage.stage == "build")
+    assert "its attribute lock cannot be: TypeError" in build
+    assert "`tcready check tests/test_live.py::Clean`" in build
+
+
+def test_a_report_of_an_object_tells_how_to_see_more() -> None:
+    found = tcready.check(Net(), torch.randn(8, 4))
+    assert "`tcready explain" not in found.to_text()
+    assert "`to_text(verbose=True)` of the result of `tcready.check`" in found.to_text(width=200)

@@ -205,6 +205,12 @@ CELLS = {
     "modulo that is assigned": ("c = a % b\nd = '%s' % c", "c = a % b\nd = '%s' % c"),
     "a cell of another language": ("%%html\n<b>\n%x", "\n\n"),
     "a cell of Python": ("\n%%timeit -n 3\nx = 1", "\npass\nx = 1"),
+    "indented as a whole": ("\n    y = 1\n    if y:\n        %time z", "\ny = 1\nif y:\n    pass"),
+    "prompts of Python": (">>> def f():\n...     return 1\n...\n>>> f()", "def f():\n    return 1\n\nf()"),
+    "prompts of IPython": ("In [12]: if y:\n    ...:     z = 1", "if y:\n    z = 1"),
+    "dots of code stay": ("def f():\n    ...\n...", "def f():\n    ...\n..."),
+    "called without brackets": ("/print 1\n,f a b\n;f a b\ny = 1", "pass\npass\npass\ny = 1"),
+    "division behind a bracket": ("x = (y\n/z\n, 3)", "x = (y\n/z\n, 3)"),
     "awaited at the top": ("x = await f()", "x = await f()"),
 }
 

@@ -38,8 +38,9 @@ def observe_live(
     that. Where the class of `value` is installed, or of modules in a wrapper of torch, its package counts as own too,
     as do `own_packages`. `tolerance` is (relative, absolute).
 
-    Raises TcreadyError where there is no torch, a call is none, or `value` is TorchScript.
+    Raises TcreadyError where there is no torch, a call is none, or `value` is TorchScript or a class.
     """
+    _refuse_class(value)
     if importlib.util.find_spec("torch") is None:
         raise TcreadyError(f"torch is not installed in {sys.executable}: nothing was compiled")
     from tcready.dynamic.worker import live
@@ -83,7 +84,8 @@ class Standing:
 
 
 def standing(value: Callable[..., Any], root: str | os.PathLike[str]) -> Standing:
-    """Where the code of a module or function stands."""
+    """Where the code of a module or function stands. Raises TcreadyError for a class."""
+    _refuse_class(value)
     base, folders = _roots(os.path.realpath(root), list(_files_of(value)))
     owners = dict.fromkeys(_definers(part)[0] for part in _outermost(_plain(value)))
     code = (
@@ -122,6 +124,11 @@ def observe_given(
         name=name,
         as_a_target=True,
     )
+
+
+def _refuse_class(value: Any) -> None:
+    if isinstance(value, type):
+        raise TcreadyError(f"{value.__name__} is a class: give an instance, {value.__name__}(...)")
 
 
 def _packages_of(value: Any) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """A notebook as one program: its code cells in order, with what only IPython understands left out.
 
-Lines stay where they are: what is left out becomes `pass`, or an empty line.
+Lines stay where they are: what is left out becomes `pass`, or an empty line. Columns are those of the code that runs:
+the indent of a whole cell and prompts are no part of it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,13 @@ _SCANNED = re.compile(
     r"""|(?P<in>[\[({])|(?P<out>[\])}])""",
     re.IGNORECASE | re.VERBOSE,
 )
-_MAGIC = re.compile(r"(?P<indent>\s*)(?:[%!?].*|[A-Za-z_*][\w.*%]*\?{1,2}\s*)\Z", re.DOTALL)
+_MAGIC = re.compile(r"(?P<indent>\s*)(?:[%!?,;].*|/[A-Za-z_].*|[A-Za-z_*][\w.*%]*\?{1,2}\s*)\Z", re.DOTALL)
 _ASSIGNED = re.compile(r"(?P<target>\s*[A-Za-z_][\w., \t\[\]'\"]*=\s*)(?:!|%[A-Za-z_]).*\Z", re.DOTALL)
+_PROMPTS = (
+    (re.compile(r">>>(?: |$)"), re.compile(r"(?:>>>|\.\.\.)(?: |$)")),
+    (re.compile(r"In \[\d+\]: ?"), re.compile(r"(?:In \[\d+\]:|\s*\.{3,}:) ?")),
+)
+"""What the first line of a session that was pasted begins with, and what any line of it does."""
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
@@ -104,7 +110,8 @@ def _refuse_unparsable(lines: list[str], number: int) -> None:
 
 
 def _python(lines: list[str]) -> list[str]:
-    """The lines of a cell with magics and shell lines left out."""
+    """The lines of a cell with prompts, the indent of the first line, magics and shell lines left out."""
+    lines = _dedented(_without_prompts(lines))
     first = next((line for line in lines if line.strip()), "")
     kind = re.match(r"%%([\w!.]*)", first)
     if kind is not None and kind[1] not in PYTHON_CELLS:
@@ -129,6 +136,22 @@ def _python(lines: list[str]) -> list[str]:
             continue
         left_out = line.endswith("\\")
     return found
+
+
+def _without_prompts(lines: list[str]) -> list[str]:
+    """The lines without `>>> ` and `... `, or `In [1]: ` and `...: `, if the first that holds something has one."""
+    first = next((line for line in lines if line.strip()), "")
+    for begins, prompt in _PROMPTS:
+        if begins.match(first):
+            return [prompt.sub("", line, count=1) if prompt.match(line) else line for line in lines]
+    return lines
+
+
+def _dedented(lines: list[str]) -> list[str]:
+    """The lines without the indent of the first that holds something, as IPython runs them."""
+    first = next((line for line in lines if line.strip()), "")
+    indent = first[: len(first) - len(first.lstrip())]
+    return [line.removeprefix(indent) for line in lines]
 
 
 class _Inside:

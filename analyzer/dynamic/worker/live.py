@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import pipeline
-from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker import pipeline, reached
+from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import Names, is_cell
-from tcready.dynamic.worker.journal import NOT_ASKED, Journal
+from tcready.dynamic.worker.journal import NOT_ASKED, Journal, one_line
 from tcready.dynamic.worker.lines import can_watch
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
@@ -29,8 +29,8 @@ from tcready.schema import STAGES, Mode, Observation, Origin, TcreadyError, orig
 from torch import nn
 
 GIVEN = "the object itself was given"
-
-
+STORES = ("_parameters", "_buffers")
+"""The attributes of a module that hold what `register_parameter` and `register_buffer` were given."""
 SCRIPT = (torch.jit.ScriptModule, torch.jit.ScriptFunction, torch.ScriptMethod)
 
 
@@ -66,7 +66,8 @@ def observe_live(
     it climbs further stages if `options` ask for them.
 
     A module is copied for each phase, so that its parameters, buffers and flags stay as they are, and so is each
-    input; a function is called as it is. Random states, grad mode and stance are put back, warnings are not shown,
+    input and each module of a partial; a function is called as it is, and what it does to modules and tensors that it
+    names is undone. Random states, grad mode, default dtype and device, and stance are put back, warnings are not shown,
     and Dynamo's caches are empty afterwards. What goes wrong is recorded as in any Observation. Raises TcreadyError for
     TorchScript.
     """
@@ -93,10 +94,11 @@ def observe_live(
         tolerance=tolerance,
         compares=parity,
         watches_lines=as_a_target and can_watch(),
-        build=functools.partial(_copied, value, options.mode),
+        build=functools.partial(_copied_or_refused, value, options.mode, work.target),
         cases=tuple(cases),
     )
-    with _undisturbed(), _silent() if as_a_target else contextlib.nullcontext():
+    quiet = _silent() if as_a_target else contextlib.nullcontext()
+    with _undisturbed(), reached.put_back(value), quiet:
         failure = pipeline.run(context)
         cause = failure.__cause__ if failure else None
         if not isinstance(cause, (Exception, SystemExit, type(None))):
@@ -125,19 +127,73 @@ def _silent() -> Iterator[None]:
             handler.setLevel(level)
 
 
-def _copied(value: Callable[..., Any], mode: Mode) -> Callable[..., Any]:
-    """A copy of a module, or of the module that a method is bound to, in its mode; anything else itself."""
+def _copied_or_refused(value: Callable[..., Any], mode: Mode, name: str) -> Callable[..., Any]:
+    """What `_copied` gives. Raises RunError where an attribute of a module cannot be copied: it says which."""
+    try:
+        return _copied(value, mode, {})
+    except Exception as error:
+        for owner in _owners(value):
+            for path, why in _uncopied(owner):
+                again = f", or check the class in its file: `tcready check {name}`" if ".py::" in name else ""
+                raise RunError(
+                    f"the model is copied, so that yours stays as it is, and its attribute {path} cannot be: {why}; "
+                    f"delete the attribute before the check{again}"
+                ) from error
+        raise
+
+
+def _uncopied(model: nn.Module) -> Iterator[tuple[str, str]]:
+    """Each attribute that cannot be copied, with the reason."""
+    for name, module in model.named_modules():
+        for key, value in vars(module).items():
+            if isinstance(value, nn.Module) or key == "_modules":
+                continue
+            held = value.items() if isinstance(value, dict) and key in STORES else [(key, value)]
+            for attribute, each in held:
+                path = f"{name}.{attribute}" if name else attribute
+                if isinstance(each, torch.Tensor) and not each.is_leaf:
+                    yield path, "it is the result of an earlier call, with the gradients' graph behind it"
+                    continue
+                try:
+                    copy.deepcopy(each)
+                except Exception as error:
+                    yield path, one_line(error, "")
+
+
+def _copied(value: Callable[..., Any], mode: Mode, known: dict[int, Any]) -> Callable[..., Any]:
+    """A copy of a module, of the module that a method is bound to, of those in a partial, in its mode; anything else
+    itself. `known` is the memo of `copy.deepcopy`: what two share, their copies share."""
+    if isinstance(value, functools.partial):
+
+        def part(leaf: Any) -> Any:
+            if (
+                isinstance(leaf, torch.Tensor) and not leaf.is_leaf
+            ):  # a backward would reach what it was made of
+                return leaf.detach().clone().requires_grad_()
+            return _copied(leaf, mode, known) if isinstance(leaf, nn.Module) else leaf
+
+        args, kwargs = pytree.tree_map(part, (value.args, value.keywords))
+        return functools.partial(_copied(value.func, mode, known), *args, **kwargs)
     owner = getattr(value, "__self__", None)
     if isinstance(owner, nn.Module):
-        method: Callable[..., Any] = getattr(_copied(owner, mode), value.__name__)
+        method: Callable[..., Any] = getattr(_copied(owner, mode, known), value.__name__)
         return method
     if not isinstance(value, nn.Module):
         return value
-    model: Callable[..., Any] = copy.deepcopy(value)
+    model: Callable[..., Any] = copy.deepcopy(value, known)
     # Where the whole is in that mode already, parts of it that are not were set so on purpose.
     if value.training != (mode == "train"):
         model.train(mode == "train")  # type: ignore[attr-defined,unused-ignore]
     return model
+
+
+def _owners(value: Any) -> list[nn.Module]:
+    """The modules that are copied for `value`."""
+    if isinstance(value, functools.partial):
+        leaves = pytree.tree_leaves((value.args, value.keywords))
+        return [*_owners(value.func), *(leaf for leaf in leaves if isinstance(leaf, nn.Module))]
+    owner = value if isinstance(value, nn.Module) else getattr(value, "__self__", None)
+    return [owner] if isinstance(owner, nn.Module) else []
 
 
 def _name(value: Callable[..., Any]) -> str:
@@ -146,8 +202,7 @@ def _name(value: Callable[..., Any]) -> str:
 
 def _device_of(value: Any, cases: Sequence[Case]) -> str:
     """Where the call computes: the device of the first tensor of the module, else of the inputs."""
-    owner = value if isinstance(value, nn.Module) else getattr(value, "__self__", None)
-    if isinstance(owner, nn.Module):
+    for owner in _owners(value):
         for tensor in (*owner.parameters(), *owner.buffers()):
             return str(tensor.device)
     leaves = pytree.tree_leaves([(case.args, case.kwargs) for case in cases])
@@ -161,6 +216,7 @@ def _undisturbed() -> Iterator[None]:
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     numpy = sys.modules.get("numpy")
     drawn = numpy.random.get_state() if numpy is not None else None
+    dtype, device = torch.get_default_dtype(), torch.get_default_device()
     try:
         with (
             warnings.catch_warnings(),
@@ -171,6 +227,9 @@ def _undisturbed() -> Iterator[None]:
             warnings.simplefilter("ignore")  # under `-W error` a warning of torch would end the run
             yield
     finally:
+        torch.set_default_dtype(dtype)
+        if torch.get_default_device() != device:
+            torch.set_default_device(None if device == torch.device("cpu") else device)
         random.setstate(states[0])
         torch.set_rng_state(states[1])
         if cuda is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from tcready.dynamic.worker import by_name, distributed, synthesis
-from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.environment import environment, missing_device
 from tcready.dynamic.worker.journal import StageFailedError, one_line
@@ -40,6 +40,9 @@ def _copied(context: Context) -> None:
         raise StageFailedError
     try:
         context.build()
+    except RunError as error:
+        journal.end("fail", str(error), "error")
+        raise StageFailedError from error
     except Exception as error:
         why = one_line(error, context.work.root)
         journal.end("fail", f"it is copied, so that yours stays as it is, and cannot be: {why}", "error")

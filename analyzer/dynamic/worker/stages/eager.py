@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
+from typing import Any
 
 import torch
 from tcready.dynamic.worker import custom_ops
 from tcready.dynamic.worker.calling import call
+from tcready.dynamic.worker.case import RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import line_sets
 from tcready.dynamic.worker.intents import intents
@@ -25,7 +28,9 @@ def run(context: Context) -> None:
         for case in context.cases:
             model = context.build()
             with torch.compiler.set_stance("force_eager"):
-                context.eager_outputs.append(call(context, model, case, _watching(context, lines)))
+                output = call(context, model, case, _watching(context, lines))
+                _refuse_asynchronous(output)
+                context.eager_outputs.append(output)
                 try:
                     counting = counted_eager(model, counts)
                     call(
@@ -47,6 +52,18 @@ def run(context: Context) -> None:
         )
         context.journal.end("pass")
     custom_ops.tell(context)
+
+
+def _refuse_asynchronous(output: Any) -> None:
+    """Raises RunError where a call only made a coroutine: none of its code ran, and nothing was captured of it."""
+    if inspect.iscoroutine(output):
+        output.close()  # else Python warns that nobody awaited it
+    elif not inspect.isasyncgen(output):
+        return
+    raise RunError(
+        "the call gave a coroutine or an asynchronous generator: none of its code ran, and torch.compile compiles "
+        "none of it; check the plain function or module that it calls"
+    )
 
 
 def _watching(context: Context, lines: set[tuple[str, int]]) -> contextlib.AbstractContextManager[None]:
