@@ -23,7 +23,8 @@ EDITORS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Name -> the address that the editor registers with the system."""
-_NEVER = frozenset({"javascript", "data", "vbscript", "blob"})
+_NEVER = frozenset({"javascript", "data", "vbscript", "blob", "view-source", "filesystem", "about"})
+_KNOWN = frozenset({"path", "line", "column"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
@@ -65,7 +66,8 @@ def template_of(asked: str) -> str:
         return ""
     template = EDITORS.get(asked, asked)
     scheme = _SCHEME.match(template)
-    if scheme is None or scheme[1].lower() in _NEVER or "{path}" not in template:
+    unknown = set(re.findall(r"\{(\w*)\}", template)) - _KNOWN
+    if scheme is None or scheme[1].lower() in _NEVER or "{path}" not in template or unknown:
         raise TcreadyError(
             f"--editor {asked}: use {', '.join(EDITORS)}, none, or an address with {{path}} and {{line}}, "
             "as in 'subl://open?url=file://{path}&line={line}'"

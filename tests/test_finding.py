@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tcready import TcreadyError, check
-from tcready.schema import import_name
+from tcready.schema import import_name, origin_of
 
 MODEL = """\
 from torch import nn
@@ -186,3 +186,21 @@ def test_editable_installs_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         found = locate.find_module(name, (site,))
         assert found is not None, name
         assert found.read_text() == COMMON
+
+
+def test_a_package_that_was_named_is_own_wherever_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an editable install does; what else is found on the path is not."""
+    for name in ("mine", "others"):
+        (tmp_path / "src" / name).mkdir(parents=True)
+        (tmp_path / "src" / name / "__init__.py").touch()
+        (tmp_path / "src" / name / "common.py").write_text(COMMON)
+    monkeypatch.syspath_prepend(str(tmp_path / "src"))
+    (tmp_path / "work").mkdir()
+    for target, origins in (("mine.common::widen", ["own"]), ("others.common::widen", ["own"])):
+        report = check((target,), run=False, root=tmp_path / "work")
+        assert [found.origin for found in report.findings] == origins
+    assert (
+        origin_of(str(tmp_path / "src/others/common.py"), str(tmp_path / "work"), ("mine",)) == "third_party"
+    )

@@ -689,7 +689,15 @@ def test_lines_open_in_an_editor_if_that_is_asked_for(tmp_path: Path) -> None:
     windows = Editor(EDITORS["vscode"], PureWindowsPath(r"C:\code"), frozenset({"a#b.py"}))
     assert windows.link("a#b.py", 3, 1) == "vscode://file/C:/code/a%23b.py:3:1"
     assert windows.link("other.py", 3, 1) == ""
-    for wrong in ("emacs", "javascript:alert('{path}')", "vscode://file", "JavaScript:{path}", ""):
+    for wrong in (
+        "emacs",
+        "javascript:alert('{path}')",
+        "vscode://file",
+        "JavaScript:{path}",
+        "about:{path}",
+        "x://{path}/{bogus}",
+        "",
+    ):
         with pytest.raises(TcreadyError, match="--editor"):
             render(broken(), "html", editor=wrong, root=root)
     outside = report(
