@@ -56,7 +56,7 @@ def model(x):
         ),
         Break(
             "GB0108",
-            "`retain_grad()` asks a tensor made within the compiled code to keep its gradient.",
+            "`retain_grad()` is called: a tensor is to keep its gradient.",
             cure="Add an input of zeros to that tensor: after `backward()` the gradient of the input is the tensor's. "
             "Or end the compiled code at the tensor, and compute the rest from it outside.",
             bad="""

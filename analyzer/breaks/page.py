@@ -113,7 +113,7 @@ class Page:
             if "# BAD" in found.bad
             else "Before, which raises an error"
         )
-        settings = found.config or ("fullgraph=True" if found.fullgraph else "")
+        settings = ", ".join(filter(None, (found.config, "fullgraph=True" if found.fullgraph else "")))
         under = f", under `{settings}`" if settings else ""
         marked = re.sub(r"# BAD\b", f"# {gb_id}", found.bad).strip("\n")
         after = found.good.strip("\n")

@@ -194,7 +194,8 @@ def model(x):
             ),
         ),
         Unshown(
-            "Only if `__getitem__` is put on a list of `torch._dynamo.config` of what a `backward` may not use.",
+            "Torch 2.13 raises it only if `__getitem__` is put on the list of `torch._dynamo.config` of what a "
+            "`backward` may not use, where it is not by default.",
             ("GB1380",),
         ),
         Unshown(
