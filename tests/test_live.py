@@ -353,6 +353,8 @@ class Keeps(nn.Module):
 
 
 NAMED = Keeps()
+AROUND: dict[str, Any] = {"net": [NAMED]}
+AROUND["again"] = AROUND
 
 
 def of_a_global(x: Any) -> Any:
@@ -360,7 +362,7 @@ def of_a_global(x: Any) -> Any:
 
 
 def helper_of_it(x: Any) -> Any:
-    return NAMED(x)
+    return AROUND["net"][0](x)
 
 
 @pytest.mark.parametrize("mode", ["infer", "train"])

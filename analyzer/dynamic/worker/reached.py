@@ -111,7 +111,7 @@ def _named(value: Any) -> list[Any]:
         defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
         return [*cells, *used, *defaults, *([value.__wrapped__] if hasattr(value, "__wrapped__") else [])]
     if isinstance(value, (list, tuple, dict)):
-        return [leaf for leaf in pytree.tree_leaves(value) if leaf is not value]
+        return list(value.values() if isinstance(value, dict) else value)
     if isinstance(value, type):
         return []
     kind = type(value)
