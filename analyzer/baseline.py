@@ -247,5 +247,7 @@ def _touched(found: Finding, changed: Lines) -> bool:
 
 def _with(report: Report, findings: tuple[Finding, ...], narrowed: Narrowed) -> Report:
     named = {code for found in findings for code in (found.rule, found.advice)}
-    rules = tuple(rule for rule in report.rules if rule.code in named)
-    return dataclasses.replace(report, findings=findings, rules=rules, narrowed=narrowed)
+    rules, advice = (
+        tuple(text for text in texts if text.code in named) for texts in (report.rules, report.advice)
+    )
+    return dataclasses.replace(report, findings=findings, rules=rules, advice=advice, narrowed=narrowed)

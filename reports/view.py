@@ -409,7 +409,8 @@ def heaviest_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def rules_by_code(report: Report) -> dict[str, RuleText]:
-    return {rule.code: rule for rule in report.rules}
+    """The texts that findings name: rules, and advice on types of breaks."""
+    return {text.code: text for text in (*report.rules, *report.advice)}
 
 
 def advice_on(finding: Finding, rules: Mapping[str, RuleText]) -> RuleText | None:

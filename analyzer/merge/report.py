@@ -84,11 +84,12 @@ def merge(
     silenced = tuple(finding for finding in known if key_of(finding) in hidden)
     named = {code for finding in findings for code in (finding.rule, finding.advice)}
     texts = {text.code: text for text in (*rules, *advice.values())}
+    on_breaks = advice.keys() - {rule.code for rule in rules}
     return Report(
         tool=tool,
         findings=findings,
         targets=reports_of(static.targets, runs, known, code),
-        rules=tuple(text for text in texts.values() if text.code in named),
+        rules=tuple(text for code, text in texts.items() if code in named - on_breaks),
         sources=static.sources,
         skipped=static.skipped,
         warnings=(
@@ -102,6 +103,7 @@ def merge(
         silenced=silenced,
         unused=static.unused,
         static_warnings=static.warnings,
+        advice=tuple(text for code, text in texts.items() if code in named & on_breaks),
     )
 
 

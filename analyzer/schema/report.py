@@ -219,4 +219,6 @@ class Report:
     """Codes in `# noqa` comments that hide nothing, as far as the source tells."""
     static_warnings: tuple[str, ...] | None = None
     """Of `warnings`, those that came with the sources, not with a run; None in reports of an older tcready."""
+    advice: tuple[RuleText, ...] = ()
+    """On types of breaks, of findings that no rule predicts; `code` is that of the type in PyTorch's registry."""
     schema_version: int = SCHEMA_VERSION

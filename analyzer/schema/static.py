@@ -135,8 +135,8 @@ class Finding:
     cell: CellPlace | None = None
     """In a notebook, where `line` stands: lines are those of its code cells one after the other."""
     advice: str | None = None
-    """Of what only a run showed: the code, among the report's `rules`, of the text that says why and what to do. It is
-    the type's id (`GB0007`), or a rule's code; None if a rule speaks, or the type is not known."""
+    """Of what only a run showed: the code, among the report's `advice`, of the text that says why and what to do: the
+    type's id (`GB0007`); or a rule's code, which is among its `rules`; None if a rule speaks, or the type is not known."""
 
 
 @dataclass(frozen=True)
