@@ -513,7 +513,8 @@ def test_what_only_a_run_shows_carries_the_advice_on_its_type() -> None:
     )
     report = merge(static(), [seen], RULES, Tool("tcready", "0"), about)
     assert [(f.line, f.advice) for f in report.findings] == [(8, "GB0170"), (9, "TCR401"), (10, None)]
-    assert [text.code for text in report.rules] == ["TCR401", "GB0170"]
+    assert [text.code for text in report.rules] == ["TCR401"]
+    assert [text.code for text in report.advice] == ["GB0170"]
     predicted = merge(
         static(finding(8)), [observation(break_sites=(site(8),))], RULES, Tool("tcready", "0"), about
     )
