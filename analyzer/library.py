@@ -116,7 +116,8 @@ def _model_target(model: LibraryModel, options: RunOptions, search: Sequence[Pat
         if options.python is not None:  # another interpreter, with libraries of its own
             return None
         raise TcreadyError(
-            f"{model}: {model.package} is not installed here: python -m pip install {model.package}"
+            f"{model}: {model.package} is not installed here: python -m pip install {model.package} "
+            "(with --no-deps where your torch has to stay)"
         )
     package = file.parent
     if model.library == "hf":

@@ -166,9 +166,8 @@ def _copied(value: Callable[..., Any], mode: Mode, known: dict[int, Any]) -> Cal
     if isinstance(value, functools.partial):
 
         def part(leaf: Any) -> Any:
-            if (
-                isinstance(leaf, torch.Tensor) and not leaf.is_leaf
-            ):  # a backward would reach what it was made of
+            if isinstance(leaf, torch.Tensor) and not leaf.is_leaf:
+                # a backward would reach what it was made of
                 return leaf.detach().clone().requires_grad_()
             return _copied(leaf, mode, known) if isinstance(leaf, nn.Module) else leaf
 
