@@ -78,7 +78,7 @@ def test_a_break_in_a_loop_or_a_try_is_one_error(
     assert target.verdict_reason.startswith(f"{counted}; ")
     capture = next(stage for stage in target.stages if stage.stage == "capture")
     assert capture.detail.endswith(f", {counted}")
-    shown = " ".join(render(report, "text", width=200).split())
+    shown = " ".join(render(report, "text", width=200, verbose=True).split())
     assert "break sites 1 distinct" in shown
     assert "skipped frames" not in shown
     page = render(report, "html")

@@ -238,7 +238,11 @@ def test_keys_of_the_checkpoint_that_would_change_are_named() -> None:
 
 def test_a_function_has_a_plan_too(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of("plain")
-    assert (plan.recommended, plan.code, plan.share) == ("whole", "model = torch.compile(model)", 1.0)
+    assert (plan.recommended, plan.code, plan.share) == (
+        "whole",
+        "model = torch.compile(model)  # model: the function `plain`",
+        1.0,
+    )
     assert share_when_pasted("plain", plan.code, monkeypatch) == 1.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +13,7 @@ from tcready.dynamic import Prover, RunRequest, prove
 from tcready.dynamic.worker.proof.sides import PROBE, probed
 from tcready.options import RunOptions
 from tcready.refactor.changed import changed
-from tcready.schema import ProofRequest, ProofResult, Span, Trial, Variant
+from tcready.schema import Progress, ProofRequest, ProofResult, Span, Trial, Variant
 from tcready.static import source
 
 MODEL = """\
@@ -464,7 +465,7 @@ def test_one_process_answers_one_request_after_the_other(tmp_path: Path) -> None
     path = tmp_path / "model.py"
     path.write_text(MODEL)
     run = RunRequest("model.py::Model", RunOptions(inputs="model.py::get_inputs"), str(tmp_path))
-    notes: list[str] = []
+    notes: list[Progress] = []
     same = variant("same", path, SAME["where"])
     with Prover(run, notes.append) as prover:
         first = prover.prove(ProofRequest((same,), same.functions))
@@ -472,8 +473,9 @@ def test_one_process_answers_one_request_after_the_other(tmp_path: Path) -> None
         other = variant("other", path, DIFFERENT["no counter"][1:])
         third = prover.prove(ProofRequest((other, same), (*same.functions, *other.functions)))
         ended = prover.prove(ProofRequest((variant("ended", path, ENDINGS["an exit"]), same), same.functions))
-    assert sum("import of torch" in note for note in notes) == 1
-    assert sum("calls of the code as it stands" in note for note in notes) == 2  # not for what is known
+    steps = [doing for doing, _ in itertools.groupby(note.doing for note in notes)]
+    assert sum("import of torch" in doing for doing in steps) == 1
+    assert sum("calls of the code as it stands" in doing for doing in steps) == 2  # not for what is known
     assert [trial.difference for result in (first, again) for trial in result.trials] == [None, None]
     assert again.calls == first.calls
     assert [trial.differs for trial in third.trials] == ["state", None]

@@ -448,7 +448,7 @@ def test_over_both_modes_a_break_that_training_alone_has_is_told_so(folder: Path
     ]
     assert any(line.text.endswith("in training mode only") for line in finding.evidence)
     assert exit_code(report) == 1
-    text = " ".join(render(report, "text").split())
+    text = " ".join(render(report, "text", verbose=True).split())
     assert "model.py::LayerDrop (infer): READY" in text
     assert "model.py::LayerDrop (train): NOT READY" in text
     assert "in training mode only" in text
