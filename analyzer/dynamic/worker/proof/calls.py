@@ -19,7 +19,7 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import fresh
 from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour
-from tcready.dynamic.worker.proof.variations import SEEDED, variations_for
+from tcready.dynamic.worker.proof.variations import EVERY, SEEDED, fitting
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.schema import FunctionPlace, Mode, ProofRequest
 from torch import nn
@@ -54,7 +54,7 @@ def of_model(context: Context, request: ProofRequest) -> Iterator[tuple[Key, Cal
         for seed in request.seeds:
             model = context.build_as(mode, seed)
             with_seed = context.draw(seed)
-            every = [variations_for((case.args, case.kwargs)) for case in with_seed]
+            every = [fitting((case.args, case.kwargs)) for case in with_seed]
             names = dict.fromkeys(name for of_case in every for name in of_case)
             for variation in names if seed == request.seeds[0] else SEEDED:
                 for number, case in enumerate(with_seed):
@@ -77,7 +77,7 @@ def alone(
             with _recording(place, calls) as function:
                 for case in context.draw(seed) if function is not None else ():
                     behaviour(model, _cast(context, model), *_arguments(case), "infer")
-            every = [variations_for(call) for call in calls]
+            every = [fitting(call) for call in calls]
             for variation in dict.fromkeys(name for of_call in every for name in of_call):
                 for number, (args, kwargs) in enumerate(calls):
                     if variation not in every[number]:
@@ -95,7 +95,7 @@ def called(
     """The call `key` of `function`, which is `model`, its compiled form or one of its functions."""
     draw = torch.Generator().manual_seed(key.seed)
     args, kwargs = _arguments(case)
-    args, kwargs = variations_for((args, kwargs))[key.variation]((args, kwargs), draw)
+    args, kwargs = EVERY[key.variation]((args, kwargs), draw)
     if key.mode == "train" and (key.function is not None or not _trains(model)):
         args, kwargs = pytree.tree_map_only(torch.Tensor, _as_leaf, (args, kwargs))
     leaves = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]

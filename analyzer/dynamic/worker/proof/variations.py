@@ -127,10 +127,12 @@ WITH_MASKS = {
 """For inputs that hold masks: two tests one after the other, of a mask and of values, go every way together."""
 SEEDED = (GIVEN, "drawn")
 """Those that are tried with every seed; the others with the first alone."""
+EVERY = {**VARIATIONS, **WITH_MASKS, **LAST}
+"""All of them, in the order they are tried."""
 
 
-def variations_for(value: Any) -> dict[str, Vary]:
-    """Those that inputs can be varied by, by name."""
+def fitting(value: Any) -> tuple[str, ...]:
+    """The names of those that inputs can be varied by."""
     leaves = pytree.tree_leaves(value)
     masks = any(isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bool for leaf in leaves)
-    return {**VARIATIONS, **(WITH_MASKS if masks else {}), **LAST}
+    return tuple(name for name in EVERY if masks or name not in WITH_MASKS)
