@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tcready.reports.urgency import WEIGHT, asks_for_change, operations, seconds, urgency
 from tcready.reports.view import (
     code_of,
     duration,
@@ -15,25 +16,14 @@ from tcready.reports.view import (
     shortened,
 )
 from tcready.schema import (
-    LEVELS,
     OF_THE_MODEL,
     PLACEMENT_WORDS,
     Finding,
     Region,
     Report,
-    Status,
     TargetReport,
     Troubles,
 )
-
-_WEIGHT: dict[Status, int] = {
-    "confirmed": 0,
-    "runtime_only": 1,
-    "predicted": 2,
-    "not_traced": 3,
-    "not_reached": 4,
-    "not_observed": 5,
-}
 
 _CHANGE = {True: "; a change is proved", None: "; a change is suggested", False: ""}
 """By what a run showed of it."""
@@ -162,14 +152,13 @@ def _most_urgent(findings: Iterable[Finding]) -> Sequence[Finding]:
     """Those of one rule in the user's own code; empty if there is nothing to mend."""
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
-        loud = finding.level != "note" and finding.effect != "intent" and finding.status != "not_observed"
-        if loud and finding.origin == "own":
+        if finding.level != "note" and asks_for_change(finding) and finding.origin == "own":
             groups.setdefault(finding.rule or finding.message, []).append(finding)
     return min(groups.values(), key=_urgency, default=())
 
 
 def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> Step:
-    first = min(group, key=lambda finding: (-_seconds([finding]), _WEIGHT[finding.status]))
+    first = min(group, key=lambda finding: (-seconds([finding]), WEIGHT[finding.status]))
     others = len({(each.path, each.line) for each in group}) - 1
     places = f"{first.path}:{first.line}" + (f" and {number(others, 'more place')}" if others else "")
     change = _CHANGE[first.fix.verified] if first.fix is not None and first.fix.diff else ""
@@ -182,39 +171,18 @@ def _again_each_time(finding: Finding) -> bool:
     return finding.effect == "recompile" and finding.status in ("confirmed", "runtime_only")
 
 
-def _urgency(group: Sequence[Finding]) -> tuple[bool, float, int, bool, int, int, str]:
-    return (
-        not any(_again_each_time(finding) for finding in group),
-        -_seconds(group),
-        -_operations(group),
-        all(finding.level != LEVELS[-1] for finding in group),
-        min(_WEIGHT[finding.status] for finding in group),
-        -len(group),
-        group[0].rule or "",
-    )
+def _urgency(group: Sequence[Finding]) -> tuple[object, ...]:
+    return not any(map(_again_each_time, group)), *urgency(group)
 
 
 def _cost(target: TargetReport, report: Report, group: Sequence[Finding]) -> str:
     """What runs outside of graphs on account of these; a share of the time if one run alone was timed."""
     if all(finding.cost is None for finding in group):
         return ""
-    seconds, operations, cover = _seconds(group), _operations(group), target.coverage
-    if not operations:
+    lost, count, cover = seconds(group), operations(group), target.coverage
+    if not count:
         return "it ends a graph, and no operation runs outside on its account"
     alone = sum(each.was_run for each in report.targets) == 1 and cover is not None and len(cover.cases) < 2
     whole = cover.seconds if alone and cover is not None else None
-    share = f"{percent(min(seconds / whole, 1.0))} of the time" if whole else duration(seconds)
-    return f"it keeps {share}, {number(operations, 'operation')}, out of graphs"
-
-
-def _at_lines(group: Iterable[Finding]) -> Iterable[Mapping[str, float]]:
-    """Findings on one line share what the break there costs."""
-    return {(finding.path, finding.line): finding.cost or {} for finding in group}.values()
-
-
-def _seconds(group: Iterable[Finding]) -> float:
-    return sum(cost.get("seconds", 0.0) for cost in _at_lines(group))
-
-
-def _operations(group: Iterable[Finding]) -> int:
-    return sum(int(cost.get("operations", 0)) for cost in _at_lines(group))
+    share = f"{percent(min(lost / whole, 1.0))} of the time" if whole else duration(lost)
+    return f"it keeps {share}, {number(count, 'operation')}, out of graphs"

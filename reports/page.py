@@ -16,6 +16,7 @@ from tcready.reports.editor import Editor
 from tcready.reports.paths import is_absolute
 from tcready.reports.picture import Picture, SourcePicture, pictures, source_picture
 from tcready.reports.sides import Sides, sides
+from tcready.reports.urgency import asks_for_change, operations, seconds, urgency
 from tcready.schema import (
     LEVELS,
     OF_THE_MODEL,
@@ -467,51 +468,29 @@ def _groups(foreign: Iterable[FindingView]) -> tuple[Group, ...]:
     return tuple(Group(path, items[0].finding, tuple(items)) for (path, _, _), items in grouped.items())
 
 
-_WEIGHT = {
-    "confirmed": 0,
-    "runtime_only": 1,
-    "not_traced": 2,
-    "predicted": 3,
-    "not_reached": 4,
-    "not_observed": 5,
-}
-
-
 def _actions(loud: Iterable[FindingView]) -> tuple[ActionView, ...]:
     """The distinct changes that findings ask for: what costs most in a run first, then what one confirmed."""
     grouped: dict[tuple[str, str], list[FindingView]] = {}
     for item in loud:
-        if item.finding.effect != "intent" and item.finding.status != "not_observed":
+        if asks_for_change(item.finding):
             key = (item.rule.code, "") if item.rule else ("", item.finding.message)
             grouped.setdefault(key, []).append(item)
-    return tuple(sorted(map(_action, grouped.values()), key=_urgency))
+    ordered = sorted(grouped.values(), key=lambda items: urgency([item.finding for item in items]))
+    return tuple(map(_action, ordered))
 
 
 def _action(items: Sequence[FindingView]) -> ActionView:
-    # findings on one line share what the break there costs
-    costs = {(item.finding.path, item.finding.line): item.finding.cost or {} for item in items}
+    findings = [item.finding for item in items]
     rule = items[0].rule
     hints = dict.fromkeys(hint for item in items for found in item.breaks for hint in found.hints)
     return ActionView(
         advice=rule.instead if rule else "",
-        hints=() if items[0].finding.rule else tuple(hints),
+        hints=() if findings[0].rule else tuple(hints),
         rule=rule,
         items=tuple(items),
-        statuses=view.status_counts(item.finding for item in items),
-        operations=sum(int(cost.get("operations", 0)) for cost in costs.values()),
-        seconds=sum(cost.get("seconds", 0.0) for cost in costs.values()),
-    )
-
-
-def _urgency(action: ActionView) -> tuple[float, int, bool, int, int, str]:
-    found = [item.finding for item in action.items]
-    return (
-        -action.seconds,
-        -action.operations,
-        all(finding.level != "error" for finding in found),
-        min(_WEIGHT[finding.status] for finding in found),
-        -len(found),
-        found[0].rule or "",
+        statuses=view.status_counts(findings),
+        operations=operations(findings),
+        seconds=seconds(findings),
     )
 
 

@@ -1,0 +1,51 @@
+"""Which findings ask for a change, and which of them are to be mended first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from tcready.schema import LEVELS, Finding, Status
+
+WEIGHT: Mapping[Status, int] = MappingProxyType(
+    {
+        "confirmed": 0,
+        "runtime_only": 1,
+        "not_traced": 2,
+        "predicted": 3,
+        "not_reached": 4,
+        "not_observed": 5,
+    }
+)
+"""By what a run showed of it."""
+
+
+def asks_for_change(finding: Finding) -> bool:
+    return finding.effect != "intent" and finding.status != "not_observed"
+
+
+def urgency(group: Sequence[Finding]) -> tuple[float, int, bool, int, int, str]:
+    """What sorts findings of one kind: what costs most in a run first, then what is worst and surest."""
+    return (
+        -seconds(group),
+        -operations(group),
+        all(finding.level != LEVELS[-1] for finding in group),
+        min(WEIGHT[finding.status] for finding in group),
+        -len(group),
+        group[0].rule or "",
+    )
+
+
+def seconds(group: Iterable[Finding]) -> float:
+    """Of a warm call, that run outside of graphs on account of these."""
+    return sum(cost.get("seconds", 0.0) for cost in _at_lines(group))
+
+
+def operations(group: Iterable[Finding]) -> int:
+    """Those that run outside of graphs on account of these."""
+    return sum(int(cost.get("operations", 0)) for cost in _at_lines(group))
+
+
+def _at_lines(group: Iterable[Finding]) -> Iterable[Mapping[str, float]]:
+    """Findings on one line share what the break there costs."""
+    return {(finding.path, finding.line): finding.cost or {} for finding in group}.values()
