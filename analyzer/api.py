@@ -29,7 +29,7 @@ from tcready.schema import (
     Level,
     Mode,
     Observation,
-    Progress,
+    Progressing,
     Reading,
     Report,
     StaticResult,
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 """Called with one line that says what goes on."""
-Progressing = Callable[[Progress], None]
-"""Called with how far the work under way is, whenever that changes."""
 
 
 NOT_GIVEN = object()

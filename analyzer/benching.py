@@ -39,7 +39,7 @@ from tcready.schema import (
     BenchAnswer,
     BenchRequest,
     Observation,
-    Progress,
+    Progressing,
     Report,
     Sizes,
     Stage,
@@ -48,7 +48,6 @@ from tcready.schema import (
 from tcready.static import locate
 
 Tell = Callable[[str], None]
-Progressing = Callable[[Progress], None]
 MOST_SIZES = 64
 """Named cases of a file of sizes: each is warmed up and timed by itself."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from tcready.schema import (
     FixResult,
     NoFix,
     Observation,
-    Progress,
+    Progressing,
     Report,
     TcreadyError,
     is_installed,
@@ -59,7 +59,6 @@ from tcready.trying import (
 
 BREAKS = ("graph_break", "frame_skip", "compile_error")
 """Effects that keep code out of graphs."""
-Progressing = Callable[[Progress], None]
 ROUNDS = 10
 
 

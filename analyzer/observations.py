@@ -21,7 +21,7 @@ from tcready.schema import (
     Mode,
     ModeAsked,
     Observation,
-    Progress,
+    Progressing,
     Report,
     RuleText,
     SourceText,
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 """Called with one line that says what goes on."""
-Progressing = Callable[[Progress], None]
-"""Called with how far the work under way is."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import click
 from tcready import api
 from tcready.files import write
-from tcready.schema import Report, TcreadyError
+from tcready.schema import Comparison, Report, TcreadyError
 
 
 class ReaderGoneError(Exception):
@@ -75,11 +75,18 @@ def show(
             output_format,
             **({"json": {}, "html": of_page}.get(output_format, {"third_party": third_party})),
         )
+    put_page(html, report, of_page, quiet=quiet)
+    put(output, text)
+
+
+def put_page(
+    html: str | None, shown: Report | Comparison, of_page: Mapping[str, Any], *, quiet: bool
+) -> None:
+    """Writes the HTML page, if one is asked for, and says where it is."""
     if html:
-        write(html, api.render(report, "html", **of_page))
+        write(html, api.render(shown, "html", **of_page))
         if not quiet:
             click.echo(f"the page is in {html}", err=True)
-    put(output, text)
 
 
 def on_terminal(*, to_file: bool = False) -> dict[str, Any]:

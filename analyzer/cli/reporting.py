@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 from tcready import api
 from tcready.cli.asked import writable
-from tcready.cli.output import put, refuse_one_file_twice, show
-from tcready.files import write
+from tcready.cli.output import put, put_page, refuse_one_file_twice, show
 from tcready.schema import LEVELS, Level, TcreadyError
 
 
@@ -74,10 +73,7 @@ def report(
     before, after = (api.combine([file]) for file in files)
     compared = api.compare(before, after, (files[0], files[1]))
     of_page = {"editor": editor, "root": Path.cwd()}
-    if html:
-        write(html, api.render(compared, "html", **of_page))
-        if not quiet:
-            click.echo(f"the page is in {html}", err=True)
+    put_page(html, compared, of_page, quiet=quiet)
     put(output, api.render(compared, output_format, **(of_page if output_format == "html" else {})))
     if api.exit_code(after) == 2:
         return 2

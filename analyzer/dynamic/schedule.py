@@ -13,9 +13,8 @@ from pathlib import Path
 
 from tcready.dynamic.launch import RunRequest, bench
 from tcready.options import BenchOptions, RunOptions
-from tcready.schema import Arm, BenchAnswer, BenchProcess, BenchPurpose, BenchRequest, Progress
+from tcready.schema import Arm, BenchAnswer, BenchProcess, BenchPurpose, BenchRequest, Progress, Progressing
 
-Tell = Callable[[Progress], None]
 BUDGET, QUICK_BUDGET = 300.0, 120.0
 TIMED, QUICK_TIMED = 20.0, 8.0
 """Seconds of timed calls in one process, at most."""
@@ -33,14 +32,14 @@ LOADER_SECONDS = 20.0
 class Schedule:
     """One bench under way."""
 
-    run: Callable[[BenchRequest, float, Tell], BenchAnswer]
+    run: Callable[[BenchRequest, float, Progressing], BenchAnswer]
     """One process that takes at most so many seconds."""
     wanted: BenchOptions
     arms: tuple[Arm, ...]
     room: Path
-    tell: Tell
+    tell: Progressing
     """Called with what is measured next."""
-    progress: Tell
+    progress: Progressing
     """Called with what a process does."""
     ends: float
     done: list[BenchProcess] = field(default_factory=list)
@@ -156,10 +155,10 @@ def soak(work: Schedule, arm: Arm, seconds: float) -> None:
     work.ask("soak", request, f"{arm.name} for {seconds:.0f} s", more=seconds + LEAST)
 
 
-def process_of(request: RunRequest) -> Callable[[BenchRequest, float, Tell], BenchAnswer]:
+def process_of(request: RunRequest) -> Callable[[BenchRequest, float, Progressing], BenchAnswer]:
     """What runs one process of a bench of this target."""
 
-    def run(wanted: BenchRequest, seconds: float, tell: Tell) -> BenchAnswer:
+    def run(wanted: BenchRequest, seconds: float, tell: Progressing) -> BenchAnswer:
         # a soak may take longer than any run: its own seconds are its limit
         limit = seconds if wanted.kind == "soak" else min(request.options.timeout, seconds)
         options = dataclasses.replace(request.options, timeout=round(limit))

@@ -49,7 +49,7 @@ from tcready.schema.comparison import (
 from tcready.schema.edit import Edit
 from tcready.schema.fingerprints import named_by, short_names
 from tcready.schema.paths import display_path, import_name, is_installed, origin_of, source_folders
-from tcready.schema.progress import Progress
+from tcready.schema.progress import Progress, Progressing
 from tcready.schema.proof import (
     SLOWER,
     Differs,
@@ -264,6 +264,7 @@ __all__ = [
     "Prediction",
     "Profile",
     "Progress",
+    "Progressing",
     "Proof",
     "ProofRequest",
     "ProofResult",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -23,3 +24,7 @@ class Progress:
         return (
             self.doing if self.done is None or self.of is None else f"{self.doing}: {self.done} of {self.of}"
         )
+
+
+Progressing = Callable[[Progress], None]
+"""Called with how far the work under way is, whenever that changes."""
