@@ -201,10 +201,11 @@ class Prover:
             work = replace(_work(self._request, os.path.realpath(self._request.root)), proof=proof)
             build_bundle(room / "worker.pyz")
             write_json(str(room / "request.json"), work)
-            started = _started(self._request, work.root, room)
+            with _signals_wait():
+                started = _started(self._request, work.root, room)
+                self._running = started if isinstance(started, _Running) else None
             if isinstance(started, Ending):
                 return ProofResult(failure=started.detail)
-            self._running = started
         else:
             self._asked += 1
             (room / "result.json").unlink(missing_ok=True)
@@ -344,14 +345,17 @@ def _run(
     request: RunRequest, root: str, room: Path, progress: Callable[[Progress], None], benched: bool = False
 ) -> Ending:
     """Start the worker, watch it to its end, leave none of its processes alive."""
-    running = _started(request, root, room, benched)
-    if isinstance(running, Ending):
-        return running
+    running: _Running | Ending | None = None
     try:
+        with _signals_wait():
+            running = _started(request, root, room, benched)
+        if isinstance(running, Ending):
+            return running
         ending = _watch(running.process, request, room, running.mark, progress)
         assert ending is not None
     finally:
-        _end(running)
+        if isinstance(running, _Running):
+            _end(running)
     return _told(ending, running)
 
 
@@ -364,6 +368,32 @@ class _Running:
     tail: bytearray
     """The end of what it printed."""
     drain: threading.Thread
+
+
+@contextlib.contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Signals that Python handles are answered once this block is left.
+
+    An exception raised inside of Popen would leave a child that nobody knows.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are handled in the main thread alone
+        return
+    arrived: list[int] = []
+    before = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+    }
+    handled = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in handled:
+        signal.signal(number, lambda received, _frame: arrived.append(received))
+    try:
+        yield
+    finally:
+        for number, handler in handled.items():
+            signal.signal(number, handler)
+        for number in arrived:
+            signal.raise_signal(number)
 
 
 def _started(request: RunRequest, root: str, room: Path, benched: bool = False) -> _Running | Ending:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -212,3 +213,26 @@ def test_a_killed_launcher_takes_every_process_along(tmp_path: Path) -> None:
     found = pids(tmp_path)
     assert len(found) == 2
     assert gone(found)
+
+
+def test_an_interrupt_while_the_worker_starts_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is raised when the process exists and nobody has it yet: a loaded machine meets this."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr("tcready.dynamic.launch.subprocess.Popen", Interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, NET)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(started) == 1
+    assert started[0].poll() == -signal.SIGKILL
