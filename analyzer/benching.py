@@ -25,7 +25,7 @@ from tcready.bench.regression import regressed
 from tcready.bench.verdicts import Limits
 from tcready.bench.wanted import BenchWanted
 from tcready.dynamic import schedule
-from tcready.dynamic.arms import PLAN, name_and_code
+from tcready.dynamic.arms import PLAN, PatchToMeasure, name_and_code
 from tcready.dynamic.arms import arms_of as known_arms
 from tcready.dynamic.schedule import Schedule
 from tcready.observations import Observed
@@ -48,6 +48,12 @@ from tcready.schema import (
 from tcready.static import locate
 
 Tell = Callable[[str], None]
+FIXES = "fixes.json"
+PATCHES: Mapping[str, str] = {
+    "own.patch": "git apply",
+    "site-packages.patch": "patch -p1 -d SITE_PACKAGES <",
+}
+"""What `tcready fix --patch-dir` writes, with what carries it out."""
 MOST_SIZES = 64
 """Named cases of a file of sizes: each is warmed up and timed by itself."""
 
@@ -61,23 +67,54 @@ def arms_of(wanted: BenchOptions, seen: Observation | None, root: Path) -> tuple
     Raises TcreadyError for one that cannot be, and for a patch that cannot be carried out.
     """
     plan = seen.plan if seen is not None else None
-    return known_arms(wanted, plan, lambda: _sources(wanted.patch, root))
+    return known_arms(wanted, plan, lambda: _patch(wanted.patch, root))
 
 
-def _sources(patch: str | None, root: Path) -> tuple[tuple[str, str], ...]:
-    if patch is None:
+def _patch(given: str | None, root: Path) -> PatchToMeasure:
+    """What a diff changes, or all that a folder of `tcready fix --patch-dir` holds: both patches, and the settings."""
+    if given is None:
         raise TcreadyError("--arm patched: name the diff with --patch FILE")
-    try:
-        text = Path(patch).read_bytes().decode("utf-8", "surrogateescape")
-    except OSError as error:
-        raise TcreadyError(f"--patch {patch}: {error.strerror}") from None
     search = locate.default_search_path(root)
 
     def find(shown: str) -> Path | None:
         places = (root / shown, *(folder / shown for folder in search))
         return next((place.resolve() for place in places if place.is_file()), None)
 
-    return tuple((str(file.path), file.after) for file in patched(text, patch, find))
+    path = Path(given)
+    if not path.is_dir():
+        return PatchToMeasure(_changed(path, given, find), (f"# after: git apply {shlex.quote(given)}",))
+    settings = _settings_in(path / FIXES, f"--patch {given}")
+    sources: list[tuple[str, str]] = []
+    lines: list[str] = []
+    for name, command in PATCHES.items():
+        patch = path / name
+        if patch.is_file() and patch.stat().st_size:
+            sources += _changed(patch, str(patch), find)
+            lines.append(f"# after: {command} {shlex.quote(str(patch))}")
+    if not sources and not settings:
+        raise TcreadyError(f"--patch {given}: it holds no change: {' or '.join(PATCHES)}")
+    return PatchToMeasure(tuple(sources), (*lines, *settings))
+
+
+def _changed(patch: Path, named: str, find: Callable[[str], Path | None]) -> tuple[tuple[str, str], ...]:
+    try:
+        text = patch.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise TcreadyError(f"--patch {named}: {error.strerror}") from None
+    return tuple((str(file.path), file.after) for file in patched(text, named, find))
+
+
+def _settings_in(path: Path, asked: str) -> tuple[str, ...]:
+    """The lines of code that make the settings of `fixes.json`; none where there is no such file."""
+    if not path.is_file():
+        return ()
+    try:
+        lines = json.loads(path.read_text("utf-8"))["settings_code"]
+    except (OSError, ValueError, KeyError, TypeError):
+        lines = None
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise TcreadyError(f"{asked}: {path.name} in it was not written by `tcready fix --patch-dir`")
+    return tuple(lines)
 
 
 def sizes_of(path: str | None) -> tuple[Sizes, ...]:
@@ -230,7 +267,7 @@ def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
     """
     refuse_without_scipy()
     if wanted.min_effect >= 1:
-        raise TcreadyError(f"--min-effect {wanted.min_effect:g}: give a share below 1: 0.02 is 2 %")
+        raise TcreadyError(f"--min-effect {wanted.min_effect:g}: give a share below 1: 2% or 0.02")
     if wanted.against is not None and all(run.bench is None for run in stored_runs(wanted.against)):
         raise TcreadyError(f"--against {wanted.against}: it holds no bench")
     if wanted.plan_from is not None and all(run.plan is None for run in stored_runs(wanted.plan_from)):

@@ -19,6 +19,7 @@ Kind = Literal[
     "flag",
     "text",
     "number",
+    "share",
     "count",
     "choice",
     "list",
@@ -560,7 +561,7 @@ class BenchOptions:
     )
     min_effect: float = field(
         default=0.02,
-        metadata=ask("number", "A smaller gain counts as none (0.02 is 2 %).", metavar="SHARE"),
+        metadata=ask("share", "A smaller gain counts as none: 2% or 0.02.", metavar="SHARE"),
     )
     lengths: str | None = field(
         default=None,
@@ -600,8 +601,9 @@ class BenchOptions:
         default=None,
         metadata=ask(
             "text",
-            "Measure `patched` too: the model with this diff, compiled.",
-            metavar="FILE",
+            "Measure `patched` too: the model with this diff, compiled; or with all that is in a folder of `tcready fix "
+            "--patch-dir`, settings too.",
+            metavar="PATH",
             completes="files",
         ),
     )

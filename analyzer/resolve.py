@@ -251,6 +251,8 @@ def from_toml(option: Option, given: Any) -> Any:
         return given if given in option.choices else None
     if kind == "number":
         return _number(given)
+    if kind == "share":
+        return share_of(given)
     if kind == "count":
         return given if isinstance(given, int) and not isinstance(given, bool) and given > 0 else None
     if kind in ("list", "texts", "files"):
@@ -274,6 +276,21 @@ def _number(given: Any) -> float | None:
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         return None
     return float(given) if given > 0 and math.isfinite(given) else None
+
+
+def share_of(given: Any) -> float | None:
+    """A share from above 0 to below 1, given as such or in percent, as "2%"; None for anything else."""
+    percent = isinstance(given, str) and given.rstrip().endswith("%")
+    try:
+        number = (
+            float(given.rstrip().removesuffix("%")) / (100 if percent else 1)
+            if isinstance(given, str)
+            else given
+        )
+    except ValueError:
+        return None
+    found = _number(number)
+    return found if found is not None and found < 1 else None
 
 
 def _texts(given: Any) -> tuple[str, ...] | None:
@@ -309,6 +326,7 @@ _TAKES = {
     "flag": "true or false",
     "text": "a string",
     "number": "a number above 0",
+    "share": "a share above 0 and below 1, as 2% or 0.02",
     "count": "a whole number above 0",
     "list": "a list of strings",
     "texts": "a list of strings",

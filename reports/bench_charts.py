@@ -315,18 +315,19 @@ def _over_time(
     headings: tuple[str, ...] = (),
     rows: tuple[tuple[str, ...], ...] = (),
 ) -> Chart | None:
-    found = [
+    every = [
         (name, list(_unbroken([(point.seconds, of(point)) for point in soak.points]))) for name, of in series
     ]
+    found = [(name, stretches) for name, stretches in every if stretches]  # p99 needs many calls
     values = [value for _, stretches in found for stretch in stretches for _, value in stretch]
     if not values:
         return None
     low, high = min(values), max(values)
     room = max(high - low, abs(high) * _LEAST_RANGE) or 1.0
-    top = ROW * len(series) + 6
+    top = ROW * len(found) + 6
     since = Scale(0.0, max([soak.seconds, *(point.seconds for point in soak.points)]) or 1.0, LEFT, RIGHT)
     scale = Scale(max(low - room / 2, 0.0), high + room / 2, top + PLOT, top)
-    kinds = [f"s{number} dashed" if number else "s1" for number in range(len(series))]
+    kinds = [f"s{number} dashed" if number else "s1" for number in range(len(found))]
     named = key([(kind, name) for kind, (name, _) in zip(kinds, found, strict=True)])
     curves, dots = list[Curve](), list[Dot]()
     for kind, (name, stretches) in zip(kinds, found, strict=True):

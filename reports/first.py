@@ -16,6 +16,7 @@ from tcready.reports.view import (
     shortened,
 )
 from tcready.schema import (
+    EAGER,
     OF_THE_MODEL,
     PLACEMENT_WORDS,
     Finding,
@@ -56,8 +57,8 @@ def verdict_words(target: TargetReport) -> str:
 def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Iterator[Step]:
     """What to do about a target, best first. `names` are the short names of findings by fingerprint.
 
-    A run that failed has to pass first. Else compile as a plan says, or what is free of breaks if that holds enough; then
-    mend what costs most.
+    A run that failed has to pass first. Else compile as a bench found to pay, as a plan says, or what is free of breaks
+    if that holds enough; then mend what costs most.
     """
     if target.was_run and target.verdict == "unknown":
         yield from _what_failed(target)
@@ -67,7 +68,7 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
         yield Step(
             f"find out why compiled code gives something else: {shortened(first_line(differs.detail))}"
         )
-    compiling = _by_plan(target) or _by_region(target)
+    compiling = _by_bench(target) or _by_plan(target) or _by_region(target)
     if compiling is not None:
         yield compiling
     mending = _mending(target, report, names)
@@ -83,6 +84,23 @@ def _what_failed(target: TargetReport) -> Iterator[Step]:
             made = "; say how it is made with --model 'Net(...)', or with get_init_inputs() in its file"
             yield Step(f"{stage.stage} has to pass: {why}{made if stage.stage == 'build' else ''}")
             return
+
+
+def _by_bench(target: TargetReport) -> Step | None:
+    """What was measured to pay; that nothing does, if all that is recommended here was measured."""
+    bench = target.observation.bench
+    if bench is None or bench.recommended is None:
+        return None
+    if bench.recommended != EAGER:
+        return Step(f"compile it as the arm {bench.recommended} does, which was measured to pay", bench.code)
+    plan = target.observation.plan
+    arms = {arm.arm for case in bench.cases for arm in case.arms}
+    as_it_is = (
+        {each.code for each in plan.alternatives if each.name == "whole"} if plan is not None else set()
+    )
+    if plan is not None and plan.code and plan.code not in as_it_is and "plan" not in arms:
+        return None
+    return Step("leave it eager: nothing that was measured pays")
 
 
 def _by_plan(target: TargetReport) -> Step | None:

@@ -12,7 +12,7 @@ from tcready import benching
 from tcready.bench.wanted import BenchWanted
 from tcready.options import BenchOptions, RunOptions
 from tcready.plan import PlannedRun
-from tcready.resolve import resolve
+from tcready.resolve import resolve, share_of
 from tcready.schema import (
     Arm,
     ArmBench,
@@ -104,6 +104,45 @@ def test_a_patched_arm_holds_the_changed_text(tmp_path: Path) -> None:
     options = BenchOptions(patch=str(patch))
     found = benching.arms_of(options, SEEN, tmp_path)[-1]
     assert (found.name, found.sources) == ("patched", ((str(tmp_path / "m.py"), "a = 1\nb = 3\n"),))
+    assert found.code == f"# after: git apply {patch}\nmodel = torch.compile(model)"
+    options = BenchOptions(patch=str(patch), arms=("patched=torch.compile(model, dynamic=True)",))
+    found = benching.arms_of(options, SEEN, tmp_path)[-1]
+    assert found.sources
+    assert found.code.endswith("\nmodel = torch.compile(model, dynamic=True)")
+
+
+def test_a_folder_of_fixes_brings_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("a = 1\nb = 2\n")
+    folder = tmp_path / "fixes"
+    folder.mkdir()
+    asked = {"root": tmp_path, "patch": str(folder)}
+    with pytest.raises(TcreadyError, match=r"it holds no change: own\.patch or site-packages\.patch"):
+        arms(**asked)
+    line = "torch._dynamo.config.capture_scalar_outputs = True"
+    fixes = folder / "fixes.json"
+    fixes.write_text(json.dumps({"settings_code": [line]}))
+    (folder / "site-packages.patch").write_text("")
+    assert arms(**asked)["patched"] == f"{line}\nmodel = torch.compile(model)"
+    patch = folder / "own.patch"
+    patch.write_text("--- a/m.py\n+++ b/m.py\n@@ -1,2 +1,2 @@\n a = 1\n-b = 2\n+b = 3\n")
+    code = f"# after: git apply {patch}\n{line}\nmodel = torch.compile(model)"
+    assert arms(**asked)["patched"] == code
+    for wrong in ("[]", '{"settings_code": "x"}', '{"settings_code": [1]}', "{"):
+        fixes.write_text(wrong)
+        with pytest.raises(
+            TcreadyError, match=r"fixes\.json in it was not written by `tcready fix --patch-dir`"
+        ):
+            arms(**asked)
+
+
+@pytest.mark.parametrize(("given", "share"), [("2%", 0.02), ("0.02", 0.02), (0.02, 0.02), (" 5 % ", 0.05)])
+def test_a_share_is_one_or_in_percent(given: object, share: float) -> None:
+    assert share_of(given) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("given", ["150%", "1", 1.0, "0", "-2%", "nan", "%", "two", None, True])
+def test_what_is_no_share(given: object) -> None:
+    assert share_of(given) is None
 
 
 # sizes

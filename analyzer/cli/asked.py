@@ -24,7 +24,7 @@ from tcready.options import (
     ask,
     declared,
 )
-from tcready.resolve import VALUES, Settings, from_python, resolve, takes
+from tcready.resolve import VALUES, Settings, from_python, resolve, share_of, takes
 from tcready.schema import TcreadyError
 
 if TYPE_CHECKING:
@@ -103,7 +103,19 @@ def writable(_context: click.Context, parameter: click.Parameter, value: str | N
     return value
 
 
-_CALLBACKS: Mapping[Kind, Callable[..., Any]] = {"list": _codes, "globs": _per_file, "number": _finite}
+def _share(_context: click.Context, parameter: click.Parameter, given: object) -> float | None:
+    share = share_of(given)
+    if given is not None and share is None:
+        raise TcreadyError(f"{parameter.opts[0]} {given}: give a share above 0 and below 1, as 2% or 0.02")
+    return share
+
+
+_CALLBACKS: Mapping[Kind, Callable[..., Any]] = {
+    "list": _codes,
+    "globs": _per_file,
+    "number": _finite,
+    "share": _share,
+}
 
 
 _COMPLETES: Mapping[Completes, Callable[..., Any]] = {"codes": complete_codes, "files": complete_files}
@@ -113,6 +125,7 @@ _TYPES: Mapping[Kind, Any] = {
     "number": click.FloatRange(min=0, min_open=True),
     "count": click.IntRange(min=1),
     "globs": click.UNPROCESSED,
+    "share": click.UNPROCESSED,
 }
 
 
@@ -264,7 +277,7 @@ def _click_option(each: Declared) -> Callable[[_Command], _Command]:
         more |= {"is_flag": True}
     elif option.at_command is None:
         pass  # without it another default holds, which the help says in words
-    elif option.kind in ("choice", "number", "count", "text") and each.default is not None:
+    elif option.kind in ("choice", "number", "share", "count", "text") and each.default is not None:
         shown = f"{each.default:g}" if isinstance(each.default, float) else True
         more |= {"default": each.default, "show_default": shown}
     if option.kind in _TYPES:

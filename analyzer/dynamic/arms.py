@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from tcready.options import BenchOptions
 from tcready.schema import EAGER, Arm, Plan, TcreadyError
@@ -20,15 +21,23 @@ MODES: Mapping[str, str] = {
 PLAN, PATCHED = "plan", "patched"
 OF_A_RUN = (PLAN, PATCHED)
 """Arms whose code a run, or a patch, gives."""
-Sources = tuple[tuple[str, str], ...]
-"""Paths of files, and what is to stand in them."""
 
 
-def arms_of(wanted: BenchOptions, plan: Plan | None, sources: Callable[[], Sources]) -> tuple[Arm, ...]:
+@dataclass(frozen=True)
+class PatchToMeasure:
+    """Changes to the code, and the settings that go with them."""
+
+    sources: tuple[tuple[str, str], ...]
+    """Paths of files, and what is to stand in them."""
+    lines: tuple[str, ...] = ()
+    """Of code: how the changes are made, as a comment, and the settings."""
+
+
+def arms_of(wanted: BenchOptions, plan: Plan | None, patch: Callable[[], PatchToMeasure]) -> tuple[Arm, ...]:
     """The arms that are asked for, eager first; by default `default`, and `plan` where the run has one.
 
-    `sources` gives the text of each file that the patch changes. Raises TcreadyError for a name that is not known, for
-    code that is none, for a plan that nothing gives, and what `sources` raises.
+    `patch` gives what the arm `patched` changes. Raises TcreadyError for a name that is not known, for code that is
+    none, for a plan that nothing gives, and what `patch` raises.
     """
     named = [name_and_code(text) for text in wanted.arms] or [("default", None)]
     by_itself = not wanted.arms and not wanted.quick and plan is not None and plan.code
@@ -44,7 +53,11 @@ def arms_of(wanted: BenchOptions, plan: Plan | None, sources: Callable[[], Sourc
             if name == EAGER and code is None:
                 continue
             raise TcreadyError(f"--arm {name}: it is named twice")
-        if code is not None:
+        if name == PATCHED:
+            changes = patch()
+            lines = _code(name, code) if code is not None else MODES["default"]
+            found.append(Arm(name, "\n".join([*changes.lines, lines]), changes.sources))
+        elif code is not None:
             found.append(Arm(name, _code(name, code)))
         elif name in MODES:
             found.append(Arm(name, MODES[name]))
@@ -53,8 +66,6 @@ def arms_of(wanted: BenchOptions, plan: Plan | None, sources: Callable[[], Sourc
                 why = f": {plan.reason}" if plan is not None and plan.reason else ""
                 raise TcreadyError(f"--arm plan: there is no plan{why}; `tcready check --plan` makes one")
             found.append(Arm(name, plan.code))
-        elif name == PATCHED:
-            found.append(Arm(name, MODES["default"], sources()))
         else:
             known = ", ".join([*MODES, *OF_A_RUN])
             raise TcreadyError(

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tcready.dynamic.arms import PLAN, Sources, arms_of
+from tcready.dynamic.arms import PLAN, PatchToMeasure, arms_of
 from tcready.dynamic.launch import RunRequest, observe
 from tcready.dynamic.schedule import Schedule, asked_of, budget_of, measure, process_of
 from tcready.dynamic.worker.request import write_json
@@ -93,7 +93,7 @@ def _timed(seen: Observation) -> bool:
     return any(row.blocks and row.arm != EAGER for row in rows)
 
 
-def _no_patch() -> Sources:
+def _no_patch() -> PatchToMeasure:
     raise TcreadyError("--arm patched: apply the patch to the files here, and measure that")
 
 

@@ -22,9 +22,10 @@ from report_samples import (
 from rich.cells import cell_len
 from tcready import api
 from tcready.reports import render
+from tcready.reports.first import steps
 from tcready.reports.text import LINES
 from tcready.reports.view import visible
-from tcready.schema import Report, named_by, short_names
+from tcready.schema import ArmBench, Bench, BenchCase, Report, named_by, short_names
 
 ROOT = Path(__file__).resolve().parents[2]
 MANY = ROOT / "fixtures" / "many"
@@ -107,6 +108,33 @@ def test_what_to_do_first_is_what_costs_most_in_the_run() -> None:
     after = dataclasses.replace(before, findings=findings)
     assert f"THEN    mend {dear.rule} at {dear.path}:{dear.line} (" in render(after, "text")
     assert "it keeps 9.0 s, 1 operation, out of graphs" in " ".join(render(after, "text").split())
+
+
+@pytest.mark.parametrize(
+    ("recommended", "arms", "words"),
+    [
+        ("patched", ("default", "patched"), "compile it as the arm patched does, which was measured to pay"),
+        ("eager", ("default", "plan"), "leave it eager: nothing that was measured pays"),
+        ("eager", ("default",), "compile regions, as planned"),  # which nobody measured
+        (None, ("default", "plan"), "compile regions, as planned"),  # inconclusive
+    ],
+)
+def test_what_was_measured_goes_before_what_is_captured(
+    ran: Report, recommended: str | None, arms: tuple[str, ...], words: str
+) -> None:
+    rows = tuple(ArmBench(name, "no_gain", None) for name in ("eager", *arms))
+    bench = Bench("no_gain", "", (BenchCase("all", rows),), recommended, "# after: git apply own.patch")
+    target = ran.targets[0]
+    seen = dataclasses.replace(target.observation, bench=bench)
+    found = next(
+        steps(
+            dataclasses.replace(target, observation=seen),
+            ran,
+            short_names(f.fingerprint for f in ran.findings),
+        )
+    )
+    assert found.words.startswith(words)
+    assert (found.code == bench.code) == (recommended == "patched")
 
 
 def test_what_is_ready_says_how_to_compile_it() -> None:
