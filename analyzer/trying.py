@@ -394,7 +394,7 @@ class Work:
                 own = tuple(edit for each in rest for edit in each.edits)
                 joint = dataclasses.replace(change, edits=own, settings=names)
                 return [*(each.change for each in held), joint], result.trials[0].observation
-            self.tell(f"jointly they do not hold: {change.reason}")
+            self.tell(f"jointly they do not hold: {change.reason or change.unsafe}")
         return None
 
     def _with_more(
@@ -485,7 +485,7 @@ class Work:
             if change.state != "refuted":
                 self.files.now.update(sources)
                 return [each.change for each in chosen], left, result.trials[0].observation, None
-            self.tell(f"together they do not hold: {change.reason}")
+            self.tell(f"together they do not hold: {change.reason or change.unsafe}")
         self.files.now.update(chosen[0].sources)
         return [chosen[0].change], left, runs[held.index(chosen[0])], None
 
