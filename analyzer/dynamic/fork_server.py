@@ -19,6 +19,8 @@ from tcready.dynamic.bundle import build_bundle
 
 NAME_LENGTH = 15
 """Bytes of a process's name that Linux keeps."""
+LATE = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "PYTEST_CURRENT_TEST"})
+"""Variables that nothing reads while torch is imported: a copy may have others than the server."""
 PATIENCE = 120.0
 """Seconds that the server has to import torch."""
 
@@ -84,10 +86,11 @@ class ForkServer:
         with self._lock:
             if self._failed:
                 return None
+            kind = python, {name: value for name, value in environment.items() if name not in LATE}
             if self._kind is None:
-                self._kind = python, environment
+                self._kind = kind
                 self._failed = not self._open(python, environment)
-            if self._failed or self._kind != (python, environment) or self._channel is None:
+            if self._failed or self._kind != kind or self._channel is None:
                 return None
             request = {
                 "arguments": arguments,
