@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tcready import observations, plan
 from tcready.applying import Changed as ChangedFile
@@ -57,6 +58,9 @@ from tcready.trying import (
     FixOptions as FixOptions,
 )
 
+if TYPE_CHECKING:
+    from tcready.dynamic import ForkServer
+
 BREAKS = ("graph_break", "frame_skip", "compile_error")
 """Effects that keep code out of graphs."""
 ROUNDS = 10
@@ -97,10 +101,11 @@ def proved(
     reading = dataclasses.replace(
         settings.read, mode=options.mode, torch=torch, third_party=wanted.third_party or None
     )
-    first = _first_run(target, options.without_studies(), root, progress)
-    if isinstance(first, str):
-        return Fixed(FixResult((), failure=first))
-    return _in_rounds(first, options, reading, rules, wanted, tell, progress)
+    with observations.fork_server() as server:
+        first = _first_run(target, options.without_studies(), root, progress, server)
+        if isinstance(first, str):
+            return Fixed(FixResult((), failure=first))
+        return _in_rounds(first, options, reading, rules, wanted, tell, progress, server)
 
 
 def _in_rounds(
@@ -111,12 +116,13 @@ def _in_rounds(
     wanted: FixOptions,
     tell: Tell,
     progress: Progressing,
+    server: ForkServer | None = None,
 ) -> Fixed:
     """Round by round until nothing is left, or nothing helps; `first` is the run of the code as it stands."""
     target, root = first.target, reading.root
     by_code = {rule.code: rule for rule in rules.load()}
     files = Files(root, first.sources)
-    with _proving(target, options.without_studies(), root, progress) as prove:
+    with _proving(target, options.without_studies(), root, progress, server) as prove:
         work = Work(target, root, files, wanted, tell, prove, by_code)
         return _worked(work, first, reading, rules)
 
@@ -312,26 +318,29 @@ def proved_patch(
     changed_files = patched(text, named, files.path)
     target, options = _one_run((name,), settings, rules, tell)
     run = options.without_studies()
-    first = _first_run(target, run, root, progress)
-    if isinstance(first, str):
-        return first
     edits = tuple(edit for each in changed_files for edit in between(each.shown, each.before, each.after))
     whole = FixChange(named, 0, "", None, (), named, edits, (), None, "not_run")
     sources = {str(each.path): each.after for each in changed_files}
-    with _proving(target, run, root, progress) as prove:
-        work = Work(target, root, files, FixOptions(), tell, prove)
-        result, request, gone = work.tried([(named, sources, ())], ())
+    with observations.fork_server() as server:
+        first = _first_run(target, run, root, progress, server)
+        if isinstance(first, str):
+            return first
+        with _proving(target, run, root, progress, server) as prove:
+            work = Work(target, root, files, FixOptions(), tell, prove)
+            result, request, gone = work.tried([(named, sources, ())], ())
     if result.failure is not None:
         return f"{target}: {result.failure}"
     return work.judged(first, Candidate(whole, sources), result.trials[0], result, request, gone[0])
 
 
 @contextlib.contextmanager
-def _proving(target: str, options: RunOptions, root: Path, progress: Progressing) -> Iterator[Prove]:
+def _proving(
+    target: str, options: RunOptions, root: Path, progress: Progressing, server: ForkServer | None
+) -> Iterator[Prove]:
     """What tries changes of a target, in one process for all of them."""
     from tcready import dynamic
 
-    with dynamic.Prover(observations.run_request(target, options, root), progress) as prover:
+    with dynamic.Prover(observations.run_request(target, options, root, server=server), progress) as prover:
         yield prover.prove
 
 
@@ -350,9 +359,11 @@ def _one_run(names: Sequence[str], settings: Settings, rules: RuleSet, tell: Tel
     return found[0].target, found[0].options(settings)[0]
 
 
-def _first_run(target: str, options: RunOptions, root: Path, progress: Progressing) -> Observation | str:
+def _first_run(
+    target: str, options: RunOptions, root: Path, progress: Progressing, server: ForkServer
+) -> Observation | str:
     """What the code as it stands shows; why it shows nothing, in one line."""
-    seen = observations.launch(target, options, root, progress)
+    seen = observations.launch(target, options, root, progress, server=server)
     wrong = [s for s in seen.stages if s.state == "fail" and s.stage != "fullgraph"]
     wrong += [s for s in seen.stages if s.state == "not_run" and seen.coverage is None]
     return f"{target}: {wrong[0].stage}: {wrong[0].detail}" if wrong else seen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import importlib.util
@@ -32,7 +33,7 @@ from tcready.schema import (
 from tcready.target import Target
 
 if TYPE_CHECKING:
-    from tcready.dynamic import RunRequest
+    from tcready.dynamic import ForkServer, RunRequest
 
 Tell = Callable[[str], None]
 """Called with one line that says what goes on."""
@@ -74,8 +75,12 @@ def make(
     runs: list[Observation] = []
     warnings: list[str] = []
     python = settings.run.python
-    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as toolchain:
-        for due in planned:
+    every = [(due, () if due.impossible else due.options(settings)) for due in planned]
+    with contextlib.ExitStack() as stack:
+        folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
+        toolchain = stack.enter_context(folder)
+        server = stack.enter_context(fork_server()) if sum(len(modes) for _, modes in every) > 1 else None
+        for due, each_mode in every:
             plan.refuse_missing_programs(settings.run)
             if due.impossible:
                 runs.append(_not_established(due, "train" if read_mode == "train" else "infer"))
@@ -84,11 +89,10 @@ def make(
                 warnings.append(f"not run: torch is not installed, so {due.target} was read and not executed")
                 announce(warnings[-1])
                 continue
-            each_mode = due.options(settings)
             for options in each_mode:
                 in_mode = f" in {MODE_WORDS[options.mode]}" if len(each_mode) > 1 else ""
                 announce(f"running {due.target} with {due.inputs_from}{in_mode}")
-                seen = launch(due.target, options, settings.root, progress, toolchain)
+                seen = launch(due.target, options, settings.root, progress, toolchain, server)
                 if named := due.convention(settings):
                     seen = dataclasses.replace(seen, convention=named, inputs_from="project")
                 if not _lacks_torch(seen):
@@ -105,24 +109,43 @@ def make(
     return Observed(tuple(runs), tuple(warnings))
 
 
+def fork_server() -> ForkServer:
+    """What several runs are copies of, to be entered: torch is imported once for all of them."""
+    from tcready import dynamic
+
+    return dynamic.ForkServer()
+
+
 def launch(
-    target: str, options: RunOptions, root: Path, progress: Progressing, toolchain: str | None = None
+    target: str,
+    options: RunOptions,
+    root: Path,
+    progress: Progressing,
+    toolchain: str | None = None,
+    server: ForkServer | None = None,
 ) -> Observation:
     """Runs one target in a process of its own."""
     from tcready import dynamic
 
-    return dynamic.observe(run_request(target, options, root, toolchain), progress)
+    return dynamic.observe(run_request(target, options, root, toolchain, server), progress)
 
 
-def run_request(target: str, options: RunOptions, root: Path, toolchain: str | None = None) -> RunRequest:
+def run_request(
+    target: str,
+    options: RunOptions,
+    root: Path,
+    toolchain: str | None = None,
+    server: ForkServer | None = None,
+) -> RunRequest:
     """A run of one target. The package of a `pkg.mod::Name` counts as the user's own.
 
-    `toolchain`: a folder in which several runs share what Inductor makes once for all models.
+    `toolchain`: a folder in which several runs share what Inductor makes once for all models. `server`: what several runs
+    are copies of.
     """
     from tcready import dynamic
 
     package = Target.parse(target).package
-    return dynamic.RunRequest(target, options, str(root), (package,) if package else (), toolchain)
+    return dynamic.RunRequest(target, options, str(root), (package,) if package else (), toolchain, server)
 
 
 def _not_established(due: PlannedRun, mode: Mode) -> Observation:

@@ -1,6 +1,7 @@
 """The dynamic half: a target to an Observation, in a process of its own."""
 
 from tcready.dynamic.bundle import build_bundle
+from tcready.dynamic.fork_server import ForkServer
 from tcready.dynamic.launch import Prover, RunRequest, bench, observe, prove
 from tcready.dynamic.live import Standing, observe_given, observe_live, standing
 from tcready.dynamic.worker.convention import Convention, find_convention, find_target
@@ -8,6 +9,7 @@ from tcready.dynamic.worker.frames import is_cell
 
 __all__ = [
     "Convention",
+    "ForkServer",
     "Prover",
     "RunRequest",
     "Standing",

@@ -11,15 +11,17 @@ PACKAGE = Path(__file__).resolve().parent.parent
 MAIN = """\
 import sys
 
-if len(sys.argv) != 4 or any(argument.startswith("-") for argument in sys.argv[1:]):
+if sys.argv[1:2] == ["--fork-server"]:
+    from tcready.dynamic.worker.fork_server import main
+elif len(sys.argv) != 4 or any(argument.startswith("-") for argument in sys.argv[1:]):
     from tcready.dynamic.by_hand import main
 else:
     from tcready.dynamic.worker.main import main
 
 raise SystemExit(main())
 """
-"""The launcher gives three files; a person gives options."""
-LAUNCHER = ("arms.py", "bundle.py", "by_hand.py", "launch.py", "schedule.py")
+"""The launcher gives three files, a fork server a socket; a person gives options."""
+LAUNCHER = ("arms.py", "bundle.py", "by_hand.py", "fork_server.py", "launch.py", "schedule.py")
 STUB = '"""Part of the worker\'s bundle."""\n'
 EPOCH = (1980, 1, 1, 0, 0, 0)
 

@@ -20,9 +20,10 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TypeAlias, TypeVar
 
 from tcready.dynamic.bundle import build_bundle
+from tcready.dynamic.fork_server import NAME_LENGTH, Copy, ForkServer
 from tcready.dynamic.worker.convention import find_convention
 from tcready.dynamic.worker.request import (
     DROPPED_IN_A_BENCH,
@@ -99,6 +100,8 @@ class RunRequest:
     """First segments below site-packages that count as own."""
     toolchain: str | None = None
     """Folder of what Inductor makes once for all models, for several runs; None: each makes it anew."""
+    server: ForkServer | None = None
+    """What several runs are copies of; None: each imports torch anew, as a bench does in any case."""
 
 
 @dataclass(frozen=True)
@@ -328,14 +331,14 @@ def _work(request: RunRequest, root: str) -> Work:
     )
 
 
-def _environment(request: RunRequest, mark: str, dropped: tuple[str, ...]) -> dict[str, str]:
+def _environment(request: RunRequest, dropped: tuple[str, ...]) -> dict[str, str]:
     """`dropped`: how the names begin that the worker is not to see."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if name not in DROPPED and not name.startswith(dropped)
     }
-    kept |= {MARK: mark, "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
+    kept |= {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
     if not request.options.allow_downloads:
         kept |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     return kept
@@ -359,11 +362,14 @@ def _run(
     return _told(ending, running)
 
 
+_Process: TypeAlias = "subprocess.Popen[bytes] | Copy"
+
+
 @dataclass(frozen=True)
 class _Running:
     """A worker that was started."""
 
-    process: subprocess.Popen[bytes]
+    process: _Process
     mark: str
     tail: bytearray
     """The end of what it printed."""
@@ -399,12 +405,17 @@ def _signals_wait() -> Iterator[None]:
 def _started(request: RunRequest, root: str, room: Path, benched: bool = False) -> _Running | Ending:
     mark = uuid.uuid4().hex
     command = _command(request, room)
+    environment = _environment(request, DROPPED_IN_A_BENCH if benched else DROPPED_PREFIXES)
+    is_plain = not (benched or request.options.launcher or request.options.processes)
+    process: _Process | None = None
+    if request.server is not None and is_plain:
+        process = request.server.start(command[0], command[2:], root, environment, (MARK, mark))
     try:
-        process = subprocess.Popen(  # noqa: S603  running what the user asked to run is the point
+        process = process or subprocess.Popen(  # noqa: S603  running what the user asked to run is the point
             command,
             # `python -m` puts the folder it starts in before everything else; each worker goes to `root` by itself.
             cwd=room if request.options.processes else root,
-            env=_environment(request, mark, DROPPED_IN_A_BENCH if benched else DROPPED_PREFIXES),
+            env={**environment, MARK: mark},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -463,7 +474,7 @@ def _drain(pipe: IO[bytes], tail: bytearray) -> None:
 
 
 def _watch(
-    process: subprocess.Popen[bytes],
+    process: _Process,
     request: RunRequest,
     room: Path,
     mark: str,
@@ -510,7 +521,7 @@ def _watch(
                 return ended(words, "memory")
 
 
-def _ask_where(process: subprocess.Popen[bytes], request: RunRequest, mark: str) -> None:
+def _ask_where(process: _Process, request: RunRequest, mark: str) -> None:
     """Have the worker write where it stands; one too deep in foreign code to answer is not waited for."""
     if hasattr(signal, "SIGUSR1"):
         below = [pid for pid in _marked(mark) if pid != process.pid]
@@ -523,11 +534,11 @@ def _ask_where(process: subprocess.Popen[bytes], request: RunRequest, mark: str)
 
 
 def _marked(mark: str) -> Iterator[int]:
-    """Every live process that carries the mark of this run, by /proc."""
-    wanted = f"{MARK}={mark}".encode()
+    """Every live process that carries the mark of this run: in its environment, or as its name if it is a copy."""
+    wanted, name = f"{MARK}={mark}".encode(), mark[:NAME_LENGTH].encode()
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if wanted in (entry / "environ").read_bytes():
+            if wanted in (entry / "environ").read_bytes() or (entry / "comm").read_bytes().strip() == name:
                 yield int(entry.name)
 
 
@@ -541,7 +552,7 @@ def resident_bytes(mark: str, leader: int) -> int:
     return total
 
 
-def _kill(process: subprocess.Popen[bytes], mark: str) -> None:
+def _kill(process: _Process, mark: str) -> None:
     """End the group, then whatever of this run left it."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(OSError):

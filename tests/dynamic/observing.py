@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.metadata
 import re
 from collections.abc import Callable
@@ -9,12 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tcready.dynamic import RunRequest, observe
+from tcready.dynamic import ForkServer, RunRequest, observe
 from tcready.merge import merge
 from tcready.options import RunOptions
 from tcready.schema import Observation, Progress, Report, StaticResult, Tool
 
 TORCH = tuple(int(part) for part in re.findall(r"\d+", importlib.metadata.version("torch"))[:2])
+
+
+SERVER = ForkServer()
+"""What the runs of one test process are copies of: importing torch takes longer than most of them."""
+atexit.register(SERVER.close)
 
 
 def torch_between(first: tuple[int, int], last: tuple[int, int], otherwise: str) -> pytest.MarkDecorator:
@@ -29,12 +35,14 @@ def observe_target(
     own_packages: tuple[str, ...] = (),
     progress: Callable[[Progress], None] = lambda _: None,
     tools: Path | None = None,
+    server: ForkServer | None = SERVER,
     **options: Any,
 ) -> Observation:
     """`options` are the fields of RunOptions; `tools` is the fixture: what Inductor makes once is made once for all
-    tests."""
+    tests. Without a `server` the worker is started afresh."""
     toolchain = str(tools) if tools else None
-    return observe(RunRequest(target, RunOptions(**options), str(root), own_packages, toolchain), progress)
+    run = RunRequest(target, RunOptions(**options), str(root), own_packages, toolchain, server)
+    return observe(run, progress)
 
 
 def report_of(seen: Observation) -> Report:

@@ -70,7 +70,8 @@ def test_one_attention_over_padded_parts_gives_the_same(tmp_path: Path, body: st
                 out.sum().backward()
                 grads.append([out, *(each.grad for each in given[:3])])
             torch.testing.assert_close(grads[1], grads[0], equal_nan=True)
-        for wrong in (inputs(3, 3), inputs(8, -1)):
+        q, k, v, sizes = inputs(3, 4)
+        for wrong in (inputs(3, 3), inputs(8, -1), (q, k[:, :, :1], v, sizes), (q, k, v[:, :, :1], sizes)):
             for model in (old, new):
                 with pytest.raises(RuntimeError):
                     model(*wrong)

@@ -27,7 +27,7 @@ from tcready.target import Target
 
 def main() -> int:
     request_path, state_path, faults_path = sys.argv[1:4]
-    _die_with_the_launcher()
+    die_with_the_launcher()
     rank = os.environ.get("RANK", "0") if "TORCHELASTIC_RUN_ID" in os.environ else "0"
     if rank != "0":  # the first one observes; what the others say is asked only where it never could
         state_path, faults_path = f"{state_path}.rank{rank}", f"{faults_path}.rank{rank}"
@@ -81,7 +81,7 @@ def _context(work: Work, state_path: str | None) -> Context:
     return Context(work, journal, Names(work.root, work.own_packages), convention)
 
 
-def _die_with_the_launcher() -> None:
+def die_with_the_launcher() -> None:
     """On Linux: a launcher that is killed, and so cannot clean up, takes the worker with it."""
     if sys.platform == "linux":
         set_parent_death_signal = 1

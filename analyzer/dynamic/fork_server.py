@@ -1,0 +1,198 @@
+"""Starts workers as copies of one process that has imported torch already."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from tcready.dynamic.bundle import build_bundle
+
+NAME_LENGTH = 15
+"""Bytes of a process's name that Linux keeps."""
+LATE = frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "PYTEST_CURRENT_TEST"})
+"""Variables that nothing reads while torch is imported: a copy may have others than the server."""
+PATIENCE = 120.0
+"""Seconds that the server has to import torch."""
+
+
+class Copy:
+    """A worker that was forked: what `subprocess.Popen` offers of one, as far as a run is watched by it."""
+
+    def __init__(self, server: ForkServer, pid: int, output: IO[bytes]) -> None:
+        self.pid = pid
+        self.stdout: IO[bytes] | None = output
+        self.returncode: int | None = None
+        self._server = server
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code; that of a signal is below zero. Raises subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            status = self._server.status_of(self.pid, timeout)
+            if status is None:
+                raise subprocess.TimeoutExpired("a copy of the worker", timeout or 0.0)
+            self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+
+class ForkServer:
+    """A worker that has imported torch, and of which runs are copies: each is a process of its own.
+
+    It is started with the first run. Where nothing can be forked, where torch is missing, and for a run that needs
+    another interpreter or other variables than the first one had, `start` gives None: such a run is started afresh. It
+    may be used by several threads; the one that first uses it must live as long as it does: the server dies with it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._kind: tuple[str, Mapping[str, str]] | None = None
+        self._read = b""
+        self._statuses: dict[int, int] = {}
+        self._failed = not hasattr(os, "fork") or sys.platform != "linux"
+
+    def __enter__(self) -> ForkServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(
+        self,
+        python: str,
+        arguments: list[str],
+        folder: str | os.PathLike[str],
+        environment: Mapping[str, str],
+        mark: tuple[str, str],
+    ) -> Copy | None:
+        """A copy that runs the worker with these arguments, in this folder; None if it cannot be a copy.
+
+        `mark` is the variable by which its processes are known, with its value, whose beginning they are called by too.
+        """
+        with self._lock:
+            if self._failed:
+                return None
+            kind = python, {name: value for name, value in environment.items() if name not in LATE}
+            if self._kind is None:
+                self._kind = kind
+                self._failed = not self._open(python, environment)
+            if self._failed or self._kind != kind or self._channel is None:
+                return None
+            request = {
+                "arguments": arguments,
+                "folder": os.fspath(folder),
+                "environment": {**environment, mark[0]: mark[1]},
+                "name": mark[1][:NAME_LENGTH],
+            }
+            output, copied = os.pipe()
+            try:
+                line = json.dumps(request).encode() + b"\n"
+                sent = socket.send_fds(self._channel, [line], [copied])
+                self._channel.sendall(line[sent:])
+                found = self._next(time.monotonic() + PATIENCE)
+                while found is not None and "status" in found:
+                    self._statuses[int(str(found["pid"]))] = int(str(found["status"]))
+                    found = self._next(time.monotonic() + PATIENCE)
+            except OSError:
+                found = None
+            finally:
+                os.close(copied)
+            if found is None:
+                os.close(output)
+                self._failed = True
+                return None
+            return Copy(self, int(str(found["pid"])), os.fdopen(output, "rb", buffering=0))
+
+    def status_of(self, pid: int, timeout: float | None) -> int | None:
+        """How a copy ended, as `os.wait` gives it; None if it has not within `timeout` seconds."""
+        until = time.monotonic() + (PATIENCE if timeout is None else timeout)
+        while True:
+            with self._lock:
+                if pid in self._statuses:
+                    return self._statuses.pop(pid)
+                if self._channel is None:
+                    return signal.SIGKILL  # the server is gone, and its copies died with it
+                found = self._next(min(until, time.monotonic() + 0.05))
+                if found is not None:
+                    self._statuses[int(str(found["pid"]))] = int(str(found["status"]))
+                    continue
+            if timeout is not None and time.monotonic() >= until:
+                return None
+
+    def close(self) -> None:
+        """End the server. Copies that are still alive die with it."""
+        with self._lock:
+            self._shut()
+            self._failed = True
+
+    def _shut(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _open(self, python: str, environment: Mapping[str, str]) -> bool:
+        self._folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
+        worker = Path(self._folder.name) / "worker.pyz"
+        build_bundle(worker)
+        self._channel, theirs = socket.socketpair()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603  the interpreter that runs are asked for with
+                [python, str(worker), "--fork-server", str(theirs.fileno())],
+                cwd=self._folder.name,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        except OSError:
+            self._shut()
+            return False
+        finally:
+            theirs.close()
+        if self._next(time.monotonic() + PATIENCE) is None:
+            self._shut()
+            return False
+        return True
+
+    def _next(self, until: float) -> dict[str, object] | None:
+        """The next answer; None if there is none by `until`, or the server is gone."""
+        while b"\n" not in self._read:
+            if self._channel is None:
+                return None
+            self._channel.settimeout(max(until - time.monotonic(), 0.001))
+            try:
+                data = self._channel.recv(65536)
+            except TimeoutError:
+                return None
+            except OSError:
+                data = b""
+            if not data:
+                self._shut()
+                return None
+            self._read += data
+        line, _, self._read = self._read.partition(b"\n")
+        answer: dict[str, object] = json.loads(line)
+        return answer

@@ -1,0 +1,193 @@
+"""Runs that are copies of one process which has imported torch: they show what a process of its own shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from observing import observe_target
+from tcready.dynamic import ForkServer
+from tcready.schema import Observation
+
+pytestmark = [
+    pytest.mark.dynamo,
+    pytest.mark.skipif(sys.platform != "linux", reason="runs are copied on Linux alone"),
+]
+MODEL = """\
+import os
+import random
+import signal
+import time
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 4)
+
+    def forward(self, x):
+        if x.sum() > 0:
+            return self.net(x)
+        return x
+
+
+{extra}
+
+
+def get_inputs():
+    {first}
+    return [torch.ones(2, 4)]
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with ForkServer() as started:
+        yield started
+
+
+def write(folder: Path, first: str = "pass", extra: str = "") -> Path:
+    (folder / "model.py").write_text(MODEL.format(first=first, extra=extra))
+    return folder
+
+
+def shown(seen: Observation) -> object:
+    """What does not hang on the clock."""
+    stages = [(stage.stage, stage.state, stage.detail) for stage in seen.stages]
+    cover = seen.coverage
+    return (
+        stages,
+        [dataclasses.replace(site, cost=None) for site in seen.break_sites],
+        cover and (cover.ops_total, cover.ops_captured),
+        seen.environment,
+        seen.traced,
+        seen.recompiles,
+    )
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z (zombie)" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def gone(pid: int) -> bool:
+    deadline = time.monotonic() + 10
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not alive(pid)
+
+
+def server_pid(server: ForkServer) -> int:
+    assert server._process is not None
+    return server._process.pid
+
+
+def test_a_copy_shows_what_a_process_of_its_own_shows(tmp_path: Path, server: ForkServer) -> None:
+    folder = write(tmp_path)
+    copied = [observe_target("model.py", root=folder, server=server) for _ in range(2)]
+    alone = observe_target("model.py", root=folder, server=None)
+    assert alone.break_sites
+    assert shown(copied[0]) == shown(copied[1]) == shown(alone)
+    assert server_pid(server)
+
+
+def test_copies_run_side_by_side(tmp_path: Path, server: ForkServer) -> None:
+    """Each waits for the other: one after the other they would run out of time."""
+    meet = "open(f'there-{os.getpid()}', 'w').close()\n"
+    meet += "    while sum(name.startswith('there-') for name in os.listdir()) < 2: time.sleep(0.01)"
+    folder = write(tmp_path, meet)
+    seen: list[Observation] = []
+
+    def run() -> None:
+        seen.append(observe_target("model.py", root=folder, server=server, timeout=60))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert shown(seen[0]) == shown(seen[1])
+    assert seen[0].coverage is not None
+
+
+def test_a_copy_that_dies_takes_nothing_along(tmp_path: Path, server: ForkServer) -> None:
+    seen = observe_target("model.py", root=write(tmp_path, "os.abort()"), server=server)
+    failed = next(stage for stage in seen.stages if stage.state == "fail")
+    assert failed.reason == "crash"
+    assert "SIGABRT" in failed.detail
+    first = server_pid(server)
+    again = observe_target("model.py", root=write(tmp_path), server=server)
+    assert again.coverage is not None
+    assert server_pid(server) == first
+
+
+def test_a_copy_that_hangs_is_ended_and_says_where(tmp_path: Path, server: ForkServer) -> None:
+    seen = observe_target("model.py", root=write(tmp_path, "time.sleep(99)"), server=server, timeout=3)
+    failed = next(stage for stage in seen.stages if stage.state == "fail")
+    assert failed.reason == "timeout"
+    assert f"model.py:{MODEL[: MODEL.index('{first}')].count(chr(10)) + 1}" in failed.detail
+
+
+def test_what_a_copy_forks_ends_with_it(tmp_path: Path, server: ForkServer) -> None:
+    """A process that leaves the group, of which /proc shows the environment of the server."""
+    extra = "def leave():\n    pid = os.fork()\n    if pid:\n        return pid\n"
+    extra += "    os.setsid()\n    time.sleep(300)\n"
+    folder = write(tmp_path, "open('left', 'w').write(str(leave()))", extra)
+    observe_target("model.py", root=folder, server=server)
+    assert gone(int((tmp_path / "left").read_text()))
+
+
+def test_another_environment_means_a_process_of_its_own(
+    tmp_path: Path, server: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some variables are read once, while torch is imported."""
+    folder = write(tmp_path, "open('parent', 'w').write(str(os.getppid()) + os.environ.get('OTHER', ''))")
+    observe_target("model.py", root=folder, server=server)
+    assert (tmp_path / "parent").read_text() == str(server_pid(server))
+    monkeypatch.setenv("OTHER", "here")
+    observe_target("model.py", root=folder, server=server)
+    assert (tmp_path / "parent").read_text() == f"{os.getpid()}here"
+
+
+def test_copies_end_with_a_server_that_dies_and_the_next_run_starts_afresh(tmp_path: Path) -> None:
+    kill = "os.kill(os.getppid(), signal.SIGKILL) if not os.path.exists('killed') else None\n"
+    kill += "    time.sleep(0 if os.path.exists('killed') else 300)"
+    with ForkServer() as server:
+        seen = observe_target("model.py", root=write(tmp_path, kill), server=server, timeout=60)
+        failed = next(stage for stage in seen.stages if stage.state == "fail")
+        assert (failed.reason, "SIGKILL" in failed.detail) == ("crash", True)
+        (tmp_path / "killed").touch()
+        again = observe_target("model.py", root=tmp_path, server=server)
+        assert again.coverage is not None
+
+
+def test_a_server_that_is_closed_leaves_nothing(tmp_path: Path) -> None:
+    with ForkServer() as server:
+        observe_target("model.py", root=write(tmp_path), server=server)
+        pid = server_pid(server)
+        assert alive(pid)
+    assert gone(pid)
+    assert server.start(sys.executable, [], tmp_path, dict(os.environ), ("A", "b")) is None
+
+
+def test_an_interpreter_that_cannot_serve(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    with ForkServer() as server:
+        assert server.start(str(python), [], tmp_path, dict(os.environ), ("A", "b")) is None
+        nowhere = str(tmp_path / "nowhere")
+        assert ForkServer().start(nowhere, [], tmp_path, dict(os.environ), ("A", "b")) is None
+    assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
