@@ -435,8 +435,6 @@ def _end(running: _Running) -> None:
     _kill(running.process, running.mark)
     running.process.wait()
     running.drain.join(GRACE)
-    if running.process.stdout is not None and not running.drain.is_alive():
-        running.process.stdout.close()
 
 
 def _told(ending: Ending, running: _Running) -> Ending:
@@ -466,8 +464,8 @@ def _command(request: RunRequest, room: Path) -> list[str]:
 
 
 def _drain(pipe: IO[bytes], tail: bytearray) -> None:
-    """Read all there is, keep the end of it."""
-    with contextlib.suppress(OSError, ValueError):
+    """Read all there is, keep the end of it. A process that left the run may hold the other end for longer."""
+    with contextlib.suppress(OSError, ValueError), pipe:
         while chunk := os.read(pipe.fileno(), TAIL):
             tail += chunk
             del tail[:-TAIL]

@@ -231,7 +231,7 @@ def test_an_interrupt_while_the_worker_starts_ends_it(
     monkeypatch.setattr("tcready.dynamic.launch.subprocess.Popen", Interrupted)
     try:
         with pytest.raises(KeyboardInterrupt):
-            run(tmp_path, NET)
+            run(tmp_path, NET, server=None)
     finally:
         signal.signal(signal.SIGINT, before)
     assert len(started) == 1
