@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from tcready import project
-from tcready.installed import advice, rule_set, tool
+from tcready.installed import advice, rule_set, tool, torch_for
 from tcready.installed import load_rules as load_rules  # as is the command line
 from tcready.installed import page_of as page_of
 from tcready.installed import page_of_break as page_of_break
@@ -292,15 +292,7 @@ def _without_files(names: Sequence[str], static: StaticResult) -> tuple[str, ...
 
 
 def _torch_of(chosen: Settings) -> tuple[int, int]:
-    """The torch whose Dynamo is predicted: the one that is named, else the one installed."""
-    from tcready.static import locate, versions
-
-    known = chosen.read.torch or versions.installed(locate.default_search_path(chosen.root))
-    if known is not None:
-        return known
-    from tcready.static import torch_tables
-
-    return torch_tables.versions()[-1]
+    return torch_for(chosen.read.torch, chosen.root)
 
 
 def _at_its_commit(report: Report, root: Path) -> Report:

@@ -70,6 +70,11 @@ def kept(root: Path) -> Report | None:
         return None
 
 
+def when_kept(root: Path) -> tuple[int, int] | None:
+    """Another value whenever `kept` gives another report; None if there is none."""
+    return Cache(root, "", Disk()).when_last()
+
+
 def still_holds(report: Report, finding: Finding, root: Path) -> bool:
     """Whether the finding's file is as it was when the report was made; one of an installed package is taken to be."""
     if finding.origin == "third_party":

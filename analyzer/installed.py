@@ -10,6 +10,7 @@ from tcready.schema import TcreadyError, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from tcready.schema import Edit, RuleText
     from tcready.static.concrete import Located
@@ -50,6 +51,14 @@ def version() -> str:
 
 def tool() -> Tool:
     return Tool("tcready", version())
+
+
+def torch_for(named: tuple[int, int] | None, root: Path) -> tuple[int, int]:
+    """The torch whose Dynamo is predicted: the one that is named, else the one installed, else the newest known."""
+    from tcready.static import locate, torch_tables, versions
+
+    known = named or versions.installed(locate.default_search_path(root))
+    return known if known is not None else torch_tables.versions()[-1]
 
 
 def page_of(rule: Rule) -> str:

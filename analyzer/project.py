@@ -42,6 +42,11 @@ def options(root: Path, *values: type) -> dict[str, Any]:
     return _read(table, known, TABLE, (*known, TARGETS))
 
 
+def has_table(root: Path) -> bool:
+    """Whether the pyproject.toml in `root` says anything to tcready. Raises TcreadyError if it is no TOML."""
+    return bool(_contents(root))
+
+
 def parsed(data: bytes) -> Mapping[str, Any]:
     """What a pyproject.toml says. Raises TcreadyError if it is no TOML."""
     if sys.version_info >= (3, 11):

@@ -104,12 +104,28 @@ ALLOWED: dict[str, frozenset[str]] = {
         }
     ),
     "explaining": frozenset({"schema", "static"}),
+    "editor": frozenset(
+        {
+            "schema",
+            "options",
+            "target",
+            "resolve",
+            "project",
+            "static",
+            "refactor",
+            "merge",
+            "narrow",
+            "explaining",
+            "installed",
+            "reports",
+        }
+    ),
     "live": frozenset(
         {"schema", "options", "installed", "static", "dynamic", "observations", "merge", "reports"}
     ),
     "ipython": frozenset({"schema", "api"}),
     "init": frozenset({"schema", "project", "files"}),
-    "cli": frozenset({"schema", "options", "resolve", "project", "api", "files", "init"}),
+    "cli": frozenset({"schema", "options", "resolve", "project", "api", "files", "init", "editor"}),
     "pytest_plugin": frozenset({"schema", "api"}),
     "package": frozenset({"schema", "api", "ipython"}),
     "__main__": frozenset({"cli"}),
@@ -142,6 +158,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "narrow": frozenset(),
     "applying": frozenset(),
     "explaining": frozenset(),
+    "editor": frozenset({"pygls", "lsprotocol"}),
     "trying": frozenset(),
     "fixing": frozenset(),
     "benching": frozenset(),

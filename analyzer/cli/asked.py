@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -308,11 +309,15 @@ def _given(context: click.Context) -> dict[str, Any]:
 
 def settings_of(context: click.Context, *, isolated: bool) -> Settings:
     """What a check is asked for, by the command line and by the pyproject.toml of the working folder."""
-    root = Path.cwd()
+    return settings_at(Path.cwd(), _given(context), isolated=isolated)
+
+
+def settings_at(
+    root: Path, given: Mapping[str, Any] = MappingProxyType({}), *, isolated: bool = False
+) -> Settings:
+    """What the pyproject.toml in `root` says, with `given` before it. Raises TcreadyError if it says what it cannot."""
     in_project = {} if isolated else project.options(root, *VALUES, CommandOptions)
-    settings = resolve(
-        _given(context), project=in_project, root=root, more=(CommandOptions,), at_command=True
-    )
+    settings = resolve(given, project=in_project, root=root, more=(CommandOptions,), at_command=True)
     # a mistake in a target's table is an error whether or not anything is to run
     return replace(settings, tables=() if isolated else project.target_tables(root))
 

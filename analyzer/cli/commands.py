@@ -15,6 +15,7 @@ from tcready.cli.benching import bench
 from tcready.cli.changing import fix, prove
 from tcready.cli.checking import check
 from tcready.cli.explaining import explain
+from tcready.cli.lsp import lsp
 from tcready.cli.other import completion, init, rule, rules, worker
 from tcready.cli.output import ReaderGoneError, complain
 from tcready.cli.reporting import report
@@ -99,5 +100,5 @@ def app(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (check, explain, fix, prove, bench, report, worker, init, completion, rule, rules):
+for _command in (check, explain, fix, prove, bench, report, lsp, worker, init, completion, rule, rules):
     app.add_command(_command)

@@ -157,6 +157,14 @@ class Cache:
         """The report that was kept last, None if there is none."""
         return self._read("last")
 
+    def when_last(self) -> tuple[int, int] | None:
+        """Another value whenever another report is kept; None if there is none."""
+        try:
+            stat = self._place("last").stat()
+        except OSError:
+            return None
+        return stat.st_mtime_ns, stat.st_size
+
     def _is_valid(self, unit: Unit, entry: Mapping[str, Any]) -> bool:
         ground = Ground(
             entry["home"],

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tcready.edits import applied
 from tcready.options import ReadOptions
-from tcready.schema import Noqa, display_path
+from tcready.schema import Edit, Noqa, display_path
 from tcready.static import judge, torch_tables
 from tcready.static.analyse import Entry, Interpretation
 from tcready.static.concrete import Concrete, comments
@@ -18,6 +19,7 @@ from tcready.static.engine.values import Function
 from tcready.static.index import FunctionInfo, Program
 from tcready.static.judge import Claims, Place
 from tcready.static.rule import Rule
+from tcready.static.source import Source, UnreadableError, of_text
 
 NOQA = re.compile(r"#\s*noqa\b(?::\s*(?P<codes>[A-Z]+[0-9]*(?:[\s,]+[A-Z]+[0-9]*)*))?", re.IGNORECASE)
 
@@ -61,6 +63,32 @@ def unused(
     innermost = _Innermost(source.tree)
     reached = (noqa for noqa in idle if id(innermost(noqa.line)) in walked)
     return tuple(sorted(reached, key=lambda noqa: (noqa.line, noqa.code)))
+
+
+def hiding_edit(source: Source, path: str, first: int, last: int, code: str) -> Edit | None:
+    """What makes a comment on one of the lines `first` to `last` hide a rule: a `# noqa` that names others gets its code
+    as well, else a new one ends a line. `path` is how the file is named in the edit.
+
+    None if no line can end in a comment: each is inside of a text, or goes on behind a backslash.
+    """
+    for line in range(first, last + 1):
+        for edit in _edits_of_line(source.lines[line - 1], path, line, code):
+            try:
+                after = of_text(source.path, applied(source.text, (edit,)))
+            except UnreadableError:
+                continue
+            if any(_hiding(Concrete(after), code, line, line)):
+                return edit
+    return None
+
+
+def _edits_of_line(text: str, path: str, line: int, code: str) -> Iterator[Edit]:
+    """What may do, as far as the text of the line tells; what looks like a comment may stand in quotes."""
+    for there in NOQA.finditer(text):
+        if there["codes"]:
+            column = there.end("codes") + 1
+            yield Edit(path, line, column, line, column, f", {code}")
+    yield Edit(path, line, len(text.rstrip()) + 1, line, len(text) + 1, f"  # noqa: {code}")
 
 
 def _hiding(concrete: Concrete, code: str, first: int, last: int) -> Iterator[tuple[int, str]]:

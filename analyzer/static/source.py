@@ -23,6 +23,12 @@ from tcready.target import NOTEBOOK
 class UnreadableError(Exception):
     """A file that cannot be read or parsed; the message is the reason, one line."""
 
+    def __init__(self, reason: str, span: tuple[int, int, int, int] | None = None) -> None:
+        super().__init__(reason)
+        self.span = span
+        """Where Python could not go on: first line and column, last line and the column one past the end, 1-based; None
+        if the reason is none of the syntax."""
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -137,12 +143,20 @@ def parse(path: Path, data: bytes, sha256: str) -> Source:
         with SHARED.without_warnings():
             tree = ast.parse(text)
     except SyntaxError as error:
-        raise UnreadableError(f"syntax error in line {error.lineno or 1}: {error.msg}") from None
+        reason = f"syntax error in line {error.lineno or 1}: {error.msg}"
+        raise UnreadableError(reason, _span(error)) from None
     except ValueError as error:
         raise UnreadableError(f"cannot be parsed: {error}") from None
     except (RecursionError, MemoryError):
         raise UnreadableError("cannot be parsed: nested too deeply") from None
     return Source(path, text, tree, sha256, cells)
+
+
+def _span(error: SyntaxError) -> tuple[int, int, int, int]:
+    """What Python marks; one character if it marks no end."""
+    begin = error.lineno or 1, max(error.offset or 1, 1)
+    end = error.end_lineno or 0, error.end_offset or 0
+    return (*begin, *(end if end > begin else (begin[0], begin[1] + 1)))
 
 
 def _decoded(data: bytes) -> str:

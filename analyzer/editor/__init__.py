@@ -1,0 +1,31 @@
+"""What an editor asks of tcready while somebody types, over the Language Server Protocol.
+
+`server` speaks the protocol and decides when to read; `reader` reads the open files of one project as `tcready check`
+would, with the text that is not saved yet; `last_run` has what the last run showed; `words` says it, and `values` makes
+the protocol's values of it. Nothing of a project is ever imported or executed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tcready.schema import TcreadyError
+
+if TYPE_CHECKING:
+    from tcready.editor.reader import SettingsAt
+
+EXTRA = "the language server needs pygls: pip install 'tcready[lsp]'"
+
+
+def serve(settings_at: SettingsAt) -> None:
+    """Answers one editor over stdin and stdout until it leaves.
+
+    `settings_at` gives what the project in a folder says. Raises TcreadyError if pygls is not installed.
+    """
+    try:
+        import pygls.lsp.server  # noqa: F401 - whether the extra is there
+    except ImportError:
+        raise TcreadyError(EXTRA) from None
+    from tcready.editor import server
+
+    server.serve(settings_at)

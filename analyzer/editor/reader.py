@@ -1,0 +1,178 @@
+"""The open files of one project, read again after each change as `tcready check` would read them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from tcready import explaining, installed, narrow, project
+from tcready.editor.last_run import LastRun
+from tcready.merge import merge
+from tcready.options import ReadOptions
+from tcready.resolve import Settings, resolve
+from tcready.schema import Finding, Reading, Report, TcreadyError, display_path, is_installed
+from tcready.static.driver import RuleSet
+from tcready.static.patterns import is_excluded
+from tcready.static.session import Session
+from tcready.static.stop import Stop, never
+from tcready.static.units import Unit, holds
+
+SettingsAt: TypeAlias = "Callable[[Path], Settings]"
+"""What the project in a folder asks for. Raises TcreadyError if its pyproject.toml says what it cannot."""
+KEPT = 100
+"""Files that were closed, of which what was read is kept; with more of them all is dropped."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file as the editor has it."""
+
+    uri: str
+    path: Path
+    """Its real path; one that no file has if it was never saved."""
+    version: int | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Read:
+    """What is known of some documents."""
+
+    root: Path
+    documents: Mapping[str, Document]
+    """Those that were read, by URI."""
+    report: Report | None
+    """None if the project's options say what cannot be done."""
+    last_run: LastRun | None
+    """What was run last here; None if nothing was."""
+    problems: tuple[str, ...]
+    """What is wrong with the project's options."""
+
+    def shown(self, document: Document) -> str:
+        """How the report names the document."""
+        return display_path(str(document.path), str(self.root))
+
+    def findings(self, document: Document) -> tuple[Finding, ...]:
+        """What stands in the document."""
+        path = self.shown(document)
+        return tuple(found for found in self.report.findings if found.path == path) if self.report else ()
+
+    def texts(self) -> dict[str, str]:
+        """The texts of the documents by the paths that the report has for them."""
+        return {self.shown(document): document.text for document in self.documents.values()}
+
+
+Stamp: TypeAlias = "tuple[int, int] | None"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the project asks for, as long as the files that say so are as they were."""
+
+    stamps: Mapping[Path, Stamp]
+    settings: Settings
+    session: Session
+    options: ReadOptions
+    known: narrow.Known
+    problems: tuple[str, ...]
+
+
+class Reader:
+    """Reads one project again and again; what is as it was is not read anew. Not for several threads at once."""
+
+    def __init__(self, root: Path, settings_at: SettingsAt, rules: RuleSet) -> None:
+        """`root` is the folder that paths are relative to, whose pyproject.toml counts."""
+        self._root = root
+        self._settings_at = settings_at
+        self._rules = rules
+        self._asked: _Asked | None = None
+        self._last: tuple[Stamp, LastRun | None] = None, None
+        self._seen: set[Unit] = set()
+
+    def read(self, documents: Iterable[Document], stop: Stop = never) -> Read:
+        """What `tcready check` would tell of the documents if they were saved; those that it passes by are left out.
+
+        Raises StoppedError soon after `stop` says so.
+        """
+        asked = self._renewed()
+        chosen = {each.uri: each for each in documents if self._is_read(each.path, asked.options)}
+        report, problems = None, asked.problems
+        try:
+            report = self._report(asked, list(chosen.values()), stop)
+        except TcreadyError as error:
+            problems += (str(error),)
+        return Read(self._root, chosen, report, self._last_run(), problems)
+
+    def _report(self, asked: _Asked, documents: Sequence[Document], stop: Stop) -> Report:
+        units = [Unit(display_path(str(d.path), str(self._root)), d.path, None) for d in documents]
+        self._seen.update(units)
+        if len(self._seen) > len(units) + KEPT:
+            asked.session.forget()
+            self._seen = set(units)
+        texts = {document.path: document.text for document in documents}
+        options = asked.settings.report
+        found = asked.session.check(list(dict.fromkeys(units)), texts, stop, options)
+        report = merge(found.result, (), found.rules, found.tool)
+        read = asked.options
+        version = ".".join(map(str, read.torch or ()))
+        how = Reading(asked.settings.values["mode"], read.low, read.plain_call, version)
+        report = dataclasses.replace(report, readings=(how,))
+        return narrow.narrowed(report, asked.known, options, [unit.target for unit in units], self._root)[0]
+
+    def _is_read(self, path: Path, options: ReadOptions) -> bool:
+        """Whether a check of the project would read the file; one outside of its folder counts as named."""
+        if is_installed(str(path)) or is_excluded(path, options.exclude, self._root):
+            return False
+        return holds(self._root, path) or not path.is_relative_to(self._root)
+
+    def _renewed(self) -> _Asked:
+        """What the project asks for now; what held before, else the defaults, if it says what it cannot."""
+        asked = self._asked
+        if asked is not None and all(_stamp(path) == then for path, then in asked.stamps.items()):
+            return asked
+        problems = []
+        file = self._root / project.FILE
+        stamps = {file: _stamp(file)}
+        try:
+            settings = self._settings_at(self._root)
+        except TcreadyError as error:
+            problems.append(str(error))
+            settings = asked.settings if asked is not None else resolve({}, root=self._root, at_command=True)
+        known = narrow.Known()
+        if settings.report.baseline is not None:
+            file = self._root / settings.report.baseline
+            stamps[file] = _stamp(file)
+            try:
+                known = narrow.known(settings.report, self._root)
+            except TcreadyError as error:
+                problems.append(str(error))
+        options = dataclasses.replace(
+            settings.read,
+            torch=installed.torch_for(settings.read.torch, self._root),
+            lenient=True,  # what does not parse and does not name torch is somebody else's to tell
+        )
+        same = asked is not None and asked.options == options
+        session = asked.session if asked is not None and same else Session(options, self._rules)
+        self._asked = _Asked(stamps, settings, session, options, known, tuple(problems))
+        return self._asked
+
+    def _last_run(self) -> LastRun | None:
+        """What was run last here, read anew if another run was kept since."""
+        stamp = explaining.when_kept(self._root)
+        if stamp != self._last[0]:
+            report = explaining.kept(self._root)
+            self._last = stamp, LastRun(report, self._root) if report is not None else None
+        return self._last[1]
+
+
+def _stamp(path: Path) -> Stamp:
+    """Another value whenever the file was written; None if it is not there."""
+    try:
+        stat = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return stat.st_mtime_ns, stat.st_size

@@ -1,0 +1,371 @@
+"""The language server: what the editor says comes in, what it is to show goes out, and when to read is decided here.
+
+Handlers run in one thread, which reads nothing itself: one other thread reads, one project after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pygls.capabilities import get_capability
+from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path, urlparse
+from tcready import installed, project
+from tcready.editor import values, words
+from tcready.editor.reader import Document, Read, Reader, SettingsAt
+from tcready.editor.values import Actions, Capable, Places
+from tcready.reports.view import rules_by_code
+from tcready.schema import TcreadyError
+from tcready.static.stop import StoppedError
+from tcready.target import NOTEBOOK
+
+PAUSE = 0.2
+"""Seconds without a change after which the text is read."""
+WATCHED = ("**/*.py", "**/pyproject.toml", "**/.tcready_cache/*.json")
+"""Files whose change may change what is shown; the last run is kept in the cache."""
+PYTHON = "python"
+UNSAVED = "untitled"
+"""The scheme of documents that were never saved."""
+LAST = 4
+"""Lines of a traceback that are logged."""
+
+
+def serve(settings_at: SettingsAt) -> None:
+    """Answers one editor over stdin and stdout until it leaves."""
+    for ending in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(
+            signal, ending
+        ):  # a thread waits for the editor's next line, and an exception would wait for that
+            signal.signal(getattr(signal, ending), signal.SIG_DFL)
+    gc.enable()  # the command switches it off, as if the process were soon to end
+    # With whole texts the server need not know where the editor ends a line: pygls also ends it at a form feed.
+    server = LanguageServer(
+        "tcready", installed.version(), text_document_sync_kind=types.TextDocumentSyncKind.Full
+    )
+    editing = Editing(server, settings_at)
+    editing.connect()
+    gc.freeze()
+    try:
+        server.start_io()
+    finally:
+        editing.end()
+
+
+class _Project:
+    """One project's open documents, and what is known of them."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.documents: dict[str, Document] = {}
+        self.read: Read | None = None
+        self.stop = threading.Event()
+        """Stops the reading that was asked for last."""
+        self.task: asyncio.Task[None] | None = None
+        """That reading."""
+
+
+class Editing:
+    """What one editor has open, and what it was told."""
+
+    def __init__(self, server: LanguageServer, settings_at: SettingsAt) -> None:
+        self._server = server
+        self._settings_at = settings_at
+        self._rules = installed.rule_set()
+        self._pool = ThreadPoolExecutor(1, "reading")
+        self._projects: dict[Path, _Project] = {}
+        self._where: dict[str, Path] = {}
+        """The folder of the project that each open document is of, by URI."""
+        self._told: dict[str, tuple[int | None, list[types.Diagnostic]]] = {}
+        """What the editor shows of each open document, by URI."""
+        self._logged: dict[Path, tuple[str, ...]] = {}
+        """What is wrong with each project's options, as it was told last."""
+
+    def connect(self) -> None:
+        """Has the server call what is below."""
+        notices: dict[str, Callable[[Any], None]] = {
+            types.INITIALIZE: self.begun,
+            types.INITIALIZED: self.connected,
+            types.TEXT_DOCUMENT_DID_OPEN: self.opened,
+            types.TEXT_DOCUMENT_DID_CHANGE: self.changed,
+            types.TEXT_DOCUMENT_DID_SAVE: self.saved,
+            types.TEXT_DOCUMENT_DID_CLOSE: self.closed,
+            types.WORKSPACE_DID_CHANGE_WATCHED_FILES: self.files_changed,
+            types.SHUTDOWN: lambda _params: self._stop_all(),
+        }
+        requests: dict[str, tuple[Callable[[Any], Awaitable[Any]], Any]] = {
+            types.TEXT_DOCUMENT_HOVER: (self.hover, None),
+            types.TEXT_DOCUMENT_CODE_ACTION: (
+                self.actions,
+                types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+            ),
+            types.TEXT_DOCUMENT_CODE_LENS: (self.lenses, types.CodeLensOptions()),
+        }
+        for method, handler in notices.items():
+            self._server.feature(method)(_function(handler))
+        for method, (asked, options) in requests.items():
+            self._server.feature(method, options)(_coroutine(asked))
+        self._server.report_server_error = lambda error, _source: self._log(str(error))
+
+    def end(self) -> None:
+        """Nothing more is read."""
+        self._stop_all()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _stop_all(self) -> None:
+        for each in self._projects.values():
+            each.stop.set()
+
+    # What the editor tells
+
+    def begun(self, params: types.InitializeParams) -> None:
+        self._server.protocol.trace = params.trace or types.TraceValue.Off
+
+    def connected(self, _params: types.InitializedParams) -> None:
+        """Asks to be told of files that change outside of the editor, if it can tell."""
+        if self._can("workspace.did_change_watched_files.dynamic_registration"):
+            watched = [types.FileSystemWatcher(pattern) for pattern in WATCHED]
+            how = types.DidChangeWatchedFilesRegistrationOptions(watched)
+            method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+            self._server.client_register_capability(
+                types.RegistrationParams([types.Registration("files", method, how)])
+            )
+
+    def opened(self, params: types.DidOpenTextDocumentParams) -> None:
+        item = params.text_document
+        path = self._path(item.uri, item.language_id)
+        if path is None:
+            return
+        root = self._root_of(path)
+        if root not in self._projects:
+            self._projects[root] = _Project(Reader(root, self._settings_at, self._rules))
+        self._where[item.uri] = root
+        self._projects[root].documents[item.uri] = Document(item.uri, path, item.version, item.text)
+        self._ask(self._projects[root])
+
+    def changed(self, params: types.DidChangeTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        found = self._project_of(uri)
+        if found is not None:
+            now = self._server.workspace.get_text_document(uri)
+            before = found.documents[uri]
+            found.documents[uri] = Document(uri, before.path, now.version, now.source)
+            self._ask(found, PAUSE)
+
+    def saved(self, params: types.DidSaveTextDocumentParams) -> None:
+        found = self._project_of(params.text_document.uri)
+        if found is not None:
+            self._ask(found)
+
+    def closed(self, params: types.DidCloseTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        root = self._where.pop(uri, None)
+        if root is None:
+            return
+        found = self._projects[root]
+        del found.documents[uri]
+        if self._told.pop(uri, (None, []))[1]:
+            self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+        if found.documents:
+            self._ask(found)  # the others may import it, and now mean the file
+        else:
+            found.stop.set()
+            del self._projects[root]
+
+    def files_changed(self, _params: types.DidChangeWatchedFilesParams) -> None:
+        for each in self._projects.values():
+            self._ask(each, PAUSE, lenses=True)
+
+    # What the editor asks
+
+    async def hover(self, params: types.HoverParams) -> types.Hover | None:
+        known = await self._known(params.text_document.uri)
+        if known is None or known[0].report is None:
+            return None
+        read, document, places = known
+        at = types.Range(params.position, params.position)
+        found = values.touching(read.findings(document), at, places)
+        texts, rules = read.texts(), rules_by_code(known[0].report)
+        last = read.last_run
+        if last is not None:
+            rules = {**rules_by_code(last.report), **rules}
+            seen = last.seen_at(read.shown(document), params.position.line + 1)
+            found += [each for each in seen if last.is_told(each, texts)]
+        if not found:
+            return None
+        said = "\n\n---\n\n".join(words.about(each, rules, last, texts) for each in found)
+        kinds = self._can("text_document.hover.content_format") or ()
+        kind = types.MarkupKind.Markdown if types.MarkupKind.Markdown in kinds else types.MarkupKind.PlainText
+        return types.Hover(types.MarkupContent(kind, said), places.of(found[0]))
+
+    async def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        wanted = params.context.only
+        quick = types.CodeActionKind.QuickFix.value
+        if wanted is not None and not any(quick == kind or kind == "" for kind in map(_word, wanted)):
+            return []
+        known = await self._known(params.text_document.uri)
+        if known is None:
+            return []
+        read, document, places = known
+        capable = Capable(
+            versions=bool(self._can("workspace.workspace_edit.document_changes")),
+            disabled=bool(self._can("text_document.code_action.disabled_support")),
+        )
+        found = values.touching(read.findings(document), params.range, places)
+        return Actions(read, document, places, installed.load_rules(), capable).of(found)
+
+    async def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
+        known = await self._known(params.text_document.uri)
+        if known is None or known[0].report is None:
+            return []
+        read, document, places = known
+        lines = words.above(read.report.predicted, read.shown(document), read.last_run, read.texts())
+        return values.lenses(lines, places)
+
+    async def _known(self, uri: str) -> tuple[Read, Document, Places] | None:
+        """What is known of a document as it stands now, once that is read; None if it is none of ours."""
+        found = self._project_of(uri)
+        while found is not None and found.task is not None and not found.task.done():
+            await asyncio.wait((found.task,))
+        read = found.read if found is not None else None
+        if found is None or read is None or read.documents.get(uri) is not found.documents.get(uri):
+            return None
+        document = read.documents.get(uri)
+        return (read, document, self._places(document)) if document is not None else None
+
+    # Reading
+
+    def _ask(self, wanted: _Project, pause: float = 0.0, *, lenses: bool = False) -> None:
+        """Reads a project anew after a pause; a reading that is under way is stopped."""
+        wanted.stop.set()
+        wanted.stop = threading.Event()
+        wanted.task = asyncio.get_running_loop().create_task(
+            self._reading(wanted, wanted.stop, pause, lenses)
+        )
+
+    async def _reading(self, wanted: _Project, stop: threading.Event, pause: float, lenses: bool) -> None:
+        await asyncio.sleep(pause)
+        if stop.is_set():
+            return
+        documents = tuple(wanted.documents.values())
+        began = time.perf_counter()
+        try:
+            loop = asyncio.get_running_loop()
+            read = await loop.run_in_executor(self._pool, wanted.reader.read, documents, stop.is_set)
+        except StoppedError:
+            self._trace("stopped reading: there is a later change")
+            return
+        except Exception:  # a mistake of ours: the next change is read all the same
+            wanted.read = None
+            self._log("".join(traceback.format_exc(limit=-LAST)))
+            return
+        if not stop.is_set():
+            self._trace(f"read in {time.perf_counter() - began:.3f} s")
+            wanted.read = read
+            self._publish(read, documents)
+            if lenses and self._can("workspace.code_lens.refresh_support"):
+                self._server.workspace_code_lens_refresh(None)
+
+    def _publish(self, read: Read, documents: Iterable[Document]) -> None:
+        """Shows what was read, where the editor does not show it already."""
+        for document in documents:
+            known = read.documents.get(document.uri)
+            found = values.diagnostics(read, known, self._places(known)) if known is not None else []
+            told = document.version, found
+            if self._told.get(document.uri) != told:
+                self._told[document.uri] = told
+                self._server.text_document_publish_diagnostics(
+                    types.PublishDiagnosticsParams(document.uri, found, document.version)
+                )
+        if self._logged.get(read.root, ()) != read.problems:
+            self._logged[read.root] = read.problems
+            for problem in read.problems:
+                self._log(problem)
+
+    # Documents and where they stand
+
+    def _path(self, uri: str, language: str) -> Path | None:
+        """Where a document of Python stands, or would; None for any other."""
+        scheme, _, named, *_ = urlparse(uri)
+        if scheme == UNSAVED and language == PYTHON:
+            path = Path(named) if os.path.isabs(named) else self._tops()[0] / f"{Path(named).name}.py"
+        else:
+            path = Path(to_fs_path(uri) or "")
+            if not path.is_absolute() or (language != PYTHON and path.suffix != ".py"):
+                return None
+            if path.suffix == NOTEBOOK:  # as a text it is JSON
+                return None
+        with contextlib.suppress(OSError, ValueError):  # a name that no file can have
+            return Path(os.path.realpath(path))
+        return None
+
+    def _root_of(self, path: Path) -> Path:
+        """The folder that `tcready check` would be called in: the nearest whose pyproject.toml has a table of tcready's,
+        else the folder that was opened, else the file's own."""
+        holding = [top for top in self._tops() if path.is_relative_to(top)]
+        top = max(holding, key=lambda each: len(each.parts), default=None)
+        for folder in path.parents:
+            try:
+                speaks = project.has_table(folder)
+            except TcreadyError:  # it will be told once it is read
+                speaks = True
+            if speaks or folder == top:
+                return folder
+        return path.parent
+
+    def _tops(self) -> list[Path]:
+        """The folders that are open; the working folder if there is none."""
+        opened = [folder.uri for folder in self._server.workspace.folders.values()]
+        opened = opened or [self._server.workspace.root_uri or ""]
+        found = [Path(os.path.realpath(path)) for uri in opened if (path := to_fs_path(uri))]
+        return found or [Path.cwd()]
+
+    def _project_of(self, uri: str) -> _Project | None:
+        return self._projects.get(self._where[uri]) if uri in self._where else None
+
+    def _places(self, document: Document) -> Places:
+        return Places(document.text, self._server.workspace.position_codec.client_num_units)
+
+    # What is said beside that
+
+    def _can(self, capability: str) -> Any:
+        """What the editor says of one of its capabilities; None if nothing."""
+        return get_capability(self._server.client_capabilities, capability, None)
+
+    def _log(self, text: str) -> None:
+        self._server.window_log_message(types.LogMessageParams(types.MessageType.Error, f"tcready: {text}"))
+
+    def _trace(self, text: str) -> None:
+        if self._server.protocol.trace != types.TraceValue.Off:
+            self._server.log_trace(types.LogTraceParams(text))
+
+
+def _word(kind: types.CodeActionKind | str) -> str:
+    return kind.value if isinstance(kind, types.CodeActionKind) else kind
+
+
+def _function(handler: Callable[[Any], None]) -> Callable[[Any], None]:
+    """pygls marks what it calls, and methods cannot be marked."""
+
+    def handle(params: Any) -> None:
+        handler(params)
+
+    return handle
+
+
+def _coroutine(handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+    async def handle(params: Any) -> Any:
+        return await handler(params)
+
+    return handle

@@ -1,0 +1,194 @@
+"""What was read as the values of the protocol: lines and columns from 0, columns in the units that the editor counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lsprotocol import types
+from tcready.editor.reader import Document, Read
+from tcready.editor.words import Line
+from tcready.refactor.suggest import Proposal, for_finding
+from tcready.schema import Edit, Finding, Level, Noqa
+from tcready.static.concrete import Concrete
+from tcready.static.noqa import NOQA, hiding_edit
+from tcready.static.rule import Rule
+from tcready.static.source import UnreadableError, lines_of, of_text
+
+SEVERITY: Mapping[Level, types.DiagnosticSeverity] = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+    "note": types.DiagnosticSeverity.Information,
+}
+SOURCE = "tcready"
+
+
+class Places:
+    """Places of a text as the editor counts them. Its lines end where Python's do."""
+
+    def __init__(self, text: str, units: Callable[[str], int]) -> None:
+        """`units` counts a piece of a line as the editor does: in UTF-16, if nothing else was agreed on."""
+        self.lines = lines_of(text)
+        self._units = units
+
+    def position(self, line: int, column: int) -> types.Position:
+        """Of a 1-based line and character; what lies behind the text is where it ends."""
+        if line > len(self.lines):
+            line, column = len(self.lines), len(self.lines[-1]) + 1
+        return types.Position(line - 1, self._units(self.lines[line - 1][: max(column - 1, 0)]))
+
+    def span(self, line: int, column: int, end_line: int, end_column: int) -> types.Range:
+        return types.Range(self.position(line, column), self.position(end_line, end_column))
+
+    def of(self, found: Finding) -> types.Range:
+        return self.span(found.line, found.column, found.end_line, found.end_column)
+
+    def whole(self, line: int) -> types.Range:
+        """A line without its indent."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        return self.span(line, len(text) - len(text.lstrip()) + 1, line, len(text) + 1)
+
+
+def diagnostics(read: Read, document: Document, places: Places) -> list[types.Diagnostic]:
+    """What is told of a document: its findings, why it cannot be read, and comments that hide nothing."""
+    if read.report is None:
+        return []
+    path = read.shown(document)
+    found = [_of_finding(each, places) for each in read.findings(document)]
+    found += [_unread(document, item.reason, places) for item in read.report.skipped if item.path == path]
+    return found + [_idle(noqa, places) for noqa in read.report.unused if noqa.path == path]
+
+
+def _of_finding(found: Finding, places: Places) -> types.Diagnostic:
+    return types.Diagnostic(
+        range=places.of(found),
+        message=found.message,
+        severity=SEVERITY[found.level],
+        code=found.rule,
+        source=SOURCE,
+    )
+
+
+def _unread(document: Document, reason: str, places: Places) -> types.Diagnostic:
+    """Why nothing else is told of the document; at the place where its syntax breaks, if that is it."""
+    place = 1, 1, 1, 1
+    try:
+        of_text(document.path, document.text)
+    except UnreadableError as error:
+        place = error.span or place
+    return types.Diagnostic(
+        range=places.span(*place),
+        message=reason,
+        severity=types.DiagnosticSeverity.Error,
+        source=SOURCE,
+    )
+
+
+def _idle(noqa: Noqa, places: Places) -> types.Diagnostic:
+    text = places.lines[noqa.line - 1]
+    there = NOQA.search(text)
+    begin, end = there.span() if there is not None else (0, len(text))
+    return types.Diagnostic(
+        range=places.span(noqa.line, begin + 1, noqa.line, end + 1),
+        message=f"unused noqa {noqa.code}",
+        severity=types.DiagnosticSeverity.Information,
+        source=SOURCE,
+        tags=[types.DiagnosticTag.Unnecessary],
+    )
+
+
+def touching(found: Iterable[Finding], asked: types.Range, places: Places) -> list[Finding]:
+    """The findings that a range, or a cursor, touches."""
+    first, last = _pair(asked.start), _pair(asked.end)
+    spans = ((each, places.of(each)) for each in found)
+    return [each for each, span in spans if _pair(span.start) <= last and first <= _pair(span.end)]
+
+
+def _pair(position: types.Position) -> tuple[int, int]:
+    return position.line, position.character
+
+
+def lenses(lines: Iterable[Line], places: Places) -> list[types.CodeLens]:
+    """Text alone: there is nothing to click."""
+    return [
+        types.CodeLens(range=places.whole(each.line), command=types.Command(title=each.text, command=""))
+        for each in lines
+    ]
+
+
+@dataclass(frozen=True)
+class Capable:
+    """What the editor takes."""
+
+    versions: bool
+    """Changes that name the version of the document they are of."""
+    disabled: bool
+    """Actions that it shows with the reason why they are not to be had."""
+
+
+class Actions:
+    """What can be done about findings of a document."""
+
+    def __init__(
+        self, read: Read, document: Document, places: Places, rules: Sequence[Rule], capable: Capable
+    ) -> None:
+        self._path, self._document, self._places = read.shown(document), document, places
+        self._rules = {rule.code: rule for rule in rules}
+        self._capable = capable
+
+    def of(self, found: Sequence[Finding]) -> list[types.CodeAction]:
+        """Changes first, the one to be preferred marked; then comments that hide. None if the text cannot be parsed."""
+        try:
+            concrete = Concrete(of_text(self._document.path, self._document.text))
+        except UnreadableError:
+            return []
+        changes = [action for each in found for action in self._changes(each, concrete)]
+        return changes + [action for each in found for action in self._hiding(each, concrete)]
+
+    def _changes(self, found: Finding, concrete: Concrete) -> Iterator[types.CodeAction]:
+        rule = self._rules.get(found.rule or "")
+        ways = for_finding(concrete, rule, found) if rule is not None else ()
+        proposals = [way for way in ways if isinstance(way, Proposal)]
+        safe = [way for way in proposals if way.unsafe is None]
+        for way in safe:
+            yield self._action(found, f"{found.rule}: {way.how}", way.edits, preferred=way is safe[0])
+        if self._capable.disabled and not safe:
+            for way in proposals[:1]:
+                why = f"not safe: {way.unsafe}; `tcready fix --unsafe` makes this change"
+                yield types.CodeAction(
+                    title=f"{found.rule}: {way.how}",
+                    kind=types.CodeActionKind.QuickFix,
+                    diagnostics=[_of_finding(found, self._places)],
+                    disabled=types.CodeActionDisabled(why),
+                )
+
+    def _hiding(self, found: Finding, concrete: Concrete) -> Iterator[types.CodeAction]:
+        if found.rule is None:
+            return
+        last = max(found.end_line, found.line)
+        edit = hiding_edit(concrete.source, self._path, found.line, last, found.rule)
+        if edit is not None:
+            yield self._action(found, f"{found.rule}: hide it with `# noqa: {found.rule}`", (edit,))
+
+    def _action(
+        self, found: Finding, title: str, edits: Iterable[Edit], *, preferred: bool = False
+    ) -> types.CodeAction:
+        made: list[types.TextEdit] = [
+            types.TextEdit(
+                self._places.span(e.start_line, e.start_column, e.end_line, e.end_column), e.new_text
+            )
+            for e in dict.fromkeys(edits)
+        ]
+        document = self._document
+        if self._capable.versions:
+            named = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
+            change = types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(named, made)])
+        else:
+            change = types.WorkspaceEdit(changes={document.uri: made})
+        return types.CodeAction(
+            title=title,
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=[_of_finding(found, self._places)],
+            is_preferred=preferred or None,
+            edit=change,
+        )

@@ -1,0 +1,142 @@
+"""What an editor shows of a finding and of a model, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tcready.editor.last_run import LastRun
+from tcready.reports.markdown import plain
+from tcready.reports.view import (
+    EFFECT_WORD,
+    VERDICT_WORD,
+    advice_on,
+    code_of,
+    cost_sentence,
+    named_target,
+    number,
+    percent,
+    reflowed,
+    run_evidence,
+    shortened,
+    static_evidence,
+    status_phrase,
+    visible,
+)
+from tcready.schema import Finding, RuleText, StaticModule, StaticTarget, TargetReport
+
+CHANGED = "the code changed since"
+
+
+@dataclass(frozen=True)
+class Line:
+    """What stands above a line of the source."""
+
+    line: int
+    """1-based."""
+    text: str
+
+
+def about(
+    found: Finding, rules: Mapping[str, RuleText], last: LastRun | None, texts: Mapping[str, str]
+) -> str:
+    """All of a finding in short, as Markdown: what it is, why it hurts, what to write instead, what the last run showed.
+
+    `rules` are the texts by code; `texts` are what the open files hold, by the paths of the findings.
+    """
+    effect = EFFECT_WORD[found.effect]
+    title = f"**{code_of(found)}** {found.name} ({found.level}, {effect}, {found.confidence} confidence)"
+    parts = [title, _spoken(found.message)]
+    evidence = static_evidence(found)
+    if evidence:
+        parts.append("\n".join(f"- {_spoken(line)}" for line in evidence))
+    parts += _in_the_run(found, last, texts)
+    rule = advice_on(found, rules)
+    if rule is not None:
+        parts.append(f"**Why it hurts:** {reflowed(rule.why)}")
+        parts.append(f"**Use instead:** {reflowed(rule.instead)}")
+    if found.rule:
+        parts.append(f"`tcready rule {found.rule}` shows the rule's page, with an example.")
+    return "\n\n".join(parts)
+
+
+def _in_the_run(found: Finding, last: LastRun | None, texts: Mapping[str, str]) -> Iterator[str]:
+    """What the last run showed of the finding; nothing if the code is not what ran."""
+    seen = last.finding(found) if last is not None else None
+    if last is None or seen is None or not last.is_told(seen, texts):
+        return
+    names = ", ".join(f"`{visible(named_target(run, last.report.targets))}`" for run in last.runs_of(seen))
+    lines = [f"**In the last run** of {names}: {_spoken(status_phrase(seen, ran=True))}"]
+    lines += [f"- {_spoken(shortened(text))}" for text in run_evidence(seen)]
+    cost = cost_sentence(seen)
+    yield "\n".join([*lines, *([f"- {plain(cost)}"] if cost else [])])
+
+
+def above(
+    targets: Sequence[StaticTarget], path: str, last: LastRun | None, texts: Mapping[str, str]
+) -> Iterator[Line]:
+    """A line above each `forward` in a file: the last verdict and how much ran in graphs, or what the source predicts.
+
+    `targets` are those of the source as it stands, `texts` what the open files hold, by the paths of the targets. The
+    `forward` of what is only a part of targets is told how much of it ran in graphs.
+    """
+    whole: dict[int, list[str]] = {}
+    parts: dict[int, list[StaticModule]] = {}
+    for target in targets:
+        for module in target.modules:
+            if module.path != path or module.line is None:
+                continue
+            if module.name:
+                parts.setdefault(module.line, []).append(module)
+            else:
+                said = _of_runs(target, module, last, texts) if last is not None else []
+                whole.setdefault(module.line, []).extend(said or [_predicted(target.modules)])
+    for line, modules in parts.items():
+        said = _of_part(modules[0], last, texts) if last is not None else []
+        whole.setdefault(line, said or [_predicted(modules)])
+    for line in sorted(whole):
+        yield from (Line(line, f"tcready: {text}") for text in dict.fromkeys(whole[line]))
+
+
+def _of_runs(target: StaticTarget, root: StaticModule, last: LastRun, texts: Mapping[str, str]) -> list[str]:
+    runs = last.runs_from(target.target, root)
+    mode = " ({})" if len(runs) > 1 else ""
+    return [
+        f"{VERDICT_WORD[run.verdict]}{mode.format(run.mode)}{_captured(run)}{_age(run, last, texts)}"
+        for run in runs
+    ]
+
+
+def _of_part(module: StaticModule, last: LastRun, texts: Mapping[str, str]) -> list[str]:
+    found = []
+    for share in last.shares_of(module):
+        part = percent(share.captured / share.operations)
+        named = visible(named_target(share.target, last.report.targets))
+        found.append(f"{part} of its operations in graphs, in {named}{_age(share.target, last, texts)}")
+    return found
+
+
+def _captured(run: TargetReport) -> str:
+    """`; in graphs: 97 % of the operations, 99.6 % of their time`."""
+    if run.coverage is None:
+        return ""
+    time = "" if run.coverage.time_share is None else f", {percent(run.coverage.time_share)} of their time"
+    return f"; in graphs: {percent(run.coverage.share)} of the operations{time}"
+
+
+def _age(run: TargetReport, last: LastRun, texts: Mapping[str, str]) -> str:
+    return "" if last.is_fresh(run, texts) else f" ({CHANGED})"
+
+
+def _predicted(modules: Iterable[StaticModule]) -> str:
+    breaks = {print_ for module in modules for print_ in module.breaks}
+    predicted = number(len(breaks), "break") if breaks else "no break"
+    return f"not run; {predicted} predicted"
+
+
+def _spoken(text: str) -> str:
+    """One of our sentences as Markdown: what stands in backticks is code, and nothing else in it is read as markup."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0:  # the code that is quoted holds one
+        return plain(text)
+    return "".join(f"`{visible(p)}`" if n % 2 else plain(p) for n, p in enumerate(pieces))
