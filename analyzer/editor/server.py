@@ -263,19 +263,18 @@ class Editing:
         try:
             loop = asyncio.get_running_loop()
             read = await loop.run_in_executor(self._pool, wanted.reader.read, documents, stop.is_set)
-        except StoppedError:
-            self._trace("stopped reading: there is a later change")
-            return
-        except Exception:  # a mistake of ours: the next change is read all the same
-            wanted.read = None
-            self._log("".join(traceback.format_exc(limit=-LAST)))
-            return
-        if not stop.is_set():
+            if stop.is_set():
+                return
             self._trace(f"read in {time.perf_counter() - began:.3f} s")
             wanted.read = read
             self._publish(read, documents)
-            if lenses and self._can("workspace.code_lens.refresh_support"):
-                self._server.workspace_code_lens_refresh(None)
+        except StoppedError:
+            self._trace("stopped reading: there is a later change")
+        except Exception:  # a mistake of ours: the next change is read all the same
+            wanted.read = None
+            self._log("".join(traceback.format_exc(limit=-LAST)))
+        if lenses and not stop.is_set() and self._can("workspace.code_lens.refresh_support"):
+            self._server.workspace_code_lens_refresh(None)
 
     def _publish(self, read: Read, documents: Iterable[Document]) -> None:
         """Shows what was read, where the editor does not show it already."""

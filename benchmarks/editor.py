@@ -1,0 +1,163 @@
+"""What the language server costs: a file read again after an edit, and what a long session leaves behind.
+
+relint   CPU time, in one process, of reading one open file again after an edit and making what is published of it,
+         against `libcst.parse_module` of that file: a file of 1,500 lines made of the fixture models, and some of
+         transformers
+session  a real server, over stdin and stdout: edits that are each saved and waited for, every tenth of them a text
+         that does not parse; how long each takes, and what the server holds
+
+python benchmarks/editor.py [relint] [session] [--site SITE_PACKAGES] [--edits 1000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import statistics
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+
+import libcst
+from lsprotocol import types
+from pygls.lsp.client import LanguageClient
+from speed import FILES, FIXTURES, generated
+from tcready import installed
+from tcready.cli.asked import settings_at
+from tcready.editor import values
+from tcready.editor.reader import Document, Reader
+
+RELINT = 1.5
+"""Times `libcst.parse_module`, at most."""
+GROWTH = 5.0
+"""MB that a session may hold more at its end than after its first tenth."""
+SESSION = FIXTURES / "moe_router.py"
+
+
+def models() -> list[Path]:
+    """The fixture models that stand alone."""
+    return [path for path in sorted(FIXTURES.glob("*.py")) if "from parts" not in path.read_text("utf-8")]
+
+
+def relint(site: Path) -> bool:
+    """Prints the ratio for each file; whether the median keeps to the bar."""
+    files = {"made of the fixture models": generated(models())}
+    found = sorted((site / "transformers").rglob("modeling_*.py"))
+    files |= {path.name: path.read_text("utf-8") for path in found[:: max(1, len(found) // FILES)]}
+    print("a file again after an edit, with what is published of it: CPU seconds, the least of three\n")
+    ratios = {}
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        path = root / "model.py"
+        reader = Reader(root, settings_at, installed.rule_set())
+        for name, text in files.items():
+            reader.read([Document(path.as_uri(), path, 0, text)])
+            parsing = min(_parsing(text) for _ in range(3))
+            reading = min(_reading(reader, path, f"{text}\n_EDITED = {number}\n") for number in range(3))
+            ratios[name] = reading / parsing
+            lines = text.count("\n")
+            print(f"  {name:48}{lines:7} lines{parsing:8.2f} s{reading:8.2f} s{ratios[name]:8.2f}")
+    median, worst = statistics.median(ratios.values()), max(ratios, key=lambda name: ratios[name])
+    met = median <= RELINT
+    print(
+        f"  {'met   ' if met else 'MISSED'} median {median:.2f} times, worst {ratios[worst]:.2f} ({worst}); "
+        f"at most {RELINT} times libcst's parse\n"
+    )
+    return met
+
+
+def _parsing(text: str) -> float:
+    started = time.process_time()
+    libcst.parse_module(text.encode())
+    return time.process_time() - started
+
+
+def _reading(reader: Reader, path: Path, text: str) -> float:
+    document = Document(path.as_uri(), path, 1, text)
+    started = time.process_time()
+    read = reader.read([document])
+    values.diagnostics(read, document, values.Places(text, len))
+    return time.process_time() - started
+
+
+async def session(edits: int) -> bool:
+    """Prints how long edits took and what the server held; whether that keeps to the bar."""
+    client = LanguageClient("benchmark", "1")
+    shown: dict[int, asyncio.Event] = {}
+
+    def published(params: types.PublishDiagnosticsParams) -> None:
+        if params.version in shown:
+            shown[params.version].set()
+
+    client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(published)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder).resolve() / "model.py"
+        text = SESSION.read_text("utf-8")
+        uri = path.as_uri()
+        await client.start_io(sys.executable, "-m", "tcready", "lsp")
+        await client.initialize_async(
+            types.InitializeParams(types.ClientCapabilities(), root_uri=path.parent.as_uri())
+        )
+        client.initialized(types.InitializedParams())
+        shown[0] = asyncio.Event()
+        client.text_document_did_open(
+            types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, "python", 0, text))
+        )
+        await shown.pop(0).wait()
+        took, held = [], []
+        for version in range(1, edits + 1):
+            now = f"{text}\n_EDITED = {version}\n" if version % 10 else text[: len(text) * version // edits]
+            shown[version] = asyncio.Event()
+            started = time.perf_counter()
+            client.text_document_did_change(
+                types.DidChangeTextDocumentParams(
+                    types.VersionedTextDocumentIdentifier(uri, version),
+                    [types.TextDocumentContentChangeWholeDocument(now)],
+                )
+            )
+            client.text_document_did_save(types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(uri)))
+            await shown.pop(version).wait()
+            took.append(time.perf_counter() - started)
+            held.append(_resident(client))
+        await client.shutdown_async(None)
+        client.exit(None)
+        await client.stop()
+    first, last = max(held[: edits // 10]), max(held[-edits // 10 :])
+    met = last - first <= GROWTH
+    print(
+        f"{edits} edits of {SESSION.name} in one session, each saved\n\n"
+        f"  median {statistics.median(took) * 1000:.0f} ms from the edit to what is shown of it, "
+        f"the slowest {max(took) * 1000:.0f} ms\n"
+        f"  {'met   ' if met else 'MISSED'} at most {first:.0f} MB in the first tenth, {last:.0f} MB in the last; "
+        f"at most {GROWTH:.0f} MB more\n"
+    )
+    return met
+
+
+def _resident(client: LanguageClient) -> float:
+    """MB that the server holds."""
+    pages = int(Path(f"/proc/{client._server.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help="relint, session; both by default")
+    parser.add_argument("--site", type=Path, default=Path(sysconfig.get_path("purelib")))
+    parser.add_argument("--edits", type=int, default=1000)
+    options = parser.parse_args()
+    if not set(options.parts) <= {"relint", "session"}:
+        parser.error("the parts are relint and session")
+    parts = set(options.parts) or {"relint", "session"}
+    met = [relint(options.site)] if "relint" in parts else []
+    met += [asyncio.run(session(options.edits))] if "session" in parts else []
+    return 0 if all(met) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
