@@ -114,7 +114,7 @@ async def session(edits: int) -> bool:
             started = time.perf_counter()
             client.text_document_did_change(
                 types.DidChangeTextDocumentParams(
-                    types.VersionedTextDocumentIdentifier(uri, version),
+                    types.VersionedTextDocumentIdentifier(uri=uri, version=version),
                     [types.TextDocumentContentChangeWholeDocument(now)],
                 )
             )

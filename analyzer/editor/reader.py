@@ -100,7 +100,8 @@ class Reader:
         """
         asked = self._renewed()
         chosen = {each.uri: each for each in documents if self._is_read(each.path, asked.options)}
-        report, problems = None, asked.problems
+        report: Report | None = None
+        problems = asked.problems
         try:
             report = self._report(asked, list(chosen.values()), stop)
         except TcreadyError as error:
