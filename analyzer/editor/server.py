@@ -49,13 +49,15 @@ def serve(settings_at: SettingsAt) -> None:
             signal, ending
         ):  # a thread waits for the editor's next line, and an exception would wait for that
             signal.signal(getattr(signal, ending), signal.SIG_DFL)
-    gc.enable()  # the command switches it off, as if the process were soon to end
     # With whole texts the server need not know where the editor ends a line: pygls also ends it at a form feed.
     server = LanguageServer(
         "tcready", installed.version(), text_document_sync_kind=types.TextDocumentSyncKind.Full
     )
     editing = Editing(server, settings_at)
     editing.connect()
+    # Garbage is collected after each reading instead of during the next: then nobody waits for it. What is loaded stays.
+    gc.disable()
+    installed.load_rules()
     gc.freeze()
     try:
         server.start_io()
@@ -273,6 +275,7 @@ class Editing:
         except Exception:  # a mistake of ours: the next change is read all the same
             wanted.read = None
             self._log("".join(traceback.format_exc(limit=-LAST)))
+        self._pool.submit(gc.collect)
         if lenses and not stop.is_set() and self._can("workspace.code_lens.refresh_support"):
             self._server.workspace_code_lens_refresh(None)
 
