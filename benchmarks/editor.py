@@ -53,7 +53,6 @@ def relint(site: Path) -> bool:
     print("a file again after an edit, with what is published of it: CPU seconds, the least of three\n")
     ratios = {}
     installed.load_rules()
-    gc.disable()  # as in the server, which collects between readings
     gc.freeze()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
@@ -85,10 +84,13 @@ def _parsing(text: str) -> float:
 def _reading(reader: Reader, path: Path, text: str) -> float:
     document = Document(path.as_uri(), path, 1, text)
     gc.collect()
+    gc.disable()  # as in the server, which collects between readings
     started = time.process_time()
     read = reader.read([document])
     values.diagnostics(read, document, values.Places(text, len))
-    return time.process_time() - started
+    took = time.process_time() - started
+    gc.enable()
+    return took
 
 
 async def session(edits: int) -> bool:

@@ -14,7 +14,15 @@ from tcready.editor.last_run import LastRun
 from tcready.merge import merge
 from tcready.options import ReadOptions
 from tcready.resolve import Settings, resolve
-from tcready.schema import Finding, Reading, Report, TcreadyError, display_path, is_installed
+from tcready.schema import (
+    Finding,
+    Reading,
+    Report,
+    StaticTarget,
+    TcreadyError,
+    display_path,
+    is_installed,
+)
 from tcready.static.driver import RuleSet
 from tcready.static.patterns import is_excluded
 from tcready.static.session import Session
@@ -46,7 +54,9 @@ class Read:
     documents: Mapping[str, Document]
     """Those that were read, by URI."""
     report: Report | None
-    """None if the project's options say what cannot be done."""
+    """All but the targets; None if the project's options say what cannot be done."""
+    targets: tuple[StaticTarget, ...]
+    """The models in the documents."""
     last_run: LastRun | None
     """What was run last here; None if nothing was."""
     problems: tuple[str, ...]
@@ -101,14 +111,17 @@ class Reader:
         asked = self._renewed()
         chosen = {each.uri: each for each in documents if self._is_read(each.path, asked.options)}
         report: Report | None = None
+        targets: tuple[StaticTarget, ...] = ()
         problems = asked.problems
         try:
-            report = self._report(asked, list(chosen.values()), stop)
+            report, targets = self._report(asked, list(chosen.values()), stop)
         except TcreadyError as error:
             problems += (str(error),)
-        return Read(self._root, chosen, report, self._last_run(), problems)
+        return Read(self._root, chosen, report, targets, self._last_run(), problems)
 
-    def _report(self, asked: _Asked, documents: Sequence[Document], stop: Stop) -> Report:
+    def _report(
+        self, asked: _Asked, documents: Sequence[Document], stop: Stop
+    ) -> tuple[Report, tuple[StaticTarget, ...]]:
         units = [Unit(display_path(str(d.path), str(self._root)), d.path, None) for d in documents]
         self._seen.update(units)
         if len(self._seen) > len(units) + KEPT:
@@ -117,12 +130,14 @@ class Reader:
         texts = {document.path: document.text for document in documents}
         options = asked.settings.report
         found = asked.session.check(list(dict.fromkeys(units)), texts, stop, options)
-        report = merge(found.result, (), found.rules, found.tool)
+        # nothing is shown of regions, which would be made of the targets
+        report = merge(dataclasses.replace(found.result, targets=()), (), found.rules, found.tool)
         read = asked.options
         version = ".".join(map(str, read.torch or ()))
         how = Reading(asked.settings.values["mode"], read.low, read.plain_call, version)
         report = dataclasses.replace(report, readings=(how,))
-        return narrow.narrowed(report, asked.known, options, [unit.target for unit in units], self._root)[0]
+        names = [unit.target for unit in units]
+        return narrow.narrowed(report, asked.known, options, names, self._root)[0], found.result.targets
 
     def _is_read(self, path: Path, options: ReadOptions) -> bool:
         """Whether a check of the project would read the file; one outside of its folder counts as named."""

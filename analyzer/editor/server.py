@@ -232,7 +232,7 @@ class Editing:
         if known is None or known[0].report is None:
             return []
         read, document, places = known
-        lines = words.above(read.report.predicted, read.shown(document), read.last_run, read.texts())
+        lines = words.above(read.targets, read.shown(document), read.last_run, read.texts())
         return values.lenses(lines, places)
 
     async def _known(self, uri: str) -> tuple[Read, Document, Places] | None:

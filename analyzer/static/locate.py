@@ -7,6 +7,8 @@ editable installs.
 from __future__ import annotations
 
 import ast
+import contextlib
+import functools
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -48,29 +50,36 @@ def additions(folder: Path) -> Additions:
             if line and not line.startswith(("#", "import ", "import\t")) and (folder / line).is_dir():
                 folders.append(folder / line)
     for finder in sorted(folder.glob("__editable__*_finder.py")):
-        try:
-            tree = ast.parse(finder.read_bytes())
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        for node in tree.body:
-            names = [
-                t.id
-                for t in getattr(node, "targets", [getattr(node, "target", None)])
-                if isinstance(t, ast.Name)
-            ]
-            value = getattr(node, "value", None)
-            if {"MAPPING", "NAMESPACES"}.intersection(names) and isinstance(value, ast.Dict):
-                for key, path in zip(value.keys, value.values, strict=True):
-                    match key, path:
-                        case ast.Constant(value=str(package)), ast.List(elts=elements):
-                            mapping += [
-                                (package, Path(each.value))
-                                for each in elements
-                                if isinstance(each, ast.Constant) and isinstance(each.value, str)
-                            ]
-                        case ast.Constant(value=str(package)), ast.Constant(value=str(folder_name)):
-                            mapping.append((package, Path(folder_name)))
+        with contextlib.suppress(OSError):
+            mapping += _mapped(finder.read_bytes())
     return tuple(folders), tuple(mapping)
+
+
+@functools.lru_cache(maxsize=64)
+def _mapped(finder: bytes) -> tuple[tuple[str, Path], ...]:
+    """The packages that an editable finder maps; who reads again and again asks for the same few."""
+    mapping: list[tuple[str, Path]] = []
+    try:
+        tree = ast.parse(finder)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    for node in tree.body:
+        names = [
+            t.id for t in getattr(node, "targets", [getattr(node, "target", None)]) if isinstance(t, ast.Name)
+        ]
+        value = getattr(node, "value", None)
+        if {"MAPPING", "NAMESPACES"}.intersection(names) and isinstance(value, ast.Dict):
+            for key, path in zip(value.keys, value.values, strict=True):
+                match key, path:
+                    case ast.Constant(value=str(package)), ast.List(elts=elements):
+                        mapping += [
+                            (package, Path(each.value))
+                            for each in elements
+                            if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                        ]
+                    case ast.Constant(value=str(package)), ast.Constant(value=str(folder_name)):
+                        mapping.append((package, Path(folder_name)))
+    return tuple(mapping)
 
 
 def find_module(
