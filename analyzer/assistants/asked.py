@@ -11,8 +11,8 @@ from tcready.schema import TcreadyError
 
 _T = TypeVar("_T")
 TARGET = (
-    "What to look at: path.py, a folder, path.py::Class, pkg.mod::Class of an installed package, or a library's model as in "
-    "hf:bert. Paths are below the folder that the server was started for."
+    "What to look at: path.py, a folder, path.py::Class, pkg.mod::Class of an installed package, or a "
+    "library's model as in hf:bert. Paths are below the folder that the server was started for."
 )
 ONE_TARGET = "The model: path.py::Class, path.py with one model in it, pkg.mod::Class, or hf:bert."
 Target = Annotated[str, Field(description=TARGET)]
@@ -20,16 +20,20 @@ OneTarget = Annotated[str, Field(description=ONE_TARGET)]
 Inputs = Annotated[
     str | None,
     Field(
-        description="What the model is called with, as path.py::name of a value or of a callable that gives it; left out, "
-        "what the file or pyproject.toml says, else inputs are made up."
+        description="What the model is called with, as path.py::name of a value or of a callable that "
+        "gives it; left out, what the file or pyproject.toml says, else inputs are made up."
     ),
 ]
 OneMode = Annotated[
     Literal["infer", "train"] | None,
-    Field(description="infer: eval() without gradients, the default; train: train() with loss, backward and optimiser."),
+    Field(
+        description="infer: eval() without gradients, the default; train: train() with loss, backward and optimiser."
+    ),
 ]
 Device = Annotated[str | None, Field(description="cpu (the default), cuda, cuda:1, mps or auto.")]
-Timeout = Annotated[float | None, Field(description="Seconds after which the run is ended; 600 by default.", gt=0)]
+Timeout = Annotated[
+    float | None, Field(description="Seconds after which the run is ended; 600 by default.", gt=0)
+]
 Codes = Annotated[
     list[str] | None, Field(description="Only these rules, by codes or their beginnings: TCR101, TCR2.")
 ]
@@ -68,20 +72,25 @@ class Check(Asked):
     run: Annotated[
         bool,
         Field(
-            description="Execute the model as well, under Dynamo, in a process of its own: this executes the user's code, and "
-            "tells which predictions hold and what share of the model is captured."
+            description="Execute the model as well, under Dynamo, in a process of its own: this executes "
+            "the user's code, and tells which predictions hold and what share of the model is captured."
         ),
     ] = False
     inputs: Inputs = None
     mode: Annotated[
         Literal["infer", "train", "both"] | None,
-        Field(description="infer: eval() without gradients, the default; train: train() with loss and backward; or both."),
+        Field(
+            description="infer: eval() without gradients, the default; train: train() with loss and "
+            "backward; or both."
+        ),
     ] = None
     device: Device = None
     timeout: Timeout = None
     select: Codes = None
     third_party: Annotated[bool, Field(description="List findings in installed packages too.")] = False
-    skip: Annotated[int, Field(description="Pass by so many findings, to go on where an answer was cut.", ge=0)] = 0
+    skip: Annotated[
+        int, Field(description="Pass by so many findings, to go on where an answer was cut.", ge=0)
+    ] = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,13 +98,15 @@ class RuleAsked(Asked):
     code: Annotated[
         str | None,
         Field(
-            description="A rule's code or name (TCR101), a type of graph break (GB0170), or the id of a finding or its "
-            "beginning (6c6c83d). Left out: the list of rules."
+            description="A rule's code or name (TCR101), a type of graph break (GB0170), or the id of a "
+            "finding or its beginning (6c6c83d). Left out: the list of rules."
         ),
     ] = None
     target: Annotated[
         str | None,
-        Field(description="For the id of a finding: what to read to find it; left out, the last run, else the folder."),
+        Field(
+            description="For the id of a finding: what to read to find it; left out, the last run, else the folder."
+        ),
     ] = None
 
 
@@ -103,7 +114,8 @@ class RuleAsked(Asked):
 class PlanAsked(Running):
     target: OneTarget
     budget: Annotated[
-        float | None, Field(description="Seconds for all trials; what it cuts is said. By default only the timeout.", gt=0)
+        float | None,
+        Field(description="Seconds for all trials; what it cuts is said. By default only the timeout.", gt=0),
     ] = None
 
 
@@ -113,14 +125,15 @@ class FixAsked(Running):
     prove: Annotated[
         bool,
         Field(
-            description="Put each change to the proof, by runs of the model before and after it: this executes the user's "
-            "code, and names one model. Without it the source alone is read."
+            description="Put each change to the proof, by runs of the model before and after it: this "
+            "executes the user's code, and names one model. Without it the source alone is read."
         ),
     ] = False
     unsafe: Annotated[
         bool,
         Field(
-            description="Propose as well what may do something else; with prove, what was shown on one side of a branch alone."
+            description="Propose as well what may do something else; with prove, what was shown on one "
+            "side of a branch alone."
         ),
     ] = False
     select: Codes = None
@@ -129,7 +142,10 @@ class FixAsked(Running):
 @dataclass(frozen=True, kw_only=True)
 class ProveAsked(Running):
     patch: Annotated[
-        str, Field(description="A unified diff, as `git diff` writes it; its paths are below the server's folder.")
+        str,
+        Field(
+            description="A unified diff, as `git diff` writes it; its paths are below the server's folder."
+        ),
     ]
     target: OneTarget
 
@@ -138,7 +154,8 @@ class ProveAsked(Running):
 class BenchAsked(Running):
     target: OneTarget
     budget: Annotated[
-        float, Field(description="Seconds for everything, the run before it included; what it cuts is said.", gt=0)
+        float,
+        Field(description="Seconds for everything, the run before it included; what it cuts is said.", gt=0),
     ] = 120.0
     quick: Annotated[
         bool, Field(description="Eager and the default of torch.compile alone, with one cold start.")

@@ -32,10 +32,11 @@ from tcready.assistants.tools import Place, Tool, offered
 from tcready.schema import Progress, TcreadyError
 
 INSTRUCTIONS = (
-    "tcready tells whether a PyTorch model is ready for torch.compile. Begin with `check`, which reads the source and "
-    "executes nothing. `rule` explains a code or the id of a finding. Propose a change, as `fix` gives it or as a diff of your "
-    "own, put it to `prove`, and keep it only if the proof holds. `plan` finds out which parts to compile, `bench` whether it "
-    "pays. `plan`, `prove`, `bench`, and `check` and `fix` if asked, execute the user's code. One call is worked on at a time."
+    "tcready tells whether a PyTorch model is ready for torch.compile. Begin with `check`, which reads "
+    "the source and executes nothing. `rule` explains a code or the id of a finding. Propose a change, as "
+    "`fix` gives it or as a diff of your own, put it to `prove`, and keep it only if the proof holds. "
+    "`plan` finds out which parts to compile, `bench` whether it pays. `plan`, `prove`, `bench`, and "
+    "`check` and `fix` if asked, execute the user's code. One call is worked on at a time."
 )
 LONGEST_ERROR = 800
 """Characters of an error."""
@@ -121,7 +122,7 @@ def _wrong(message: str) -> CallToolResult:
 
 
 class _Telling:
-    """Tells the client how far a call is, from the thread that works on it, and ends the work of one that is cancelled."""
+    """Tells the client how far a call is, from the thread that works on it, and ends the work of a cancelled one."""
 
     def __init__(self, session: ServerSession) -> None:
         self._session = session

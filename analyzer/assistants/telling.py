@@ -1,4 +1,4 @@
-"""What an assistant is told of reports, changes and rules: verdicts and what to do first, then lines with stable ids. Pure."""
+"""What an assistant is told of reports, changes and rules: verdicts, what to do first, lines with stable ids. Pure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,11 @@ def of_check(report: Report, *, third_party: bool, skip: int) -> Answer:
     head += [sentence] if (sentence := narrowed_sentence(shown)) else []
     ran = any(target.was_run for target in shown.targets)
     head.append("the model was run" if ran else "read only, nothing was executed")
-    after = "\n`rule` with a code or an id of these tells why it hurts and what to write instead." if found else ""
+    after = (
+        "\n`rule` with a code or an id of these tells why it hurts and what to write instead."
+        if found
+        else ""
+    )
     data = {
         "executed": ran,
         "counts": {level: sum(f.level == level for f in found) for level in reversed(LEVELS)},
@@ -282,7 +286,10 @@ def refuse_nothing_shown(report: Report) -> None:
 def of_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) -> Answer:
     """The changes as one patch, what each is, and what is left. `ids` are fingerprints by path, line and rule."""
     head = f"{number(len(result.changes), 'change')} proposed; nothing is written"
-    data: dict[str, Any] = {"changes_proposed": len(result.changes), "proved": result.breaks_before is not None}
+    data: dict[str, Any] = {
+        "changes_proposed": len(result.changes),
+        "proved": result.breaks_before is not None,
+    }
     if result.breaks_before is not None:
         shares = f"{share_words(result.share_before)} -> {share_words(result.share_after)}"
         head += f". Runs before and after: breaks {result.breaks_before} -> {result.breaks_after}, captured {shares}"
@@ -385,7 +392,9 @@ def of_bench(report: Report) -> Answer:
     target = _the_run(report)
     bench = target.observation.bench
     if bench is None or bench.verdict == "not_run":
-        raise TcreadyError(f"{target.target}: nothing was measured: {bench.reason if bench else verdict_sentence(target)}")
+        raise TcreadyError(
+            f"{target.target}: nothing was measured: {bench.reason if bench else verdict_sentence(target)}"
+        )
     data = {
         "target": target.target,
         "verdict": "failed" if bench.failed else bench.verdict,
@@ -400,7 +409,9 @@ def of_bench(report: Report) -> Answer:
             _code("code", "code of the recommended arm", bench.code),
             _code("rollback", "back to eager", bench.rollback),
             Section("arms", "arm", tuple(_arms(bench))),
-            Section("beside", "fact", tuple(Piece(f"{what}: {text}", f"{what}: {text}") for what, text in beside)),
+            Section(
+                "beside", "fact", tuple(Piece(f"{what}: {text}", f"{what}: {text}") for what, text in beside)
+            ),
         ),
     )
 
@@ -428,4 +439,8 @@ def _arm(case: str, arm: ArmBench) -> dict[str, Any]:
 
 def _figure(figure: Figure | None) -> list[float] | None:
     """Median and the bounds of its interval, to four digits."""
-    return None if figure is None else [float(f"{each:.4g}") for each in (figure.median, figure.low, figure.high)]
+    return (
+        None
+        if figure is None
+        else [float(f"{each:.4g}") for each in (figure.median, figure.low, figure.high)]
+    )

@@ -25,8 +25,8 @@ from tcready.assistants.asked import (
 from tcready.options import BenchOptions
 from tcready.resolve import Settings
 from tcready.schema import FixResult, Progress, Progressing, Report, TcreadyError
-from tcready.target import LibraryModel, Target
 from tcready.target import LIGHTNING as OF_THE_USER
+from tcready.target import LibraryModel, Target
 
 RULE_OR_BREAK = re.compile(r"(?i)(GB|TCR)\d+")
 FINGERPRINT = re.compile(r"[0-9a-f]+(-[0-9]+)?")
@@ -96,7 +96,10 @@ def _rule(asked: RuleAsked, place: Place, progress: Progressing) -> Answer:
     if asked.target is not None:
         _refuse_outside(asked.target, place.root)
     report, finding = api.explain(
-        code, (asked.target,) if asked.target else (), settings=place.settings(), announce=_announcing(progress)
+        code,
+        (asked.target,) if asked.target else (),
+        settings=place.settings(),
+        announce=_announcing(progress),
     )
     return telling.of_text(f"id {finding.fingerprint}\n{api.render_finding(report, finding, width=100)}")
 
@@ -133,7 +136,8 @@ def _refuse_bytes(result: FixResult) -> None:
         result.patch.encode("utf-8")
     except UnicodeEncodeError:
         raise TcreadyError(
-            "a file that changes is not in UTF-8, so that its patch is no text: `tcready fix` on a command line writes it"
+            "a file that changes is not in UTF-8, so that its patch is no text: `tcready fix` on a "
+            "command line writes it"
         ) from None
 
 
@@ -210,7 +214,8 @@ def _refuse_outside(named: str, root: Path) -> None:
         place = Path(os.path.realpath(root / target.place))
         if not place.is_relative_to(root):
             raise TcreadyError(
-                f"{named} is outside of {root}: this server looks at nothing else (`tcready mcp --root` names the folder)"
+                f"{named} is outside of {root}: this server looks at nothing else (`tcready mcp --root` "
+                "names the folder)"
             )
 
 
@@ -221,9 +226,10 @@ TOOLS = (
     Tool(
         "check",
         "Find what torch.compile cannot take",
-        "Where a PyTorch model will not compile under torch.compile: graph breaks, recompilations and other cost, each with a "
-        f"stable id, a rule and a place, the verdict, and what to do first. {_READS} run=true: then the model is executed under "
-        "Dynamo too, and each prediction is confirmed or not.",
+        "Where a PyTorch model will not compile under torch.compile: graph breaks, recompilations and "
+        "other cost, each with a stable id, a rule and a place, the verdict, and what to do first. "
+        f"{_READS} run=true: then the model is executed under Dynamo too, and each prediction is confirmed "
+        "or not.",
         Check,
         _check,
         executes=False,
@@ -231,8 +237,8 @@ TOOLS = (
     Tool(
         "rule",
         "Explain a rule, a type of break, or a finding",
-        "Why something hurts torch.compile and what to write instead: the page of a rule (TCR101) or of a type of graph break "
-        "(GB0170), or all that is known of one finding by its id. Executes nothing.",
+        "Why something hurts torch.compile and what to write instead: the page of a rule (TCR101) or of a "
+        "type of graph break (GB0170), or all that is known of one finding by its id. Executes nothing.",
         RuleAsked,
         _rule,
         executes=False,
@@ -240,8 +246,9 @@ TOOLS = (
     Tool(
         "plan",
         "Find out which parts to compile",
-        "Which parts of a model to put torch.compile on: placements are executed and measured, and the code of the best one is "
-        f"given to be pasted, with the way back. {_EXECUTES} Takes from some seconds to minutes.",
+        "Which parts of a model to put torch.compile on: placements are executed and measured, and the "
+        f"code of the best one is given to be pasted, with the way back. {_EXECUTES} Takes from some "
+        "seconds to minutes.",
         PlanAsked,
         _plan,
         executes=True,
@@ -249,8 +256,9 @@ TOOLS = (
     Tool(
         "fix",
         "Propose changes as a patch",
-        "Changes that let Dynamo take the code, as one unified diff against the files as they stand. It never writes: apply the "
-        f"patch yourself. {_READS} prove=true: then each change is put to the proof by runs before and after it.",
+        "Changes that let Dynamo take the code, as one unified diff against the files as they stand. It "
+        f"never writes: apply the patch yourself. {_READS} prove=true: then each change is put to the "
+        "proof by runs before and after it.",
         FixAsked,
         _fix,
         executes=False,
@@ -258,9 +266,9 @@ TOOLS = (
     Tool(
         "prove",
         "Put a patch to the proof",
-        "Whether a patch of yours holds: a graph break is gone, none is new, and the same calls with the same seeds, inputs and "
-        "varied inputs give the same results before and after it, on both sides of every branch that it takes away. The patch "
-        f"is laid over copies. {_EXECUTES}",
+        "Whether a patch of yours holds: a graph break is gone, none is new, and the same calls with the "
+        "same seeds, inputs and varied inputs give the same results before and after it, on both sides of "
+        f"every branch that it takes away. The patch is laid over copies. {_EXECUTES}",
         ProveAsked,
         _prove,
         executes=True,
@@ -268,8 +276,9 @@ TOOLS = (
     Tool(
         "bench",
         "Measure eager against compiled",
-        "Whether compiling pays: seconds of eager and compiled calls measured in turn, with intervals, cold start and a "
-        f"verdict that may be `no gain`. {_EXECUTES} Takes up to `budget` seconds of an otherwise idle machine.",
+        "Whether compiling pays: seconds of eager and compiled calls measured in turn, with intervals, "
+        f"cold start and a verdict that may be `no gain`. {_EXECUTES} Takes up to `budget` seconds of an "
+        "otherwise idle machine.",
         BenchAsked,
         _bench,
         executes=True,

@@ -89,7 +89,9 @@ def completion(shell: str) -> None:
 @click.argument("code", shell_complete=complete_codes)
 def rule(code: str) -> None:
     """Show the page of one rule, or of one type of graph break (GB0170): why it hurts, what to write instead."""
-    write_out(api.page_of_break(code) if re.fullmatch(r"(?i)GB\d+", code) else api.page_of(api.rule_named(code)))
+    write_out(
+        api.page_of_break(code) if re.fullmatch(r"(?i)GB\d+", code) else api.page_of(api.rule_named(code))
+    )
 
 
 @click.command()
