@@ -39,7 +39,7 @@ import torch
 from torch import nn
 
 
-class Net(nn.Module):
+class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.lin = nn.Linear(4, 4)
@@ -53,10 +53,6 @@ class Net(nn.Module):
 
 def get_inputs():
     return [torch.randn(2, 4)]
-
-
-get_init_inputs = list
-Model = Net
 """
 HANGS = """\
 import time
@@ -252,7 +248,7 @@ def test_fix_proposes_a_patch_and_writes_nothing(reading: Server, folder: Path) 
     [
         ("check", {"target": "../outside.py"}, "outside of"),
         ("check", {"target": "link.py"}, "outside of"),
-        ("check", {"target": "lightning:../outside.py::Net"}, "outside of"),
+        ("check", {"target": "lightning:../outside.py::Model"}, "outside of"),
         ("check", {"target": "breaks.py", "run": True, "inputs": "../outside.py::get_inputs"}, "outside of"),
         ("plan", {"target": "/"}, "outside of"),
         (

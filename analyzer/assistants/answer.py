@@ -11,12 +11,12 @@ from tcready.reports.view import number, visible
 
 ROOM = 4000
 """Characters of a whole answer, its text and its data together, unless the caller asks for more."""
-LEAST = 1000
+LEAST = 1500
 """An answer that says what was left out of it needs as much."""
 MOST = 1_000_000
 _ENVELOPE = 200
 """Characters that the protocol puts around an answer."""
-_FOR_NOTES = 350
+_FOR_NOTES = 600
 """Kept free for what is said of parts that were left out."""
 
 
