@@ -178,8 +178,7 @@ def of_plan(report: Report) -> Answer:
     target = _the_run(report)
     plan = target.observation.plan
     if plan is None:
-        failed = next((s.detail for s in target.stages if s.stage == "plan" and s.detail), "")
-        raise TcreadyError(f"{target.target}: nothing was planned: {failed or verdict_sentence(target)}")
+        raise TcreadyError(f"{target.target}: nothing was planned: {_why_unknown(target)}")
     head = f"PLAN {plan_title(plan)}: {shortened(plan.reason)}"
     keys = keys_sentence(plan)
     verdict = _verdict(target, report)
@@ -205,7 +204,7 @@ def of_plan(report: Report) -> Answer:
 
 def _code(name: str, noun: str, code: str) -> Section:
     pieces = (Piece(f"{noun}:\n{_indented(code)}", code),) if code else ()
-    return Section(name, noun, pieces, single=True, exact=True)
+    return Section(name, noun, pieces, single=True)
 
 
 def _indented(code: str) -> str:
@@ -270,14 +269,19 @@ def _the_run(report: Report) -> TargetReport:
 
 def refuse_nothing_shown(report: Report) -> None:
     """Raises TcreadyError, with the first reason, if no run that was due established anything."""
-    if report.targets and all(target.verdict == "unknown" for target in report.targets):
-        first = next((target for target in report.targets if target.was_run), report.targets[0])
-        raise TcreadyError(
-            f"{first.target}: the run shows nothing: {first_line(verdict_sentence(first))} (`check` without `run` tells "
-            "what the source shows)"
-        )
     if not report.targets:
         raise TcreadyError("there is nothing here to run: name a file or a class with a `forward`")
+    if all(target.verdict == "unknown" for target in report.targets):
+        first = next((target for target in report.targets if target.was_run), report.targets[0])
+        raise TcreadyError(
+            f"{first.target}: {_why_unknown(first)} (`check` without `run` tells what the source shows)"
+        )
+
+
+def _why_unknown(target: TargetReport) -> str:
+    """The stage that failed, and why; of a run that never began the verdict's reason."""
+    failed = next((stage for stage in target.stages if stage.state == "fail"), None)
+    return f"{failed.stage}: {first_line(failed.detail)}" if failed else verdict_sentence(target)
 
 
 # Changes
@@ -325,7 +329,8 @@ def _change(change: FixChange, ids: Mapping[tuple[str, int, str | None], str]) -
         "refuted": "does not hold",
         "not_run": "not run",
     }[change.state]
-    words = [known, *filter(None, (change.reason, f"not safe: {change.unsafe}" if change.unsafe else ""))]
+    unsafe = f"not safe: {change.unsafe}" if change.unsafe else ""
+    words = [known, *dict.fromkeys(filter(None, (change.reason, unsafe)))]
     data = {
         "id": ids.get((change.path, change.line, change.rule)),
         "rule": change.rule,
@@ -392,9 +397,7 @@ def of_bench(report: Report) -> Answer:
     target = _the_run(report)
     bench = target.observation.bench
     if bench is None or bench.verdict == "not_run":
-        raise TcreadyError(
-            f"{target.target}: nothing was measured: {bench.reason if bench else verdict_sentence(target)}"
-        )
+        raise TcreadyError(f"{target.target}: {bench.reason if bench else _why_unknown(target)}")
     data = {
         "target": target.target,
         "verdict": "failed" if bench.failed else bench.verdict,
