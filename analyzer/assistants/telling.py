@@ -329,8 +329,8 @@ def _change(change: FixChange, ids: Mapping[tuple[str, int, str | None], str]) -
         "refuted": "does not hold",
         "not_run": "not run",
     }[change.state]
-    unsafe = f"not safe: {change.unsafe}" if change.unsafe else ""
-    words = [known, *dict.fromkeys(filter(None, (change.reason, unsafe)))]
+    unsafe = f"not safe by construction: {change.unsafe}" if change.unsafe else ""
+    why = change.reason or unsafe
     data = {
         "id": ids.get((change.path, change.line, change.rule)),
         "rule": change.rule,
@@ -339,10 +339,10 @@ def _change(change: FixChange, ids: Mapping[tuple[str, int, str | None], str]) -
         "line": change.line,
         "how": change.how,
         "state": change.state,
-        "unsafe": change.unsafe is not None,
-        "why": "; ".join(words[1:]),
+        "unsafe_by_construction": change.unsafe is not None,
+        "why": why,
     }
-    return Piece(f"{place}: {change.how} ({'; '.join(words)})", _without_nothing(data))
+    return Piece(f"{place}: {change.how} ({'; '.join(filter(None, (known, why)))})", _without_nothing(data))
 
 
 def _no_fix(item: NoFix, ids: Mapping[tuple[str, int, str | None], str]) -> Piece:
