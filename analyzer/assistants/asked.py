@@ -164,7 +164,7 @@ class BenchAsked(Running):
 
 def schema_of(asked: type[Asked]) -> dict[str, Any]:
     """The arguments as JSON Schema."""
-    found = TypeAdapter(asked).json_schema()
+    found: dict[str, Any] = TypeAdapter(asked).json_schema()
     found.pop("title", None)
     for each in found["properties"].values():
         each.pop("title", None)
@@ -174,7 +174,7 @@ def schema_of(asked: type[Asked]) -> dict[str, Any]:
 def checked(asked: type[_T], tool: str, given: dict[str, Any]) -> _T:
     """The arguments that a client gave. Raises TcreadyError, in one line, for what the tool does not take."""
     try:
-        return TypeAdapter(asked).validate_python(given)
+        found: _T = TypeAdapter(asked).validate_python(given)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in wrong["loc"])
@@ -182,3 +182,4 @@ def checked(asked: type[_T], tool: str, given: dict[str, Any]) -> _T:
             takes = ", ".join(each.name for each in fields(asked))  # type: ignore[arg-type]
             raise TcreadyError(f"{tool} takes no argument {name}: it takes {takes}") from None
         raise TcreadyError(f"{tool}: {name}: {wrong['msg']}") from None
+    return found
