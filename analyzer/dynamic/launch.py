@@ -215,6 +215,7 @@ class Prover:
             self._asked += 1
             (room / "result.json").unlink(missing_ok=True)
             write_json(str(room / f"request-{self._asked}.json"), proof)
+        assert self._running is not None
         done = room / f"done-{self._asked}"
         ending = _watch(
             self._running.process, self._request, room, self._running.mark, self._progress, done.exists
