@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -325,6 +326,21 @@ def test_stdout_holds_the_protocol_alone_and_the_end_of_stdin_ends_it(folder: Pa
     rest, _ = process.communicate(timeout=20)
     assert rest == ""
     assert process.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are asked of the process there is")
+def test_a_signal_ends_it_though_stdin_is_open(folder: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tcready", "mcp", "--root", str(folder)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}) + "\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.terminate()
+        assert process.wait(20) == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
+import signal
+import sys
 import threading
 import time
 import traceback
@@ -42,6 +45,8 @@ LONGEST_ERROR = 800
 """Characters of an error."""
 OFTEN = 1.0
 """Seconds between two notifications of progress, at least."""
+PATIENCE = 10.0
+"""Seconds that a call has to end its processes after a signal."""
 STACK = 64 * 2**20
 """Bytes of a thread's stack: reading recurses with the source, and some systems give threads half a megabyte."""
 
@@ -56,6 +61,7 @@ def serve(place: Place) -> None:
 async def _serve(place: Place) -> None:
     tools = {tool.name: tool for tool in offered(place)}
     one_at_a_time = anyio.CapacityLimiter(1)
+    ending = threading.Event()
 
     async def listed(
         _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
@@ -70,7 +76,7 @@ async def _serve(place: Place) -> None:
             asked = checked(tool.asks, tool.name, params.arguments or {})
         except TcreadyError as error:
             return _wrong(str(error))
-        work = functools.partial(_answer, tool, asked, place, _Telling(context.session))
+        work = functools.partial(_answer, tool, asked, place, _Telling(context.session, ending))
         # The thread ends by itself when the call is cancelled: `_Telling` raises in it.
         return await anyio.to_thread.run_sync(work, limiter=one_at_a_time)
 
@@ -82,8 +88,21 @@ async def _serve(place: Place) -> None:
         on_list_tools=listed,
         on_call_tool=called,
     )
-    async with stdio_server() as (read, write):
+    async with anyio.create_task_group() as tasks, stdio_server() as (read, write):
+        if sys.platform != "win32":
+            tasks.start_soon(_end_on_signals, ending, one_at_a_time)
         await server.run(read, write, server.create_initialization_options())
+        tasks.cancel_scope.cancel()
+
+
+async def _end_on_signals(ending: threading.Event, one_at_a_time: anyio.CapacityLimiter) -> None:
+    """Ends the process once no call is worked on: the thread that waits for a line of stdin cannot be asked to stop."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        async for number in signals:
+            ending.set()
+            with anyio.move_on_after(PATIENCE):
+                await one_at_a_time.acquire()
+            os._exit(128 + number)
 
 
 def _described(tool: Tool, place: Place) -> DescribedTool:
@@ -124,14 +143,17 @@ def _wrong(message: str) -> CallToolResult:
 class _Telling:
     """Tells the client how far a call is, from the thread that works on it, and ends the work of a cancelled one."""
 
-    def __init__(self, session: ServerSession) -> None:
+    def __init__(self, session: ServerSession, ending: threading.Event) -> None:
         self._session = session
+        self._ending = ending
         self._began = time.monotonic()
         self._told = -OFTEN
 
     def progress(self, now: Progress) -> None:
-        """Raises what the event loop raises for a call that is cancelled."""
+        """Raises what the event loop raises for a call that is cancelled, and TcreadyError if the server is ending."""
         anyio.from_thread.check_cancelled()
+        if self._ending.is_set():
+            raise TcreadyError("the server is ending")
         elapsed = time.monotonic() - self._began
         if elapsed - self._told >= OFTEN:
             self._told = elapsed
