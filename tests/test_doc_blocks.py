@@ -32,6 +32,11 @@ from tcready import api, cli, project
 from tcready.benching import sizes_of
 from tcready.resolve import VALUES
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 GENERATED = "<!-- Written by docs/generate.py"
@@ -93,6 +98,8 @@ EVERY = [block for page in PROSE for block in blocks(page)]
 def read_only(arguments: list[str]) -> bool:
     """Whether a command runs no model."""
     command, *rest = arguments
+    if "--trace" in rest:
+        return False  # it reads what a run has left
     if command == "fix":
         return "--verify" not in rest
     is_folder = command == "check" and FOLDERS & set(rest) and "--run" not in rest
@@ -117,10 +124,14 @@ def parse(arguments: list[str]) -> None:
 
 
 def read_toml(block: Block, folder: Path) -> None:
+    found = tomllib.loads(block.text)
+    if "tool" not in found:
+        read_commands(found)
+        return
     (folder / "pyproject.toml").write_text(block.text)
-    found = project.options(folder, *VALUES, cli.CommandOptions)
+    options = project.options(folder, *VALUES, cli.CommandOptions)
     tables = project.target_tables(folder)
-    assert found or tables
+    assert options or tables
     assert all(table.values for table in tables)
 
 
@@ -140,11 +151,34 @@ def read_yaml(block: Block, _folder: Path) -> None:
     assert {entry["id"] for entry in entries} <= known
 
 
-def read_json(block: Block, folder: Path) -> None:
-    servers = json.loads(block.text)["mcpServers"]
-    for server in servers.values():
-        assert Path(server["command"]).name == "tcready"
-        parse(server["args"])
+def read_json(block: Block, _folder: Path) -> None:
+    read_commands(json.loads(block.text))
+
+
+def read_lua(block: Block, _folder: Path) -> None:
+    (command,) = re.findall(r"cmd = \{(.*?)\}", block.text)
+    name, *arguments = json.loads(f"[{command}]")
+    read_commands({"command": name, "args": arguments})
+
+
+def read_commands(settings: Any) -> None:
+    """The commands that settings of other programs start: a text that ends in `tcready`, and the arguments beside it."""
+    found = list(commands_in(settings))
+    assert found
+    for arguments in found:
+        parse(arguments)
+
+
+def commands_in(settings: Any) -> Iterator[list[str]]:
+    if isinstance(settings, dict):
+        texts = [value for value in settings.values() if isinstance(value, str)]
+        if any(Path(text).name == "tcready" for text in texts):
+            (arguments,) = [value for key, value in settings.items() if "arg" in key.lower()]
+            yield arguments
+    for each in (
+        settings.values() if isinstance(settings, dict) else settings if isinstance(settings, list) else ()
+    ):
+        yield from commands_in(each)
 
 
 def read_sizes(block: Block, folder: Path) -> None:
@@ -192,7 +226,7 @@ def runner(block: Block) -> Runner | None:
         return read_sizes
     if block.info in ("", "sh") and block.commands:
         return run_commands
-    return {"toml": read_toml, "yaml": read_yaml, "json": read_json}.get(block.info)
+    return {"toml": read_toml, "yaml": read_yaml, "json": read_json, "lua": read_lua}.get(block.info)
 
 
 def needs_torch(block: Block) -> bool:
