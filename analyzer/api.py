@@ -18,6 +18,7 @@ from tcready.installed import advice, rule_set, tool, torch_for
 from tcready.installed import load_rules as load_rules  # as is the command line
 from tcready.installed import page_of as page_of
 from tcready.installed import page_of_break as page_of_break
+from tcready.installed import rule_named as rule_named
 from tcready.installed import version as version
 from tcready.reports import FORMATS as FORMATS  # the command line offers them
 from tcready.resolve import Settings, keywords, resolve
@@ -438,6 +439,11 @@ def prove(
     library.refuse_names((target,))
     chosen = _chosen(settings, root, options)
     return fixing.proved_patch(target, _with_tables(chosen), rule_set(), (patch, named), announce, progress)
+
+
+def holds(change: FixChange) -> bool:
+    """Whether a patch that was put to the proof holds: nothing speaks against it, not even another exception."""
+    return change.state == "proved" and not (change.unsafe or "").startswith("another exception")
 
 
 def apply(fixed: Fixed, *, root: str | os.PathLike[str] | None = None, dirty: bool = False) -> list[str]:

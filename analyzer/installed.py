@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -23,6 +25,25 @@ def load_rules() -> tuple[Rule, ...]:
     from tcready import rules
 
     return rules.load()
+
+
+def rule_named(code: str) -> Rule:
+    """The rule with this code or name. Raises TcreadyError, with the one that is nearest, if there is none."""
+    known = {rule.code: rule for rule in load_rules()}
+    by_name = {rule.name: rule for rule in known.values()}
+    found = known.get(code.upper()) or by_name.get(code.lower())
+    if found is None:
+        from difflib import get_close_matches
+
+        names = get_close_matches(code.lower(), by_name, n=1)
+        near = names[0] if names else max(known, key=functools.partial(_alike, code.upper()))
+        raise TcreadyError(f"there is no rule {code}: did you mean {near}? (`tcready rules` lists them)")
+    return found
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters stand at the same place in both."""
+    return sum(map(operator.eq, one, other))
 
 
 def advice() -> dict[str, RuleText]:

@@ -1,4 +1,4 @@
-"""The GitHub action and the GitLab job: their own shell lines, run as the runners run them, on a scratch project."""
+"""The GitHub action and the GitLab job: their own shell lines, run as the runners run them, on a scratch project; the image."""
 
 from __future__ import annotations
 
@@ -13,9 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from fixture_markers import ROOT
 from scratch_git import git, tool_tree
+from tcready import cli
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
 
 yaml = pytest.importorskip("yaml")
 
@@ -229,3 +236,20 @@ def test_the_gitlab_job(runner: Runner) -> None:
     (runner.project / "tcready.json").unlink()
     wrong = runner.bash("\n".join(script), **variables | {"TCREADY_TARGETS": "absent.py"})
     assert wrong.returncode == 2, wrong.stdout + wrong.stderr
+
+
+def test_the_image_takes_what_is_there_and_starts_what_exists() -> None:
+    """The image is not built here: what it copies, and what it starts, is held to the tree and the command line."""
+    text = (ROOT / "docs" / "ci" / "Dockerfile").read_text("utf-8")
+    lines = [line.split() for line in re.sub(r"\\\n\s*", "", text).splitlines()]
+    copied = [name for words in lines if words[:1] == ["COPY"] for name in words[1:-1]]
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    built = {*project["tool"]["setuptools"]["package-dir"].values(), project["project"]["readme"]}
+    assert {"pyproject.toml", *built, *project["project"]["license-files"]} <= {*copied}
+    (entry,) = [words[1:] for words in lines if words[:1] == ["ENTRYPOINT"]]
+    (started,) = [words[1:] for words in lines if words[:1] == ["CMD"]]
+    assert json.loads(" ".join(entry)) == ["tcready"]
+    name, *arguments = json.loads(" ".join(started))
+    command = cli.app.commands[name]  # type: ignore[attr-defined]
+    assert command.make_context(name, arguments, parent=click.Context(cli.app)).params["run"] is False

@@ -87,7 +87,10 @@ def test_the_reference_names_every_flag() -> None:
 def test_every_flag_and_rule_that_is_named_exists(page: Path) -> None:
     text = page.read_text("utf-8")
     ours = " ".join(
-        span for span in re.findall(r"`[^`\n]+`|^(?!pre-commit).*tcready.*$|^.*worker\.pyz.*$", text, re.M)
+        span
+        for span in re.findall(
+            r"`[^`\n]+`|^(?!pre-commit|docker|uvx|pipx).*tcready.*$|^.*worker\.pyz.*$", text, re.M
+        )
     )
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", ours))
     assert named - FLAGS - WORKER_FLAGS - {"--help"} == set()
@@ -97,7 +100,10 @@ def test_every_flag_and_rule_that_is_named_exists(page: Path) -> None:
     assert set(re.findall(r"\b(TCR\d)(?:xx)?\b", text)) <= families
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES], ids=ids)
+HOME = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/SECURITY.md")]
+
+
+@pytest.mark.parametrize("page", [*HOME, *PAGES], ids=ids)
 def test_relative_links_lead_to_files(page: Path) -> None:
     """On the pages as files, as they are read in the repository; the build below sees to the anchors."""
     prose = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.M | re.S)
@@ -158,6 +164,19 @@ def test_examples_print_what_they_show(
         printed = capfd.readouterr().out
         pattern = ".*".join(map(re.escape, re.split(r"^\.\.\.\n", shown, flags=re.M)))
         assert re.fullmatch(pattern, printed, re.S), printed
+
+
+def test_what_is_changed_says_what_to_do() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    parts = re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", text, re.M | re.S)
+    entries = [
+        entry
+        for heading, part in parts
+        if heading in ("Changed", "Deprecated", "Removed")
+        for entry in re.split(r"^- ", part, flags=re.M)[1:]
+    ]
+    assert entries
+    assert [entry for entry in entries if not re.search(r"\*\*To do\*\*:\s", entry)] == []
 
 
 def test_every_dependency_has_its_reason() -> None:

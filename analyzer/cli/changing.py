@@ -156,5 +156,4 @@ def prove(
     if isinstance(change, str):
         return complain(change)
     write_out(api.render(change, output_format))
-    holds = change.state == "proved" and not (change.unsafe or "").startswith("another exception")
-    return 0 if holds else 1
+    return 0 if api.holds(change) else 1

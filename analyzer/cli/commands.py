@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import click
 from tcready import api
+from tcready.cli.assisting import mcp
 from tcready.cli.benching import bench
 from tcready.cli.changing import fix, prove
 from tcready.cli.checking import check
@@ -100,5 +101,5 @@ def app(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (check, explain, fix, prove, bench, report, lsp, worker, init, completion, rule, rules):
+for _command in (check, explain, fix, prove, bench, report, lsp, mcp, worker, init, completion, rule, rules):
     app.add_command(_command)

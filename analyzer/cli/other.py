@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from tcready import api
 from tcready.cli.asked import complete_codes, writable
 from tcready.cli.output import write_out
 from tcready.schema import TcreadyError
-
-if TYPE_CHECKING:
-    from tcready.static.rule import Rule
 
 
 @click.command()
@@ -95,7 +89,9 @@ def completion(shell: str) -> None:
 @click.argument("code", shell_complete=complete_codes)
 def rule(code: str) -> None:
     """Show the page of one rule, or of one type of graph break (GB0170): why it hurts, what to write instead."""
-    write_out(api.page_of_break(code) if re.fullmatch(r"(?i)GB\d+", code) else api.page_of(_rule(code)))
+    write_out(
+        api.page_of_break(code) if re.fullmatch(r"(?i)GB\d+", code) else api.page_of(api.rule_named(code))
+    )
 
 
 @click.command()
@@ -103,21 +99,3 @@ def rules() -> None:
     """List the rules."""
     lines = [f"{rule.code}  {rule.level:<7}  {rule.effect:<13}  {rule.summary}" for rule in api.load_rules()]
     write_out("\n".join(lines) + "\n")
-
-
-def _rule(code: str) -> Rule:
-    known = {rule.code: rule for rule in api.load_rules()}
-    by_name = {rule.name: rule for rule in known.values()}
-    found = known.get(code.upper()) or by_name.get(code.lower())
-    if found is None:
-        from difflib import get_close_matches
-
-        names = get_close_matches(code.lower(), by_name, n=1)
-        near = names[0] if names else max(known, key=functools.partial(_alike, code.upper()))
-        raise TcreadyError(f"there is no rule {code}: did you mean {near}? (`tcready rules` lists them)")
-    return found
-
-
-def _alike(one: str, other: str) -> int:
-    """How many characters stand at the same place in both."""
-    return sum(map(operator.eq, one, other))

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -59,11 +60,15 @@ class Clock:
         """When `latest` was told."""
         self.latest = Progress("", "")
 
-    def put(self, progress: Progress) -> None:
+    def put(self, progress: Progress) -> bool:
+        """Whether it is news, and no repetition in which nothing but the time is another."""
+        if replace(progress, left=None) == replace(self.latest, left=None):
+            return False
         self._at = self._now()
         if (progress.stage, progress.of) != (self.latest.stage, self.latest.of):
             self._since, self._first = self._at, progress.done or 0
         self.latest = progress
+        return True
 
     @property
     def elapsed(self) -> float:
@@ -111,7 +116,8 @@ class _Lines:
 
     def progress(self, now: Progress) -> None:
         with self._lock:
-            self._clock.put(now)
+            if not self._clock.put(now):
+                return
             waited = self._clock.elapsed - self._last
             if now.stage == "reading":
                 if waited >= LONG:

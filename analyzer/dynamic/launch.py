@@ -56,6 +56,8 @@ POLL = 0.1
 """Seconds between two looks at the worker."""
 GRACE = 0.5
 """Seconds the worker has to say where it hangs before it is killed."""
+AGAIN = 1.0
+"""Seconds after which progress that has not changed is told again, to who might want to end the run."""
 TAIL = 65536
 """Bytes of the worker's output that are kept."""
 MARK = "TCREADY_RUN"
@@ -213,6 +215,7 @@ class Prover:
             self._asked += 1
             (room / "result.json").unlink(missing_ok=True)
             write_json(str(room / f"request-{self._asked}.json"), proof)
+        assert self._running is not None
         done = room / f"done-{self._asked}"
         ending = _watch(
             self._running.process, self._request, room, self._running.mark, self._progress, done.exists
@@ -482,7 +485,7 @@ def _watch(
     """Wait for the end or a limit; None once the worker has `answered` and stays."""
     options = request.options
     deadline = time.monotonic() + options.timeout
-    note, counted = "", None
+    note, counted, again = "", None, 0.0
     case: str | None = None
     since = time.monotonic()
     watches_memory = options.memory_gb is not None and Path("/proc/self/statm").exists()
@@ -501,8 +504,9 @@ def _watch(
         if answered():
             return None
         state = _state(room)
-        if state is not None and state.note and (state.note, state.done) != (note, counted):
-            note, counted = state.note, state.done
+        is_new = state is not None and (state.note, state.done) != (note, counted)
+        if state is not None and state.note and (is_new or time.monotonic() >= again):
+            note, counted, again = state.note, state.done, time.monotonic() + AGAIN
             left = None if state.ends is None else max(state.ends - time.time(), 0.0)
             progress(Progress(state.doing or "", note, state.done, state.of, left))
         if state is not None and state.case != case:

@@ -27,4 +27,5 @@ class Progress:
 
 
 Progressing = Callable[[Progress], None]
-"""Called with how far the work under way is, whenever that changes."""
+"""Called with how far the work under way is, whenever that changes, and again while it does not. What it raises ends the
+work: the processes of a run are ended too."""

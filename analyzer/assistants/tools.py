@@ -1,0 +1,286 @@
+"""The tools: each turns what it was asked into a call of `tcready.api`, and what that gives into an answer."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tcready import api
+from tcready.assistants import telling
+from tcready.assistants.answer import Answer, Piece, Section
+from tcready.assistants.asked import (
+    Asked,
+    BenchAsked,
+    Check,
+    FixAsked,
+    PlanAsked,
+    ProveAsked,
+    RuleAsked,
+    Running,
+)
+from tcready.options import BenchOptions
+from tcready.resolve import Settings
+from tcready.schema import FixResult, Progress, Progressing, Report, TcreadyError
+from tcready.target import LIGHTNING as OF_THE_USER
+from tcready.target import LibraryModel, Target
+
+RULE_OR_BREAK = re.compile(r"(?i)(GB|TCR)\d+")
+FINGERPRINT = re.compile(r"[0-9a-f]+(-[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the server was started for."""
+
+    root: Path
+    """The folder that paths are below; what is outside of it is refused."""
+    settings: Callable[[], Settings]
+    """What pyproject.toml says at the time of the call, and what the server was started with."""
+    executes: bool
+    """Whether anything may be executed."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool, as clients are told of it."""
+
+    name: str
+    title: str
+    description: str
+    asks: type[Asked]
+    answer: Callable[[Any, Place, Progressing], Answer]
+    """Given the arguments, the place, and what to call with how far the work is. Raises TcreadyError, in one line."""
+    executes: bool
+    """Whether it does nothing without executing the user's code."""
+
+
+def offered(place: Place) -> tuple[Tool, ...]:
+    """The tools of a server."""
+    return tuple(tool for tool in TOOLS if place.executes or not tool.executes)
+
+
+def _check(asked: Check, place: Place, progress: Progressing) -> Answer:
+    _refuse_outside(asked.target, place.root)
+    if asked.run:
+        _refuse_execution(place, "run=true")
+        report = _ran(asked.target, place, progress, _how(asked, place), select=asked.select)
+        telling.refuse_nothing_shown(report)
+    else:
+        named = next((name for name in ("inputs", "device", "timeout") if getattr(asked, name)), None)
+        if named:
+            raise TcreadyError(f"{named} belongs to a run: add run=true, or leave it out")
+        report = api.check_targets(
+            asked.target, run=False, settings=place.settings(), progress=progress, mode=asked.mode,
+            select=asked.select, checkout=False,
+        )  # fmt: skip
+    return telling.of_check(report, third_party=asked.third_party, skip=asked.skip)
+
+
+def _rule(asked: RuleAsked, place: Place, progress: Progressing) -> Answer:
+    if asked.code is None:
+        rules = api.load_rules()
+        pieces = tuple(
+            Piece(f"{rule.code} {rule.level}: {rule.summary}", {"code": rule.code, "name": rule.name})
+            for rule in rules
+        )
+        return Answer(f"{len(rules)} rules.", {}, (Section("rules", "rule", pieces),))
+    code = asked.code.strip()
+    if re.fullmatch(r"(?i)GB\d+", code):
+        return telling.of_text(api.page_of_break(code))
+    if not FINGERPRINT.fullmatch(code.lower()):
+        return telling.of_text(api.page_of(api.rule_named(code)))
+    if asked.target is not None:
+        _refuse_outside(asked.target, place.root)
+    report, finding = api.explain(
+        code,
+        (asked.target,) if asked.target else (),
+        settings=place.settings(),
+        announce=_announcing(progress),
+    )
+    return telling.of_text(f"id {finding.fingerprint}\n{api.render_finding(report, finding, width=100)}")
+
+
+def _plan(asked: PlanAsked, place: Place, progress: Progressing) -> Answer:
+    _refuse_outside(asked.target, place.root)
+    return telling.of_plan(
+        _ran(asked.target, place, progress, _how(asked, place), plan=True, budget=asked.budget)
+    )
+
+
+def _fix(asked: FixAsked, place: Place, progress: Progressing) -> Answer:
+    _refuse_outside(asked.target, place.root)
+    if asked.prove:
+        _refuse_execution(place, "prove=true")
+    how = _how(asked, place)
+    if not asked.prove and (how.keys() - {"mode"}):
+        raise TcreadyError(f"{min(how.keys() - {'mode'})} belongs to a run: add prove=true, or leave it out")
+    settings = place.settings()
+    result = api.fix(
+        asked.target, verify=asked.prove, unsafe=asked.unsafe, settings=settings, announce=_announcing(progress),
+        progress=progress, select=asked.select, **how,
+    ).result  # fmt: skip
+    if result.failure:
+        raise TcreadyError(result.failure)
+    _refuse_bytes(result)
+    read = api.check_targets(asked.target, run=False, settings=settings, mode=asked.mode, checkout=False)
+    return telling.of_fix(result, {(f.path, f.line, f.rule): f.fingerprint for f in read.findings})
+
+
+def _refuse_bytes(result: FixResult) -> None:
+    """Raises TcreadyError if the patch holds bytes of a file that is not in UTF-8, which no text of a protocol can."""
+    try:
+        result.patch.encode("utf-8")
+    except UnicodeEncodeError:
+        raise TcreadyError(
+            "a file that changes is not in UTF-8, so that its patch is no text: `tcready fix` on a "
+            "command line writes it"
+        ) from None
+
+
+def _prove(asked: ProveAsked, place: Place, progress: Progressing) -> Answer:
+    _refuse_outside(asked.target, place.root)
+    change = api.prove(
+        asked.patch if asked.patch.endswith("\n") else f"{asked.patch}\n",
+        asked.target,
+        settings=place.settings(),
+        announce=_announcing(progress),
+        progress=progress,
+        **_how(asked, place),
+    )
+    if isinstance(change, str):
+        raise TcreadyError(change)
+    return telling.of_proof(change, api.render(change, "text"), holds=api.holds(change))
+
+
+def _bench(asked: BenchAsked, place: Place, progress: Progressing) -> Answer:
+    _refuse_outside(asked.target, place.root)
+    wanted = BenchOptions(quick=asked.quick, bench_budget=asked.budget)
+    settings = place.settings()
+    report = api.bench(
+        asked.target, wanted=wanted, settings=settings, announce=_announcing(progress), progress=progress,
+        checkout=False, **_how(asked, place),
+    )  # fmt: skip
+    _keep(report, settings)
+    return telling.of_bench(report)
+
+
+def _ran(target: str, place: Place, progress: Progressing, how: dict[str, Any], **more: Any) -> Report:
+    """The report of a target that is run, which `rule` finds again."""
+    settings = place.settings()
+    report = api.check_targets(
+        target, run=True, settings=settings, announce=_announcing(progress), progress=progress, checkout=False,
+        **how, **more,
+    )  # fmt: skip
+    _keep(report, settings)
+    return report
+
+
+def _keep(report: Report, settings: Settings) -> None:
+    if settings.work.cache:
+        api.keep_last(report, settings.root)
+
+
+def _how(asked: Running | Check, place: Place) -> dict[str, Any]:
+    """How to run the model, as far as the caller says so: what is not said, pyproject.toml decides."""
+    if asked.inputs is not None:
+        _refuse_outside(asked.inputs, place.root)
+    said = {name: getattr(asked, name) for name in ("inputs", "mode", "device", "timeout")}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _announcing(progress: Progressing) -> Callable[[str], None]:
+    """What is about to be executed is told as the beginning of the work."""
+    return lambda text: progress(Progress("announced", text))
+
+
+def _refuse_execution(place: Place, what: str) -> None:
+    if not place.executes:
+        raise TcreadyError(f"{what}: this server executes nothing: it was started with --no-run")
+
+
+def _refuse_outside(named: str, root: Path) -> None:
+    """Raises TcreadyError if a target or inputs are named by a path that is outside of `root`."""
+    model = LibraryModel.parse(named)
+    if model is not None and model.library == OF_THE_USER:
+        named = model.name
+    elif model is not None:
+        return
+    target = Target.parse(named)
+    if target.kind == "path":
+        place = Path(os.path.realpath(root / target.place))
+        if not place.is_relative_to(root):
+            raise TcreadyError(
+                f"{named} is outside of {root}: this server looks at nothing else (`tcready mcp --root` "
+                "names the folder)"
+            )
+
+
+_EXECUTES = "Executes the user's code, in a process of its own with a time limit; writes nothing into the user's files."
+_READS = "Reads source text alone and executes nothing, unless"
+
+TOOLS = (
+    Tool(
+        "check",
+        "Find what torch.compile cannot take",
+        "Where a PyTorch model will not compile under torch.compile: graph breaks, recompilations and "
+        "other cost, each with a stable id, a rule and a place, the verdict, and what to do first. "
+        f"{_READS} run=true: then the model is executed under Dynamo too, and each prediction is confirmed "
+        "or not.",
+        Check,
+        _check,
+        executes=False,
+    ),
+    Tool(
+        "rule",
+        "Explain a rule, a type of break, or a finding",
+        "Why something hurts torch.compile and what to write instead: the page of a rule (TCR101) or of a "
+        "type of graph break (GB0170), or all that is known of one finding by its id. Executes nothing.",
+        RuleAsked,
+        _rule,
+        executes=False,
+    ),
+    Tool(
+        "plan",
+        "Find out which parts to compile",
+        "Which parts of a model to put torch.compile on: placements are executed and measured, and the "
+        f"code of the best one is given to be pasted, with the way back. {_EXECUTES} Takes from some "
+        "seconds to minutes.",
+        PlanAsked,
+        _plan,
+        executes=True,
+    ),
+    Tool(
+        "fix",
+        "Propose changes as a patch",
+        "Changes that let Dynamo take the code, as one unified diff against the files as they stand. It "
+        f"never writes: apply the patch yourself. {_READS} prove=true: then each change is put to the "
+        "proof by runs before and after it.",
+        FixAsked,
+        _fix,
+        executes=False,
+    ),
+    Tool(
+        "prove",
+        "Put a patch to the proof",
+        "Whether a patch of yours holds: a graph break is gone, none is new, and the same calls with the "
+        "same seeds, inputs and varied inputs give the same results before and after it, on both sides of "
+        f"every branch that it takes away. The patch is laid over copies. {_EXECUTES}",
+        ProveAsked,
+        _prove,
+        executes=True,
+    ),
+    Tool(
+        "bench",
+        "Measure eager against compiled",
+        "Whether compiling pays: seconds of eager and compiled calls measured in turn, with intervals, "
+        f"cold start and a verdict that may be `no gain`. {_EXECUTES} Takes up to `budget` seconds of an "
+        "otherwise idle machine.",
+        BenchAsked,
+        _bench,
+        executes=True,
+    ),
+)
