@@ -444,7 +444,7 @@ def _told(ending: Ending, running: _Running) -> Ending:
     """How a worker ended, with what it says of that itself."""
     if ending.limit:
         return ending
-    detail, reason = _by_itself(running.process.returncode, bytes(running.tail).decode("utf-8", "replace"))
+    detail, reason = _by_itself(running.process.wait(), bytes(running.tail).decode("utf-8", "replace"))
     return replace(ending, detail=detail, reason=reason)
 
 

@@ -57,9 +57,10 @@ def _copies(channel: socket.socket) -> list[str] | None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     before = signal.set_wakeup_fd(wake)
     _say(channel, {"state": READY})
+    watched: list[socket.socket | int] = [channel, woken]
     buffer, descriptors = b"", list[int]()
     while True:
-        readable, _, _ = select.select([channel, woken], [], [])
+        readable, _, _ = select.select(watched, [], [])
         if woken in readable:
             with contextlib.suppress(BlockingIOError):
                 os.read(woken, 4096)
