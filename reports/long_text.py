@@ -27,6 +27,7 @@ from tcready.reports.view import (
     beside_the_plan,
     cases_sentence,
     code_of,
+    compile_time_sentence,
     cost_sentence,
     ddp_sentence,
     duration,
@@ -53,6 +54,7 @@ from tcready.reports.view import (
     placement_sentence,
     plan_title,
     proof_words,
+    recompiled_when,
     reflowed,
     region_word,
     rules_by_code,
@@ -65,6 +67,7 @@ from tcready.reports.view import (
     static_evidence,
     status_counts,
     status_phrase,
+    trace_sentence,
     training_rows,
     trial_phrase,
     verdict_sentence,
@@ -350,6 +353,7 @@ class LongText:
             lead = f"  {STAGE_SIGN['not_run']} not run   "
             self.wrapped(lead, ", ".join(stage.stage for stage in rest), style="dim", lead_style="dim")
         self.line()
+        self.trace(target, MANY_ROWS)
         self.measured(target)
         self.backend(target)
         self.custom_ops(target)
@@ -375,7 +379,7 @@ class LongText:
         for index, line in enumerate(training_rows(seen.training) if seen.training else ()):
             row("" if index else "training", line)
         for index, event in enumerate(seen.recompiles):
-            same = "on an identical call" if event.identical_call else "on a new value or shape"
+            same = recompiled_when(event, seen.trace)
             reasons = "; ".join(event.reasons) or "no reason recorded"
             place = f"{event.path}:{event.line} {event.symbol}".rstrip()
             row("" if index else "recompiles", f"{place} {same}: {reasons}")
@@ -386,6 +390,23 @@ class LongText:
             row("processes", ddp_sentence(seen.ddp))
         if explain_disagrees(target):
             row("explain", explain_sentence(target) or "")
+        self.line()
+
+    def trace(self, target: TargetReport, most: int) -> None:
+        """Of the trace of a job: its processes, where compiling took longest, and what it does not hold."""
+        trace = target.observation.trace
+        if trace is None:
+            return
+        self.row("trace", trace_sentence(trace))
+        for process in trace.processes:
+            if process.lacks:
+                self.row("", f"{process.file}: {process.lacks}")
+        for index, time in enumerate(trace.compile_times[:most]):
+            place = f"{time.path}:{time.line} {time.symbol}"
+            self.row("" if index else "compiling", f"{place}: {compile_time_sentence(time)}")
+        self.left_out(len(trace.compile_times), most)
+        for index, text in enumerate(trace.lacks):
+            self.row("" if index else "not in a trace", text)
         self.line()
 
     def backend(self, target: TargetReport) -> None:

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import replace
 
 import torch
-from tcready.dynamic.worker import narrate, precision
+from tcready.dynamic.worker import precision
 from tcready.dynamic.worker.budget import spent
 from tcready.dynamic.worker.calling import compile_error, settle
 from tcready.dynamic.worker.case import Case
@@ -25,6 +25,7 @@ from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.toolchain import cache_folder, missing_toolchain, shared_folder
 from tcready.dynamic.worker.torch_internals import dynamo, inductor
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.events import narrate
 from tcready.schema import Backend, CudaGraphSkip, Fallback
 
 CALLS = 3

@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tcready.dynamic.worker import compiled_calls, custom_ops, distributed, narrate
+from tcready.dynamic.worker import compiled_calls, custom_ops, distributed
 from tcready.dynamic.worker.calling import CALLS, call, compile_error, time_again
 from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage, weighted, with_cost
-from tcready.dynamic.worker.frames import line_sets
 from tcready.dynamic.worker.journal import counted
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
+from tcready.dynamic.worker.owners import owners
 from tcready.dynamic.worker.step import Step, failing
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.dynamic.worker.torch_internals.recording import recording
+from tcready.events import narrate
+from tcready.events.narrate import line_sets
+from tcready.events.record import Record
 from tcready.schema import Explain, Troubles
 
 NOTE = "capture under torch._dynamo.explain"
@@ -84,7 +87,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
             context.compiled_outputs.append(result)
             if journal.observation.explain is None:
                 journal.add(explain=_explained(explained.output()))
-            backend.owners = narrate.owners(record, context.names)
+            backend.owners = owners(record, context.names)
     if context.measures:
         time_again(context, compiled, case, backend)
     graphs = narrate.graphs(cold, context.names, context.work.options.mode, case.name, backend.owned)

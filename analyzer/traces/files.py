@@ -1,0 +1,227 @@
+"""The files of a trace, and what stands in one, line by line.
+
+Torch writes one file a process (`torch/_logging/_internal.py`: LazyTraceHandler, TorchLogsFormatter). An event is a line
+with the prefix of a log and a JSON object, whose first key is its kind; what belongs to it, if anything, follows in lines
+that begin with a tab. A job may write gigabytes, nearly all of it code of graphs and kernels: what nobody asks for is
+passed by unread, so that memory does not depend on the size of a file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from tcready.schema import TcreadyError
+
+NAMED = "dedicated_log_torch_trace_"
+"""How torch begins the names of the files."""
+ENDINGS = (".log", ".log.gz", ".txt", ".txt.gz")
+"""Of files that may be a trace under another name; a tool that collects logs gives them its own."""
+FIRST = 50
+"""So many lines of such a file are looked at for an event."""
+LONGEST = 32 << 20
+"""Bytes of a line; a longer one is none of torch's, which keeps them below 1 MB."""
+EVENT = re.compile(
+    rb'(?:\[rank\d+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*?:\d+\] (?=\{"([A-Za-z0-9_.-]+)")'
+)
+"""The prefix of an event's line, and the name of its first key, which is the event's kind."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event: its kind, its JSON object, and as much of its payload as was asked for."""
+
+    kind: str
+    data: Mapping[str, Any]
+    payload: str | None = None
+    """None if it has none, or nobody asked for it."""
+    whole: bool = True
+    """Whether the payload is as it was written, by the digest that the event gives of it."""
+
+
+@dataclass
+class Condition:
+    """What was found in a file that is none of a trace, or not whole."""
+
+    events: int = 0
+    foreign: int = 0
+    """Lines that are no event and belong to none."""
+    unreadable: int = 0
+    """Events whose JSON cannot be read."""
+    damaged: int = 0
+    """Payloads that are not what was written."""
+    cut: bool = False
+    """Whether the last line has no end, or the file cannot be read to its end."""
+
+    def words(self) -> str:
+        """What is wrong, in a few words; empty if nothing is."""
+        if not self.events:
+            return "empty" if not (self.foreign or self.cut) else "no event of a trace is in it"
+        found = ["cut short in the middle of a line"] if self.cut else []
+        for count, one in (
+            (self.foreign, "line that is none of a trace"),
+            (self.unreadable, "event that cannot be read"),
+            (self.damaged, "event whose text is not whole"),
+        ):
+            if count:
+                first, _, rest = one.partition(" ")
+                found.append(f"{count} {first}{'' if count == 1 else 's'} {rest}")
+        return ", ".join(found)
+
+
+def found(named: str, root: Path) -> list[Path]:
+    """The files of a trace: a file that is named, or those in a folder and below, by name.
+
+    Raises TcreadyError if there are none.
+    """
+    path = root / named
+    if path.is_file():
+        if not _is_trace(path):
+            raise TcreadyError(f"{named} is no trace of torch: name what a job wrote under TORCH_TRACE")
+        return [path]
+    if not path.is_dir():
+        raise TcreadyError(f"there is no file or folder {named}: name the TORCH_TRACE of a job")
+    files = sorted(each for each in path.rglob("*") if each.is_file())
+    by_name = [each for each in files if each.name.startswith(NAMED)]
+    traces = by_name or [each for each in files if each.name.endswith(ENDINGS) and _is_trace(each)]
+    if not traces:
+        raise TcreadyError(
+            f"there is no trace of torch in {named}: run the job with TORCH_TRACE={named}, and name that folder"
+        )
+    return traces
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether one of the first lines is an event."""
+    try:
+        with _opened(path) as file:
+            return path.name.startswith(NAMED) or any(
+                EVENT.match(file.readline(LONGEST)) is not None for _ in range(FIRST)
+            )
+    except (OSError, EOFError, zlib.error):
+        return path.name.startswith(NAMED)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """The bytes of a file; of one that gzip made what it holds, whatever its name is. Raises OSError."""
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path) if packed else path.open("rb")
+
+
+@dataclass
+class _Payload:
+    """What is kept of the payload that is being read."""
+
+    limit: int
+    """So many bytes are kept at most; the rest is counted in the digest alone."""
+    lines: list[bytes] = field(default_factory=list)
+    size: int = 0
+    any: bool = False
+    """Whether there was a line of it."""
+    digest: Any = None
+
+    def add(self, line: bytes) -> None:
+        if not self.limit:
+            return
+        if self.digest is None:
+            self.digest = hashlib.md5(usedforsecurity=False)
+        self.digest.update(b"\n" + line if self.any else line)
+        self.any = True
+        if self.size < self.limit:
+            self.lines.append(line)
+        self.size += len(line) + 1
+
+
+def events(
+    path: Path, wanted: Callable[[str, Mapping[str, Any]], int | None], seen: Condition
+) -> Iterator[Event]:
+    """The events of one file, in order.
+
+    Args:
+        path: The file.
+        wanted: Given an event's kind, and its JSON object (empty until the kind is wanted): how many bytes of its payload
+            to keep; None passes the event by. It is asked twice, the first time of the kind alone.
+        seen: Is told what is wrong with the file; nothing is raised for that.
+
+    Raises:
+        TcreadyError: The file cannot be opened.
+    """
+    try:
+        file = _opened(path)
+    except OSError as error:
+        raise TcreadyError(f"{path}: {error.strerror or error}") from None
+    with file:
+        yield from _events(_lines(file, seen), wanted, seen)
+
+
+def _lines(file: IO[bytes], seen: Condition) -> Iterator[bytes]:
+    """The lines without their ends; what is longer than any of torch's comes as an empty line that is none of a trace."""
+    while True:
+        try:
+            line = file.readline(LONGEST)
+            if len(line) == LONGEST and not line.endswith(b"\n"):
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(LONGEST)
+                line = b"\n"
+        except (OSError, EOFError, zlib.error):  # a packed file that was cut
+            seen.cut = True
+            return
+        if not line:
+            return
+        if not line.endswith(b"\n"):
+            seen.cut = True
+        yield line.rstrip(b"\n").removesuffix(b"\r")
+
+
+def _events(
+    lines: Iterator[bytes], wanted: Callable[[str, Mapping[str, Any]], int | None], seen: Condition
+) -> Iterator[Event]:
+    open_: tuple[str, Mapping[str, Any]] | None = None
+    payload = _Payload(0)
+    inside = False
+    for line in lines:
+        if line.startswith(b"\t") and inside:
+            payload.add(line[1:])
+            continue
+        if open_ is not None:
+            yield _closed(*open_, payload, seen)
+            open_ = None
+        payload = _Payload(0)
+        match = EVENT.match(line)
+        inside = match is not None
+        if match is None:
+            seen.foreign += not seen.cut  # the last line then has no end
+            continue
+        seen.events += 1
+        kind = match[1].decode("ascii")
+        if wanted(kind, {}) is None:
+            continue
+        try:
+            data = json.loads(line[match.end() :])
+        except (ValueError, RecursionError):
+            seen.unreadable += not seen.cut
+            continue
+        limit = wanted(kind, data)
+        if limit is not None:
+            open_, payload = (kind, data), _Payload(limit)
+    if open_ is not None:
+        yield _closed(*open_, payload, seen)
+
+
+def _closed(kind: str, data: Mapping[str, Any], payload: _Payload, seen: Condition) -> Event:
+    """The event once its payload has ended."""
+    if not payload.limit:
+        return Event(kind, data)
+    told = data.get("has_payload")
+    whole = told is None or (payload.digest is not None and payload.digest.hexdigest() == told)
+    seen.damaged += not whole
+    text = b"\n".join(payload.lines)[: payload.limit].decode("utf-8", "replace") if payload.any else None
+    return Event(kind, data, text, whole)
