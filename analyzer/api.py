@@ -260,6 +260,8 @@ def _report(
         measure = benched(planned) if benched is not None else None
         seen = made_or_brought.make(planned, chosen, mode, announce, progress)
         seen = measure(seen) if measure is not None else seen
+    if chosen.run.trace_out is not None and not seen.runs:
+        announce(f"nothing was run, so there is no trace in {chosen.run.trace_out}")
     other_torch = made_or_brought.of_another_torch(seen.runs, version) if chosen.is_given("torch") else ()
     static = dataclasses.replace(
         read.result,

@@ -65,6 +65,14 @@ def refuse_contradictions(
 ) -> None:
     """Raises TcreadyError if options contradict each other, or name a program that is not there."""
     inputs, options = settings.run.inputs, settings.run
+    if options.trace_out is not None:
+        if run is False or observations:
+            raise TcreadyError(
+                "--trace-out asks for the trace of a run: leave --no-run and --observation out"
+            )
+        from tcready.dynamic import refuse_trace_folder
+
+        refuse_trace_folder(settings.root / options.trace_out, options.trace_out)
     if observations and (run or inputs is not None):
         raise TcreadyError("--observation stands for a run: leave --inputs and --run out")
     if inputs is not None and run is False:

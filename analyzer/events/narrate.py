@@ -23,13 +23,13 @@ from tcready.schema import (
     SkippedFrame,
 )
 
-STACK_LINE = re.compile(r'^\s*File "(.+?)", line (\d+)(?:, in (.+))?$', re.MULTILINE)
+STACK_LINE = re.compile(r'^\s*File "(.+?)", line ([1-9]\d{0,8})(?:, in (.+))?$', re.MULTILINE)
 HEADING = re.compile(r"^(\S[^\n]*)\n  Explanation: ([^\n]*)", re.MULTILINE)
 HINT = re.compile(r"^  Hint: ([^\n]*)", re.MULTILINE)
 GB_LINK = re.compile(r"/gb(\d{4})\.html")
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """Where an object lies in memory, in a repr: it says nothing, and differs from run to run."""
-GUARD_PLACE = re.compile(r"# ([^#\s][^#\n]*?\.py):(\d+) in (\S+)")
+GUARD_PLACE = re.compile(r"# ([^#\s][^#\n]*?\.py):([1-9]\d{0,8}) in (\S+)")
 FIRST_USE = " (user code shown is first use of this value"
 """What Dynamo writes behind the line of a guard that no user code asked for."""
 WEIGHT: tuple[Action, ...] = ("resume", "skip_rest", "skip_frame_unlogged", "skip_frame")
@@ -191,7 +191,7 @@ def _fate(place: Place | None, fate: Fate, names: Naming) -> tuple[FrameFate, ..
 
 
 def _from_place(event: BreakEvent, text: str) -> tuple[RawFrame, list[RawFrame]] | None:
-    match = re.search(r"Graph break in user code at (.+?):(\d+)", text)
+    match = re.search(r"Graph break in user code at (.+?):([1-9]\d{0,8})\b", text)
     if match:
         frame = (match[1], int(match[2]), event.place.name if event.place else "")
         return frame, [frame]

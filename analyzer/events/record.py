@@ -108,7 +108,7 @@ def reasons_of(payload: str) -> tuple[str, ...]:
     with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(payload)
         if isinstance(value, list):
-            return tuple(str(item) for item in value)
+            return tuple(str(item).encode("utf-8", "replace").decode() for item in value)
     return (payload,)
 
 

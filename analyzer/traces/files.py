@@ -209,11 +209,24 @@ def _events(
         except (ValueError, RecursionError):
             seen.unreadable += not seen.cut
             continue
+        if b"\\u" in line:
+            data = _spelled(data)
         limit = wanted(kind, data)
         if limit is not None:
             open_, payload = (kind, data), _Payload(limit)
     if open_ is not None:
         yield _closed(*open_, payload, seen)
+
+
+def _spelled(value: Any) -> Any:
+    """The same with halves of characters replaced, which JSON can spell and no file can hold."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_spelled(item) for item in value]
+    if isinstance(value, dict):
+        return {_spelled(name): _spelled(item) for name, item in value.items()}
+    return value
 
 
 def _closed(kind: str, data: Mapping[str, Any], payload: _Payload, seen: Condition) -> Event:

@@ -44,7 +44,7 @@ NEVER = (
 )
 """What no trace holds."""
 ELSEWHERE = "a trace does not tell"
-STACK_TEXT = re.compile(r'^\s*File "([^"\n]+)", line (\d+)(?:, in [^\n]*)?\n[ \t]+(\S[^\n]*)$', re.MULTILINE)
+STACK_TEXT = re.compile(r'^\s*File "([^"\n]+)", line ([1-9]\d{0,8})(?:, in [^\n]*)?\n[ \t]+(\S[^\n]*)$', re.MULTILINE)
 """A frame of a printed traceback with its line of source."""
 KERNELS = "kernels"
 CALLED = (".forward", ".__call__")
@@ -190,7 +190,7 @@ def _target(root: Frame, names: TraceNames) -> str:
         place = inside.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     else:
         place = names.path(root.path)
-    return f"{place}::{symbol}"
+    return f"{place.replace('::', ':').strip(':') or '?'}::{symbol}"
 
 
 def _begins(root: Frame | None, names: TraceNames) -> tuple[str, Definition] | None:
@@ -332,7 +332,7 @@ def _failure(each: Compilation, names: TraceNames) -> str:
     row = each.row or {}
     path, line = row.get("fail_user_frame_filename"), row.get("fail_user_frame_lineno")
     words = narrate.ADDRESS.sub("", each.raised or "")
-    return f"{words} ({names.path(path)}:{line})" if isinstance(path, str) and line else words
+    return f"{words} ({names.path(path)}:{line})" if isinstance(path, str) and isinstance(line, int) else words
 
 
 def _of_nothing(named: Sequence[str], processes: Sequence[Process]) -> Observation:

@@ -1,8 +1,8 @@
 """Where the files of a job's machine stand here, whose they are, and what their places are called.
 
-A file is looked for, in this order: where `--trace-root OLD=NEW` says, at its own path, below a site-packages folder, and
-in the project, where the file is taken whose path ends as the job's does, in the most names of folders. Nothing is opened
-but Python sources that are found that way, and these are only read.
+A file is looked for, in this order: where `--trace-root OLD=NEW` says; below a site-packages folder, if it was below one;
+at its own path, if that is in the project; and in the project, where the file is taken whose path ends as the job's does,
+in the most names of folders. Nothing else is opened: a trace comes from elsewhere, and what is read may be shown.
 """
 
 from __future__ import annotations
@@ -55,12 +55,14 @@ def find(paths: Iterable[str], root: Path, moved: Sequence[tuple[str, str]], sea
     ambiguous: dict[str, tuple[str, ...]] = {}
     for path in sorted(set(paths)):
         given = slashed(path)
+        if ".." in given.split("/"):
+            continue
         if told := _moved(given, root, moved):
             here[path] = told
         elif (inside := within_site(given)) is not None:
-            if local := next((str(base / inside) for base in search if (base / inside).is_file()), None):
+            if local := next(filter(os.path.isfile, (str(base / inside) for base in search)), None):
                 here[path] = local
-        elif os.path.isabs(path) and os.path.isfile(path):
+        elif os.path.isfile(path) and os.path.realpath(path).startswith(str(root).rstrip(os.sep) + os.sep):
             here[path] = path
         elif alike := project.alike(given):
             if len(alike) == 1:
@@ -76,9 +78,9 @@ def _moved(given: str, root: Path, moved: Sequence[tuple[str, str]]) -> str | No
         base = slashed(old).rstrip("/")
         if given.startswith(base + "/"):
             rest = given[len(base) + 1 :]
-            local = root / new / rest
-            if ".." not in rest.split("/") and local.is_file():
-                return str(local)
+            local = str(root / new / rest)
+            if os.path.isfile(local):
+                return local
     return None
 
 

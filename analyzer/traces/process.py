@@ -43,7 +43,7 @@ BACKWARD = ("aot_joint_graph", "aot_backward_graph", "bwd_compilation_metrics")
 """Events that only training leaves."""
 SOFT = ("Unsupported", "UserError")
 """Errors that Dynamo answers by running the frame eagerly; any other is raised, unless `suppress_errors` is set."""
-GRAPH_LINE = re.compile(r"# File: (.+?):(\d+) in ")
+GRAPH_LINE = re.compile(r"# File: (.+?):([1-9]\d{0,8}) in ")
 """What stands above an operation in the code of a graph."""
 DEVICE = re.compile(r'"[a-z]+\d*\[[^\]\n]*\](?:\[[^\]\n]*\])?([a-z]+)(?::\d+)?"')
 """What a graph's code says of a value: `"f32[4, 8][8, 1]cuda:0"`."""
@@ -245,7 +245,7 @@ class _Reader:
         for frame in data["dynamo_start"]["stack"]:
             file = self.strings.get(frame["filename"])
             missing |= file is None
-            stack.append((file or "", int(frame["line"] or 0), str(frame["name"])))
+            stack.append((file or "", _line(frame["line"]), str(frame["name"])))
         self.process.unknown_strings += missing
         compilation.stack = tuple(stack)
         if stack and stack[-1][0]:
@@ -263,9 +263,8 @@ class _Reader:
             compilation.later.append(row)
             return
         if "co_filename" in row:
-            place = Place(
-                str(row["co_filename"]), int(row.get("co_firstlineno", 0)), str(row.get("co_name", "")), False
-            )
+            line = _line(row.get("co_firstlineno"))
+            place = Place(str(row["co_filename"]), line, str(row.get("co_name", "")), False)
             self._at(compilation, place)
         compilation.row = row
 
@@ -305,6 +304,11 @@ class _Reader:
             known = self.latest[key] = Compilation(key, self.places.get(key[:2]))
             self.process.compilations.append(known)
         return known
+
+
+def _line(number: object) -> int:
+    """A line as reports count them, from 1; the first if it is no number of a line."""
+    return number if isinstance(number, int) and 0 < number < 10**9 else 1
 
 
 def record_of(compilations: list[Compilation]) -> Record:
