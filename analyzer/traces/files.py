@@ -63,16 +63,17 @@ class Condition:
     def words(self) -> str:
         """What is wrong, in a few words; empty if nothing is."""
         if not self.events:
-            return "empty" if not (self.foreign or self.cut) else "no event of a trace is in it"
+            if self.foreign:
+                return "no event of a trace is in it"
+            return "cut short before the end of its first event" if self.cut else "empty"
         found = ["cut short in the middle of a line"] if self.cut else []
-        for count, one in (
-            (self.foreign, "line that is none of a trace"),
-            (self.unreadable, "event that cannot be read"),
-            (self.damaged, "event whose text is not whole"),
+        for count, one, many in (
+            (self.foreign, "line that is none of a trace", "lines that are none of a trace"),
+            (self.unreadable, "event that cannot be read", "events that cannot be read"),
+            (self.damaged, "event whose text is not whole", "events whose texts are not whole"),
         ):
             if count:
-                first, _, rest = one.partition(" ")
-                found.append(f"{count} {first}{'' if count == 1 else 's'} {rest}")
+                found.append(f"{count} {one if count == 1 else many}")
         return ", ".join(found)
 
 

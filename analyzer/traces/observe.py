@@ -11,8 +11,6 @@ from typing import Any
 
 from tcready.events import narrate, times
 from tcready.events.definitions import Definition
-from tcready.events.narrate import RawFrame
-from tcready.events.record import Place
 from tcready.events.whose import slashed, within_site
 from tcready.schema import (
     STAGES,
@@ -31,7 +29,7 @@ from tcready.schema import (
     Troubles,
 )
 from tcready.traces import files, places
-from tcready.traces.places import TraceNames
+from tcready.traces.places import Sources, TraceNames
 from tcready.traces.process import EVAL_FRAME, Compilation, Process, record_of
 from tcready.traces.process import read as read_process
 
@@ -44,7 +42,9 @@ NEVER = (
 )
 """What no trace holds."""
 ELSEWHERE = "a trace does not tell"
-STACK_TEXT = re.compile(r'^\s*File "([^"\n]+)", line ([1-9]\d{0,8})(?:, in [^\n]*)?\n[ \t]+(\S[^\n]*)$', re.MULTILINE)
+STACK_TEXT = re.compile(
+    r'^\s*File "([^"\n]+)", line ([1-9]\d{0,8})(?:, in [^\n]*)?\n[ \t]+(\S[^\n]*)$', re.MULTILINE
+)
 """A frame of a printed traceback with its line of source."""
 KERNELS = "kernels"
 CALLED = (".forward", ".__call__")
@@ -93,10 +93,13 @@ def read(
     known = {path for process in processes for path in _user_paths(process, root)}
     found = places.find(known, root, moved, search)
     sources: dict[str, str] = {}
+    texts = Sources()
     named_by = [
         (
             process,
-            TraceNames(str(root), found.here, process.torch_folder, packages, frozenset(known), sources),
+            TraceNames(
+                str(root), found.here, process.torch_folder, packages, frozenset(known), sources, texts
+            ),
         )
         for process in processes
     ]
@@ -168,16 +171,14 @@ def _root_of(each: Compilation, names: TraceNames) -> Frame | None:
 
     Its path is the job's.
     """
-    stack = each.stack or (_of_place(each.place) if each.place is not None else ())
+    stack = each.stack if each.stack and each.stack[-1][0] else ()
+    if not stack and each.place is not None:
+        stack = ((each.place.path, each.place.line, each.place.name),)
     wrapped = [index for index, (path, _, _) in enumerate(stack) if slashed(path).endswith(EVAL_FRAME)]
     inside = stack[wrapped[0] + 1 :] if wrapped else stack[-1:]
     users = [frame for frame in inside if names.is_user(frame[0])]
     found = users[0] if users else inside[-1] if inside else None
     return Frame(*found) if found is not None and found[0] else None
-
-
-def _of_place(place: Place) -> tuple[RawFrame, ...]:
-    return ((place.path, place.line, place.name),)
 
 
 def _target(root: Frame, names: TraceNames) -> str:
@@ -195,7 +196,7 @@ def _target(root: Frame, names: TraceNames) -> str:
 
 def _begins(root: Frame | None, names: TraceNames) -> tuple[str, Definition] | None:
     """The file and the function that a frame is in; None if its source is not here."""
-    around = names.around(root.path, root.line) if root is not None else None
+    around = names.function(root.path, root.line, root.symbol) if root is not None else None
     if root is None or around is None or not around.function:
         return None
     return names.path(root.path), around
@@ -283,10 +284,9 @@ def _compile_times(group: _Group) -> list[CompileTime]:
             place = each.place
             if place is None:
                 continue
-            around = names.around(place.path, place.line)
+            around = names.function(place.path, place.line, place.name)
+            line = around.first if around is not None and around.function else place.line
             symbol = names.symbol(place.path, place.line, place.name)
-            fits = around is not None and around.function and around.symbol == symbol
-            line = around.first if around is not None and fits else place.line
             by_frame[names.path(place.path), line, symbol].append(each)
     found = [
         CompileTime(
@@ -332,7 +332,9 @@ def _failure(each: Compilation, names: TraceNames) -> str:
     row = each.row or {}
     path, line = row.get("fail_user_frame_filename"), row.get("fail_user_frame_lineno")
     words = narrate.ADDRESS.sub("", each.raised or "")
-    return f"{words} ({names.path(path)}:{line})" if isinstance(path, str) and isinstance(line, int) else words
+    return (
+        f"{words} ({names.path(path)}:{line})" if isinstance(path, str) and isinstance(line, int) else words
+    )
 
 
 def _of_nothing(named: Sequence[str], processes: Sequence[Process]) -> Observation:

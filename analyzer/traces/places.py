@@ -128,9 +128,27 @@ def _common(first: Sequence[str], second: Sequence[str]) -> int:
     return count
 
 
-@functools.lru_cache(maxsize=256)
+class Sources:
+    """Files here, each read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[Definition, ...], tuple[str, ...]]] = {}
+
+    def definitions(self, path: str) -> tuple[Definition, ...]:
+        """Nothing if the file cannot be read or parsed."""
+        return self._read(path)[0]
+
+    def lines(self, path: str) -> tuple[str, ...]:
+        """Nothing if the file cannot be read."""
+        return self._read(path)[1]
+
+    def _read(self, path: str) -> tuple[tuple[Definition, ...], tuple[str, ...]]:
+        if path not in self._known:
+            self._known[path] = _source(path)
+        return self._known[path]
+
+
 def _source(path: str) -> tuple[tuple[Definition, ...], tuple[str, ...]]:
-    """The definitions and lines of a file here; nothing if it cannot be read or parsed."""
     try:
         if os.path.getsize(path) > LARGEST:
             return (), ()
@@ -142,6 +160,10 @@ def _source(path: str) -> tuple[tuple[Definition, ...], tuple[str, ...]]:
         return definitions_in(data), lines
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return (), lines
+
+
+def _named(definition: Definition, name: str) -> bool:
+    return definition.symbol.rpartition(".")[2] == name
 
 
 @dataclass
@@ -158,6 +180,7 @@ class TraceNames:
     """Every path of the job."""
     sources: dict[str, str] = field(default_factory=dict)
     """Path as shown to the file here, of those that were named so far."""
+    texts: Sources = field(default_factory=Sources)
 
     def is_user(self, path: str) -> bool:
         given = slashed(path)
@@ -191,14 +214,25 @@ class TraceNames:
 
     def around(self, path: str, line: int) -> Definition | None:
         local = self.here.get(path)
-        return innermost(_source(local)[0], line) if local is not None else None
+        return innermost(self.texts.definitions(local), line) if local is not None else None
 
     def symbol(self, path: str, line: int, name: str = "") -> str:
-        found = self.around(path, line)
+        found = self.function(path, line, name)
+        return found.symbol if found is not None else plain_name(name) or "<module>"
+
+    def function(self, path: str, line: int, name: str) -> Definition | None:
+        """The definition that a frame is in: around its line, or the next of its name if the source has changed."""
+        around = self.around(path, line)
         plain = plain_name(name)
-        if found is None or (plain and not plain.startswith("<") and found.symbol.split(".")[-1] != plain):
-            return plain or "<module>"
-        return found.symbol
+        if not plain or plain.startswith("<") or (around is not None and _named(around, plain)):
+            return around
+        local = self.here.get(path)
+        same = [
+            item
+            for item in (self.texts.definitions(local) if local is not None else ())
+            if _named(item, plain)
+        ]
+        return min(same, key=lambda item: (abs(item.first - line), item.first), default=None)
 
     def frame(self, path: str, line: int, name: str) -> Frame:
         symbol = self.symbol(path, line, name) if self.is_user(path) else plain_name(name)
@@ -231,18 +265,17 @@ class TraceNames:
         local = self.here.get(place.path)
         if local is None or plain_name(place.name).startswith("<") or plain_name(place.name) != place.name:
             return True
-        definitions, lines = _source(local)
-        if not lines:
+        if not self.texts.lines(local):
             return True
         return any(
-            item.function and item.first == place.line and item.symbol.split(".")[-1] == place.name
-            for item in definitions
+            item.function and item.first == place.line and _named(item, place.name)
+            for item in self.texts.definitions(local)
         )
 
     def text(self, path: str, line: int) -> str | None:
         """The line of a source here, without its indentation; None if it is not here."""
         local = self.here.get(path)
-        lines = _source(local)[1] if local is not None else ()
+        lines = self.texts.lines(local) if local is not None else ()
         if local is None or not lines:
             return None
         return lines[line - 1].strip() if 0 < line <= len(lines) else ""
