@@ -545,7 +545,8 @@ def observe(
         What was seen. A run that fails is told, not raised.
 
     Raises:
-        TcreadyError: The interpreter or the launcher is not there, or an option does not take such a value.
+        TcreadyError: The interpreter or the launcher is not there, an option does not take such a value, or the folder
+            of `trace_out` is not empty.
         TypeError: There is no such option.
     """
     from tcready import observations, plan
@@ -553,7 +554,9 @@ def observe(
 
     chosen = dataclasses.replace(settings or RunOptions(), **keywords(options, (RunOptions,), "observe"))
     plan.refuse_missing_programs(chosen)
-    return observations.launch(target, chosen, Path(root or Path.cwd()).resolve(), progress)
+    base = Path(root or Path.cwd()).resolve()
+    plan.refuse_used_trace_folder(chosen, base)
+    return observations.launch(target, chosen, base, progress)
 
 
 def observe_live(value: Callable[..., Any], calls: Sequence[Any], **options: Any) -> Observation:
