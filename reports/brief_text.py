@@ -191,7 +191,9 @@ class BriefText(LongText):
         self.line()
         if not self.layout.details:
             return
-        self.trace(target, SHOWN_FRAMES)
+        if seen.trace is not None:
+            self.recompiles(target, SHOWN_FRAMES)
+            self.trace(target, SHOWN_FRAMES)
         self.backend(target)
         self.custom_ops(target)
         self.shapes(target)

@@ -378,11 +378,7 @@ class LongText:
         self.troubles(target)
         for index, line in enumerate(training_rows(seen.training) if seen.training else ()):
             row("" if index else "training", line)
-        for index, event in enumerate(seen.recompiles):
-            same = recompiled_when(event, seen.trace)
-            reasons = "; ".join(event.reasons) or "no reason recorded"
-            place = f"{event.path}:{event.line} {event.symbol}".rstrip()
-            row("" if index else "recompiles", f"{place} {same}: {reasons}")
+        self.recompiles(target)
         for index, intent in enumerate(seen.intents):
             place = f"{intent.path}:{intent.line} {intent.symbol}"
             row("" if index else "intended", f"{place}: {intent.kind} by {intent.how}, left as it is")
@@ -391,6 +387,16 @@ class LongText:
         if explain_disagrees(target):
             row("explain", explain_sentence(target) or "")
         self.line()
+
+    def recompiles(self, target: TargetReport, most: int | None = None) -> None:
+        """Each function that was compiled again, and the guards that failed."""
+        seen = target.observation
+        for index, event in enumerate(seen.recompiles[:most]):
+            same = recompiled_when(event, seen.trace)
+            reasons = "; ".join(event.reasons) or "no reason recorded"
+            place = f"{event.path}:{event.line} {event.symbol}".rstrip()
+            self.row("" if index else "recompiles", f"{place} {same}: {reasons}")
+        self.left_out(len(seen.recompiles), most)
 
     def trace(self, target: TargetReport, most: int) -> None:
         """Of the trace of a job: its processes, where compiling took longest, and what it does not hold."""
