@@ -4,7 +4,7 @@
 
 Each model is copied into a folder of its own and called three times under `torch.compile`, as any script would do it;
 tcready has no part in that. What torch wrote is kept as it is, but for the folders of this machine, which become `/job`
-and `/env`, and for what no reader of breaks wants (`DROPPED`): most of it is code of kernels. Beside each trace stands
+and `/env`, and for what no reader of breaks wants (`DROPPED`, `SETTINGS`, `EMPTIED`): most of it is code of kernels. Beside each trace stands
 what a direct run of `tcready check --run` shows of the same model (`seen.json`), for the tests to hold the two together.
 """
 
@@ -48,6 +48,10 @@ DROPPED = re.compile(
     r'"name": "(?!dynamo_graph_break_reason|recompile_reasons|dynamo_error|torch_version)[^"]*", "encoding"'
 )
 """Events that are left out."""
+SETTINGS = ("inductor_config", "dynamo_config", "compiler_config", "functorch_config", "graph_node_shapes")
+"""Fields of a row of metrics that are left empty: most of its text."""
+EMPTIED = '{"dynamo_cpp_guards_str"'
+"""An event whose text is left out."""
 EVENT = re.compile(r"^V\d{4} [^\n]*?\] \{")
 
 
@@ -105,6 +109,8 @@ def neutral(text: str, job: Path) -> str:
     for head, payload in parted(text):
         if DROPPED.search(head):
             continue
+        head = without_settings(head)
+        payload = "" if EMPTIED in head else payload
         for folder, shown in folders.items():
             head, payload = head.replace(folder, shown), payload.replace(folder, shown)
         digest = hashlib.md5(payload.encode(), usedforsecurity=False).hexdigest()
@@ -112,6 +118,16 @@ def neutral(text: str, job: Path) -> str:
         lines = "".join(f"\n\t{line}" for line in payload.split("\n")) if '"has_payload"' in head else ""
         kept.append(f"{head}{lines}\n")
     return "".join(kept)
+
+
+def without_settings(head: str) -> str:
+    """A row of metrics without the texts of settings; any other event as it is."""
+    prefix, row, rest = head.partition('{"compilation_metrics"')
+    if not row:
+        return head
+    data = json.loads(row + rest)
+    data["compilation_metrics"] |= dict.fromkeys(SETTINGS)
+    return prefix + json.dumps(data)
 
 
 def parted(text: str) -> Iterator[tuple[str, str]]:

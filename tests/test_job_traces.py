@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -65,13 +67,18 @@ def test_a_trace_gives_the_break_sites_of_a_direct_run(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_trace_gives_the_recompilations_of_a_direct_run(name: str) -> None:
-    """With the first guard that failed of each version: a run asks them all."""
+    """With the first guard that failed of each version: a run asks them all. What a counter of the module stood at differs,
+    since a run calls the model eagerly before."""
+
+    def plain(reasons: Iterable[str]) -> set[str]:
+        return {re.sub(r"^\S+: |\d+", "", reason) for reason in reasons}
+
     there = {(r["path"], r["line"], r["symbol"]): r for r in direct(name)["recompiles"]}
     here = {(r.path, r.line, r.symbol): r for r in traced(name).recompiles}
     assert here.keys() == there.keys()
     for place, event in here.items():
         assert event.reasons
-        assert set(event.reasons) <= set(there[place]["reasons"])
+        assert plain(event.reasons) <= plain(there[place]["reasons"])
         assert {(f.path, f.line) for f in event.lines} <= {
             (f["path"], f["line"]) for f in there[place]["lines"]
         }

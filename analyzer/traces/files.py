@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from tcready.schema import TcreadyError
 
@@ -114,7 +114,8 @@ def _opened(path: Path) -> IO[bytes]:
     """The bytes of a file; of one that gzip made what it holds, whatever its name is. Raises OSError."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if packed else path.open("rb")
+    opened: Any = gzip.open(path) if packed else path.open("rb")
+    return cast("IO[bytes]", opened)
 
 
 @dataclass
