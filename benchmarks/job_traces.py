@@ -4,8 +4,9 @@
 
 Each model is copied into a folder of its own and called three times under `torch.compile`, as any script would do it;
 tcready has no part in that. What torch wrote is kept as it is, but for the folders of this machine, which become `/job`
-and `/env`, and for what no reader of breaks wants (`DROPPED`, `SETTINGS`, `EMPTIED`): most of it is code of kernels. Beside each trace stands
-what a direct run of `tcready check --run` shows of the same model (`seen.json`), for the tests to hold the two together.
+and `/env`, and for what no reader of breaks wants (`DROPPED`, `SETTINGS`, `EMPTIED`): most of it is code of kernels.
+Beside each trace stands what a direct run of `tcready check --run` shows of the same model (`seen.json`), for the tests
+to hold the two together.
 """
 
 from __future__ import annotations

@@ -166,7 +166,8 @@ def refuse_trace_folder(folder: Path, named: str) -> None:
             raise TcreadyError(
                 f"--trace-out {named}: the folder is not empty, and traces would mix: name another"
             )
-        if not os.access(next(each for each in (folder, *folder.parents) if each.exists()), os.W_OK):
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK):
             raise TcreadyError(f"--trace-out {named}: it cannot be written there")
     except OSError as error:
         raise TcreadyError(f"--trace-out {named}: {error.strerror or error}") from None

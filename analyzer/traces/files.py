@@ -114,7 +114,7 @@ def _opened(path: Path) -> IO[bytes]:
     """The bytes of a file; of one that gzip made what it holds, whatever its name is. Raises OSError."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
-    opened: Any = gzip.open(path) if packed else path.open("rb")
+    opened: Any = gzip.open(path) if packed else path.open("rb")  # noqa: SIM115  the caller closes it
     return cast("IO[bytes]", opened)
 
 

@@ -147,38 +147,61 @@ def _groups(processes: Sequence[tuple[Process, TraceNames]]) -> dict[str, _Group
     """By target, in the order in which they were compiled first."""
     groups: dict[str, _Group] = {}
     for process, names in processes:
-        of_frame: dict[int | None, tuple[str, Frame | None]] = {}
+        targets: dict[int, str] = {}
+        roots = _Roots(names)
         parts: dict[str, list[Compilation]] = defaultdict(list)
         for each in process.compilations:
             frame = each.id[1]
             if frame is None:  # compiled autograd alone: no code of the user's
                 continue
-            if each.stack or frame not in of_frame:
-                root = _root_of(each, names)
+            if each.stack or frame not in targets:
+                root = roots.of(each)
                 if root is None:
                     continue
-                of_frame[frame] = (_target(root, names), root)
-            target, place = of_frame[frame][0], of_frame[frame][1]
-            groups.setdefault(target, _Group(_begins(place, names)))
-            parts[target].append(each)
+                targets[frame] = _target(root, names)
+                groups.setdefault(targets[frame], _Group(_begins(root, names)))
+            parts[targets[frame]].append(each)
         for target, some in parts.items():
             groups[target].found.append((process, names, some))
     return groups
 
 
-def _root_of(each: Compilation, names: TraceNames) -> Frame | None:
-    """The first frame of the user's below what torch.compile put around a function; None if no code is named.
+class _Roots:
+    """The functions that one process had torch compile, by who called them.
 
-    Its path is the job's.
+    Torch gives the stack of each frame that it compiles, without the last few of those that called it: the compiled
+    function may be among them. What it calls is then told by its stack, which begins as that of the function does.
     """
-    stack = each.stack if each.stack and each.stack[-1][0] else ()
-    if not stack and each.place is not None:
-        stack = ((each.place.path, each.place.line, each.place.name),)
-    wrapped = [index for index, (path, _, _) in enumerate(stack) if slashed(path).endswith(EVAL_FRAME)]
-    inside = stack[wrapped[0] + 1 :] if wrapped else stack[-1:]
-    users = [frame for frame in inside if names.is_user(frame[0])]
-    found = users[0] if users else inside[-1] if inside else None
-    return Frame(*found) if found is not None and found[0] else None
+
+    def __init__(self, names: TraceNames) -> None:
+        self._names = names
+        self._known: list[tuple[tuple[tuple[str, str], ...], Frame]] = []
+
+    def of(self, each: Compilation) -> Frame | None:
+        """The function that a compilation is of, or of what it calls; None if no code is named. Its path is the job's."""
+        stack = each.stack if each.stack and each.stack[-1][0] else ()
+        if not stack and each.place is not None:
+            stack = ((each.place.path, each.place.line, each.place.name),)
+        if not stack:
+            return None
+        above = stack[:-1]
+        wrapped = [index for index, frame in enumerate(above) if slashed(frame[0]).endswith(EVAL_FRAME)]
+        inside = above[wrapped[0] + 1 :] if wrapped else ()
+        called = next((frame for frame in inside if self._names.is_user(frame[0])), None)
+        if called is not None:
+            return Frame(*called)
+        callers = tuple((path, name) for path, _, name in above)
+        if inside or not wrapped:
+            longest: tuple[tuple[tuple[str, str], ...], Frame] | None = None
+            for known in self._known:
+                count = len(known[0])
+                if count < len(callers) and callers[:count] == known[0]:
+                    longest = known if longest is None or count >= len(longest[0]) else longest
+            if longest is not None:
+                return longest[1]
+        root = Frame(*stack[-1])
+        self._known.append((callers, root))
+        return root
 
 
 def _target(root: Frame, names: TraceNames) -> str:
