@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,18 @@ class Job:
             self.text += event({"str": [text, self.strings[text]]})
         return self.strings[text]
 
-    def start(self, frame: int, again: int, path: str, line: int, name: str = "forward") -> dict[str, int]:
-        """The beginning of a compilation; its ids."""
+    def start(
+        self,
+        frame: int,
+        again: int,
+        path: str,
+        line: int,
+        name: str = "forward",
+        above: Sequence[tuple[str, str]] = ((f"{TORCH}/_dynamo/eval_frame.py", "compile_wrapper"),),
+    ) -> dict[str, int]:
+        """The beginning of a compilation, with who called (files and functions); its ids."""
         ids = {"frame_id": frame, "frame_compile_id": again, "attempt": 0}
-        files = [(f"{TORCH}/_dynamo/eval_frame.py", 100, "compile_wrapper"), (path, line, name)]
+        files = [*((file, 100, of) for file, of in above), (path, line, name)]
         self.string(f"{TORCH}/_dynamo/convert_frame.py")
         stack = [{"line": at, "name": of, "filename": self.string(file)} for file, at, of in files]
         self.add({"dynamo_start": {"stack": stack}}, **ids)

@@ -11,6 +11,7 @@ from typing import Any
 
 from tcready.events import narrate, times
 from tcready.events.definitions import Definition
+from tcready.events.record import Place
 from tcready.events.whose import slashed, within_site
 from tcready.schema import (
     STAGES,
@@ -147,14 +148,15 @@ def _groups(processes: Sequence[tuple[Process, TraceNames]]) -> dict[str, _Group
     """By target, in the order in which they were compiled first."""
     groups: dict[str, _Group] = {}
     for process, names in processes:
-        targets: dict[int, str] = {}
+        targets: dict[tuple[int, Place | None], str] = {}
         roots = _Roots(names)
         parts: dict[str, list[Compilation]] = defaultdict(list)
         for each in process.compilations:
-            frame = each.id[1]
-            if frame is None:  # compiled autograd alone: no code of the user's
+            number = each.id[1]
+            if number is None:  # compiled autograd alone: no code of the user's
                 continue
-            if each.stack or frame not in targets:
+            frame = (number, each.place)
+            if frame not in targets:
                 root = roots.of(each)
                 if root is None:
                     continue
