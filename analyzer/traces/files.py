@@ -28,6 +28,11 @@ FIRST = 50
 """So many lines of such a file are looked at for an event."""
 LONGEST = 32 << 20
 """Bytes of a line; a longer one is none of torch's, which keeps them below 1 MB."""
+BLOCK = 1 << 20
+"""Bytes that are read at once."""
+TAB = ord("\t")
+NO_PAYLOAD = re.compile(rb"\n(?=[^\t])")
+"""The end of a line, if the next one is no payload."""
 EVENT = re.compile(
     rb'(?:\[rank\d+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*?:\d+\] (?=\{"([A-Za-z0-9_.-]+)")'
 )
@@ -161,63 +166,105 @@ def events(
     except OSError as error:
         raise TcreadyError(f"{path}: {error.strerror or error}") from None
     with file:
-        yield from _events(_lines(file, seen), wanted, seen)
+        yield from _events(_Lines(file, seen), wanted, seen)
 
 
-def _lines(file: IO[bytes], seen: Condition) -> Iterator[bytes]:
-    """The lines without their ends; what is longer than any of torch's comes as an empty line that is none of a trace."""
-    while True:
+class _Lines:
+    """The lines of a file, read block by block."""
+
+    def __init__(self, file: IO[bytes], seen: Condition) -> None:
+        self._file = file
+        self._seen = seen
+        self._buffer = b""
+        self._at = 0
+        """Where in the buffer the next line begins."""
+
+    def next(self) -> bytes | None:
+        """The next line without its end; None behind the last.
+
+        Of a line that is longer than any of torch's it is empty.
+        """
+        long = False
+        while True:
+            end = self._buffer.find(b"\n", self._at)
+            if end >= 0:
+                line = b"" if long else self._buffer[self._at : end]
+                self._at = end + 1
+                return line.removesuffix(b"\r")
+            if len(self._buffer) - self._at > LONGEST:
+                long = True
+                self._at = len(self._buffer)
+            if not self._more():
+                rest = self._buffer[self._at :]
+                self._at = len(self._buffer)
+                self._seen.cut |= bool(rest) or long
+                return rest or None
+
+    def skip_payload(self) -> None:
+        """Passes by the lines that begin with a tab, from here on."""
+        if self._at == len(self._buffer) and not self._more():
+            return
+        if self._buffer[self._at] != TAB:
+            return
+        while True:
+            match = NO_PAYLOAD.search(self._buffer, self._at)
+            if match:
+                self._at = match.end()
+                return
+            whole = self._buffer.endswith(b"\n")
+            self._at = len(self._buffer) - whole  # the byte behind a line's end decides what the next line is
+            if not self._more():
+                self._at = len(self._buffer)
+                self._seen.cut |= not whole
+                return
+
+    def _more(self) -> bool:
+        """Reads another block; false behind the last."""
         try:
-            line = file.readline(LONGEST)
-            if len(line) == LONGEST and not line.endswith(b"\n"):
-                while line and not line.endswith(b"\n"):
-                    line = file.readline(LONGEST)
-                line = b"\n"
+            block = self._file.read(BLOCK)
         except (OSError, EOFError, zlib.error):  # a packed file that was cut
-            seen.cut = True
-            return
-        if not line:
-            return
-        if not line.endswith(b"\n"):
-            seen.cut = True
-        yield line.rstrip(b"\n").removesuffix(b"\r")
+            self._seen.cut = True
+            return False
+        self._buffer, self._at = self._buffer[self._at :] + block, 0
+        return bool(block)
 
 
 def _events(
-    lines: Iterator[bytes], wanted: Callable[[str, Mapping[str, Any]], int | None], seen: Condition
+    lines: _Lines, wanted: Callable[[str, Mapping[str, Any]], int | None], seen: Condition
 ) -> Iterator[Event]:
-    open_: tuple[str, Mapping[str, Any]] | None = None
-    payload = _Payload(0)
-    inside = False
-    for line in lines:
-        if line.startswith(b"\t") and inside:
-            payload.add(line[1:])
-            continue
-        if open_ is not None:
-            yield _closed(*open_, payload, seen)
-            open_ = None
-        payload = _Payload(0)
+    line = lines.next()
+    while line is not None:
         match = EVENT.match(line)
-        inside = match is not None
         if match is None:
             seen.foreign += not seen.cut  # the last line then has no end
+            line = lines.next()
             continue
         seen.events += 1
         kind = match[1].decode("ascii")
-        if wanted(kind, {}) is None:
+        data = _object(line[match.end() :], seen) if wanted(kind, {}) is not None else None
+        limit = wanted(kind, data) if data is not None else None
+        if data is None or limit is None:
+            lines.skip_payload()
+            line = lines.next()
             continue
-        try:
-            data = json.loads(line[match.end() :])
-        except (ValueError, RecursionError):
-            seen.unreadable += not seen.cut
-            continue
-        if b"\\u" in line:
-            data = _spelled(data)
-        limit = wanted(kind, data)
-        if limit is not None:
-            open_, payload = (kind, data), _Payload(limit)
-    if open_ is not None:
-        yield _closed(*open_, payload, seen)
+        payload = _Payload(limit)
+        if not limit:
+            lines.skip_payload()
+        line = lines.next()
+        while line is not None and line.startswith(b"\t"):
+            payload.add(line[1:])
+            line = lines.next()
+        yield _closed(kind, data, payload, seen)
+
+
+def _object(text: bytes, seen: Condition) -> Mapping[str, Any] | None:
+    """The JSON object of an event; None if it cannot be read."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        seen.unreadable += not seen.cut
+        return None
+    return _spelled(data) if b"\\u" in text else data
 
 
 def _spelled(value: Any) -> Any:
