@@ -117,14 +117,7 @@ def test_breaks_recompiles_graphs_and_times_are_those_of_the_job(project: Path, 
         3,
         2.25,
     )
-    assert (
-        found.warnings
-        == (
-            f"the source of {APP}/train.py is not here: call this in the project's folder, or say where it is with "
-            f"`--trace-root {APP}=FOLDER`",
-        )
-        or found.warnings == ()
-    )
+    assert found.warnings == ()
     states = {stage.stage: stage.state for stage in seen.stages}
     assert {name for name, state in states.items() if state == "pass"} == {"parse", "capture"}
     assert "fail" not in states.values()

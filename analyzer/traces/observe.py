@@ -116,7 +116,11 @@ def read(
             for path, alike in sorted(found.ambiguous.items())
             if slashed(path) in shown
         ),
-        *_not_here(shown, found.ambiguous),
+        *_not_here(
+            slashed(path)
+            for path in known - found.here.keys() - found.ambiguous.keys()
+            if slashed(path) in shown
+        ),
         *_changed(named_by),
     ]
     roots = {target: group.root for target, group in groups.items() if group.root is not None}
@@ -391,16 +395,14 @@ def _pointed_at(seen: Observation) -> Iterator[str]:
     yield from (graph.path for graph in seen.graphs)
 
 
-def _not_here(shown: Iterable[str], ambiguous: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """What to say of the job's own files that are not here: only those are shown by a whole path."""
-    unclear = {slashed(path) for path in ambiguous}
-    for path in sorted(set(shown) - unclear):
-        if (path.startswith("/") or re.match(r"[A-Za-z]:/", path)) and "/torch/" not in path:
-            folder = path.rpartition("/")[0] or "/"
-            yield (
-                f"the source of {path} is not here: call this in the project's folder, or say where it is with "
-                f"`--trace-root {folder}=FOLDER`"
-            )
+def _not_here(paths: Iterable[str]) -> Iterator[str]:
+    """What to say of the job's own files that are not here."""
+    for path in sorted(paths):
+        folder = path.rpartition("/")[0] or "/"
+        yield (
+            f"the source of {path} is not here: call this in the project's folder, or say where it is with "
+            f"`--trace-root {folder}=FOLDER`"
+        )
 
 
 def _changed(processes: Iterable[tuple[Process, TraceNames]]) -> Iterator[str]:
