@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len, chop_cells, set_cell_size
 from tcready.reports import bench_text
 from tcready.reports.bench_view import answer
+from tcready.reports.trace_view import compile_time_sentence, recompiled_when, trace_sentence
 from tcready.reports.view import (
     EFFECT_WORD,
     PLACEMENT_COLUMNS,
@@ -27,7 +28,6 @@ from tcready.reports.view import (
     beside_the_plan,
     cases_sentence,
     code_of,
-    compile_time_sentence,
     cost_sentence,
     ddp_sentence,
     duration,
@@ -54,7 +54,6 @@ from tcready.reports.view import (
     placement_sentence,
     plan_title,
     proof_words,
-    recompiled_when,
     reflowed,
     region_word,
     rules_by_code,
@@ -67,7 +66,6 @@ from tcready.reports.view import (
     static_evidence,
     status_counts,
     status_phrase,
-    trace_sentence,
     training_rows,
     trial_phrase,
     verdict_sentence,
