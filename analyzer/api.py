@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tcready.observations import Observed
     from tcready.options import BenchOptions, RunOptions
     from tcready.plan import PlannedRun
+    from tcready.traces import Traced
     from typing_extensions import Unpack  # for type checkers alone: it came to typing with 3.11
 
 Tell = Callable[[str], None]
@@ -215,8 +216,10 @@ def _report(
     announce: Tell,
     progress: Progressing,
     benched: Callable[[Sequence[PlannedRun]], Callable[[Observed], Observed]] | None = None,
+    traced: tuple[Observed, Traced] | None = None,
 ) -> Report:
-    """What `check` gives. `benched` is called before the runs, and what it gives adds to them what a bench measures."""
+    """What `check` gives. `benched` is called before the runs, and what it gives adds to them what a bench measures;
+    `traced` stands for runs."""
     from tcready import library, narrow, plan
     from tcready import observations as made_or_brought
     from tcready.merge import merge
@@ -250,11 +253,16 @@ def _report(
     if observations:
         seen = made_or_brought.brought(observations, base, announce)
         seen = dataclasses.replace(seen, runs=tuple(map(_with_figures, seen.runs)))
+    elif traced is not None:
+        runs = made_or_brought.named_as_read(traced[1], read.result.targets)
+        seen = dataclasses.replace(traced[0], runs=runs)
     else:
         planned = tuple(plan.due(names, run, chosen, tables, read.result, models)) if may_run else ()
         measure = benched(planned) if benched is not None else None
         seen = made_or_brought.make(planned, chosen, mode, announce, progress)
         seen = measure(seen) if measure is not None else seen
+    if chosen.run.trace_out is not None and not seen.runs:
+        announce(f"nothing was run, so there is no trace in {chosen.run.trace_out}")
     other_torch = made_or_brought.of_another_torch(seen.runs, version) if chosen.is_given("torch") else ()
     static = dataclasses.replace(
         read.result,
@@ -273,6 +281,57 @@ def _report(
     for note in notes:
         announce(note)
     return _at_its_commit(report, base) if work.checkout else report
+
+
+def check_trace(
+    traces: str | Sequence[str],
+    targets: str | Sequence[str] = (),
+    *,
+    moved: Sequence[str] = (),
+    settings: Settings | None = None,
+    root: str | os.PathLike[str] | None = None,
+    announce: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
+    **options: Unpack[CheckKeywords],
+) -> Report:
+    """Reads what a job left under `TORCH_TRACE`, in place of a run, and judges the sources by it.
+
+    Args:
+        traces: Files of a trace, or folders of them; together they are of one job. They are read, nothing is executed.
+        targets: What to read, as of `check`; by default the files below `root` whose code the trace speaks of.
+        moved: `OLD=NEW`, folders of the job and what they are here, if that is not told by the ends of paths.
+        settings, root, announce, progress, options: As of `check`.
+
+    Returns:
+        The report, with a target for each function that the job had torch compile. `trace` of its observation says what a
+        trace does not hold.
+
+    Raises:
+        TcreadyError: As `check` does; there is no trace, or a text of `moved` is none.
+        TypeError: There is no such option.
+    """
+    from tcready import observations as made_or_brought
+
+    chosen = _chosen(settings, root, options)
+    folders = (traces,) if isinstance(traces, str) else tuple(traces)
+    names = (targets,) if isinstance(targets, str) else tuple(targets)
+    found = made_or_brought.traced(folders, moved, chosen.root, announce)
+    chosen = chosen.with_keywords(
+        {
+            name: value
+            for name, value in made_or_brought.as_the_job(found[1]).items()
+            if not chosen.is_given(name)
+        }
+    )
+    return _report(
+        names or made_or_brought.sources_in(found[1], chosen.root),
+        False,
+        (),
+        chosen,
+        announce,
+        progress,
+        traced=found,
+    )
 
 
 def _with_figures(seen: Observation) -> Observation:
@@ -484,7 +543,8 @@ def observe(
         What was seen. A run that fails is told, not raised.
 
     Raises:
-        TcreadyError: The interpreter or the launcher is not there, or an option does not take such a value.
+        TcreadyError: The interpreter or the launcher is not there, an option does not take such a value, or the folder
+            of `trace_out` is not empty.
         TypeError: There is no such option.
     """
     from tcready import observations, plan
@@ -492,7 +552,9 @@ def observe(
 
     chosen = dataclasses.replace(settings or RunOptions(), **keywords(options, (RunOptions,), "observe"))
     plan.refuse_missing_programs(chosen)
-    return observations.launch(target, chosen, Path(root or Path.cwd()).resolve(), progress)
+    base = Path(root or Path.cwd()).resolve()
+    plan.refuse_used_trace_folder(chosen, base)
+    return observations.launch(target, chosen, base, progress)
 
 
 def observe_live(value: Callable[..., Any], calls: Sequence[Any], **options: Any) -> Observation:

@@ -206,7 +206,7 @@ def verified(
         seen = target.observation
         if seen is None or seen.coverage is None or not seen.break_sites:
             continue
-        options = dataclasses.replace(settings.run, mode=seen.mode)
+        options = dataclasses.replace(settings.run, mode=seen.mode, trace_out=None)
         reading = dataclasses.replace(settings.read, mode=seen.mode, torch=torch)
         found = _in_rounds(seen, options, reading, rules, FixOptions(), tell, progress).result
         warnings += [f"changes were not proved: {found.failure}"] if found.failure else []

@@ -39,6 +39,7 @@ class CheckKeywords(TypedDict, total=False):
     plan: bool | None
     backend: bool | None
     budget: float | None
+    trace_out: str | None
     python: str | None
     launcher: str | Sequence[str] | None
     processes: int | None
@@ -66,6 +67,7 @@ class ObserveKeywords(TypedDict, total=False):
     plan: bool | None
     backend: bool | None
     budget: float | None
+    trace_out: str | None
     python: str | None
     launcher: str | Sequence[str] | None
     processes: int | None

@@ -7,12 +7,13 @@ import dataclasses
 import hashlib
 import importlib.util
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tcready import plan
 from tcready.options import RunOptions
@@ -27,6 +28,7 @@ from tcready.schema import (
     RuleText,
     SourceText,
     Stage,
+    StaticTarget,
     TcreadyError,
     Tool,
 )
@@ -34,6 +36,7 @@ from tcready.target import Target
 
 if TYPE_CHECKING:
     from tcready.dynamic import ForkServer, RunRequest
+    from tcready.traces import Traced
 
 Tell = Callable[[str], None]
 """Called with one line that says what goes on."""
@@ -267,6 +270,80 @@ def combined(
         more = Report(tool, (), (), (), texts, (), tuple(warnings), {})
         reports.append(("", more))
     return merge(reports, runs, advice)
+
+
+# Runs that nobody can make again: what a job left under TORCH_TRACE
+
+
+def traced(files: Sequence[str], roots: Sequence[str], root: Path, announce: Tell) -> tuple[Observed, Traced]:
+    """What the traces of a job hold, in place of runs, and where what it compiled begins here.
+
+    Args:
+        files: Files of a trace, or folders of them; together they are of one job.
+        roots: `OLD=NEW`: folders of the job, and what they are below `root`.
+        root: The working folder.
+        announce: Called with what was read.
+
+    Raises:
+        TcreadyError: One is not there or no trace of torch, or a text of `roots` is none.
+    """
+    from tcready import traces
+    from tcready.static import locate
+
+    found = traces.read(files, root, [_moved(text, root) for text in roots], locate.default_search_path(root))
+    processes = {
+        process.file for seen in found.observations if seen.trace for process in seen.trace.processes
+    }
+    announce(f"{', '.join(files)}: {len(processes)} process{'' if len(processes) == 1 else 'es'} of a job")
+    for warning in found.warnings:
+        announce(warning)
+    return Observed(found.observations, found.warnings), found
+
+
+def _moved(text: str, root: Path) -> tuple[str, str]:
+    """The two folders of `OLD=NEW`. Raises TcreadyError if it names none, or the new one is not there."""
+    old, equals, new = text.rpartition("=")
+    if not equals or not old or not new:
+        raise TcreadyError(f"--trace-root {text}: write OLD=NEW, the folder of the job and the one here")
+    if not (root / new).is_dir():
+        raise TcreadyError(f"--trace-root {text}: there is no folder {new}")
+    return old, new
+
+
+def named_as_read(found: Traced, targets: Iterable[StaticTarget]) -> tuple[Observation, ...]:
+    """The observations of traces, each under the name of the target that was read, if what was compiled is the forward of
+    that one and of no other."""
+    forwards = [
+        (module.path, module.line, target.target)
+        for target in targets
+        for module in target.modules
+        if module.name == "" and module.line is not None
+    ]
+    renamed = []
+    for seen in found.observations:
+        path, root = found.roots.get(seen.target, ("", None))
+        same = {
+            target
+            for at, line, target in forwards
+            if root is not None and at == path and root.first <= line <= root.last
+        }
+        renamed.append(dataclasses.replace(seen, target=min(same)) if len(same) == 1 else seen)
+    return tuple(renamed)
+
+
+def as_the_job(found: Traced) -> dict[str, Any]:
+    """How to read the sources as the job ran them, by option: the mode, and the torch whose Dynamo is predicted."""
+    modes = {seen.mode for seen in found.observations}
+    read: dict[str, Any] = {"mode": "both" if len(modes) > 1 else modes.pop()}
+    ran = (str((seen.environment or {}).get("torch") or "") for seen in found.observations)
+    version = next((match for text in ran if (match := re.match(r"2\.(\d+)\.", text))), None)
+    return read if version is None else {**read, "torch": (2, int(version[1]))}
+
+
+def sources_in(found: Traced, root: Path) -> tuple[str, ...]:
+    """The user's own files below `root` whose code a trace speaks of, as they are named as targets."""
+    shown = {path for seen in found.observations for path, _ in seen.sources}
+    return tuple(sorted(path for path in shown if (root / path).is_file() and not os.path.isabs(path)))
 
 
 # What is said of runs, and their sources

@@ -309,6 +309,20 @@ class RunOptions:
         ),
     )
     """Seconds for fullgraph, shapes, plan and backend together; None: only the time limit of the run."""
+    trace_out: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Leave torch's structured trace of the compiled calls there, a new or an empty folder: for tlparse, and for "
+            "`tcready report --trace`.",
+            metavar="DIR",
+            takes="a string: trace",
+            worker=True,
+            completes="files",
+        ),
+    )
+    """A folder for what torch writes under `TORCH_TRACE`: of the stage `capture`, and of the first compilation of
+    `backend`; None: nothing is written."""
     python: str | None = field(
         default=None,
         metadata=ask(
@@ -405,8 +419,10 @@ class RunOptions:
     )
 
     def without_studies(self) -> RunOptions:
-        """The same run without what is asked for apart: fullgraph, shapes, plan and backend."""
-        return dataclasses.replace(self, fullgraph=False, shapes=False, plan=False, backend=False)
+        """The same run without what is asked for apart: fullgraph, shapes, plan, backend and a trace."""
+        return dataclasses.replace(
+            self, fullgraph=False, shapes=False, plan=False, backend=False, trace_out=None
+        )
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,12 @@ def refuse_contradictions(
 ) -> None:
     """Raises TcreadyError if options contradict each other, or name a program that is not there."""
     inputs, options = settings.run.inputs, settings.run
+    if options.trace_out is not None:
+        if run is False or observations:
+            raise TcreadyError(
+                "--trace-out asks for the trace of a run: leave --no-run and --observation out"
+            )
+        refuse_used_trace_folder(options, settings.root)
     if observations and (run or inputs is not None):
         raise TcreadyError("--observation stands for a run: leave --inputs and --run out")
     if inputs is not None and run is False:
@@ -79,6 +85,14 @@ def refuse_contradictions(
     if options.checkpoint is not None and not (settings.root / options.checkpoint).is_file():
         raise TcreadyError(f"--checkpoint {options.checkpoint}: there is no such file")
     refuse_autocast(options.autocast)
+
+
+def refuse_used_trace_folder(options: RunOptions, root: Path) -> None:
+    """Raises TcreadyError if the folder for a trace holds something, or cannot be written."""
+    if options.trace_out is not None:
+        from tcready.dynamic import refuse_trace_folder
+
+        refuse_trace_folder(root / options.trace_out, options.trace_out)
 
 
 def refuse_no_file(option: str, named: str, root: Path) -> None:

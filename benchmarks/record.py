@@ -100,8 +100,9 @@ def observed(request: dict[str, Any]) -> dict[str, Any]:
     sys.path.insert(0, request["zoo"])
     try:
         import torch
-        from tcready.dynamic.worker.frames import Names, line_sets
+        from tcready.dynamic.worker.frames import Names
         from tcready.dynamic.worker.lines import executed_lines
+        from tcready.events.narrate import line_sets
 
         torch.set_num_threads(1)
         module, _, function = request["spec"]["build"].partition(":")
@@ -156,7 +157,8 @@ def _compiled(build: Any, names: Any) -> dict[str, Any]:
     """What Dynamo did in one cold call, and the share of a later call's operations that ran in graphs."""
     import torch
     from tcready.dynamic.worker.ops import CountingBackend
-    from tcready.dynamic.worker.torch_internals.recording import Record, recording
+    from tcready.dynamic.worker.torch_internals.recording import recording
+    from tcready.events.record import Record
 
     torch._dynamo.reset()
     model, args, kwargs = build()
@@ -185,8 +187,8 @@ def _compiled(build: Any, names: Any) -> dict[str, Any]:
 
 def _sites(record: Any, names: Any) -> list[dict[str, Any]]:
     """Distinct lines in order of their first event, what Dynamo left without a word behind what it logged."""
-    from tcready.dynamic.worker import narrate
-    from tcready.dynamic.worker.torch_internals.recording import Record
+    from tcready.events import narrate
+    from tcready.events.record import Record
 
     sites: dict[tuple[str, int], dict[str, Any]] = {}
     events = [Record(breaks=[event]) for event in record.breaks] + [
@@ -237,7 +239,8 @@ def serve(timeout: float) -> None:
     import torch
     import torch._dynamo
     import torch._inductor.config
-    from tcready.dynamic.worker import narrate, ops  # noqa: F401
+    from tcready.dynamic.worker import ops  # noqa: F401
+    from tcready.events import narrate  # noqa: F401
 
     torch.set_num_threads(1)
     tell = os.fdopen(os.dup(1), "w")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tcready.quantities import DIGITS, UNKNOWN, decimals, plain_number, size_text, time_text, unit_of_time
-from tcready.reports.view import number, percent, sentence
+from tcready.reports.view import PHASE_WORD, number, percent, sentence
 from tcready.schema import (
     EAGER,
     ArmBench,
@@ -39,15 +39,6 @@ BENCH_WORD: Mapping[ArmVerdict | BenchVerdict, str] = MappingProxyType(
 )
 CHECK_WORD: Mapping[CheckState, str] = MappingProxyType(
     {"pass": "pass", "fail": "fail", "not_measured": "not measured"}
-)
-PHASE_WORD: Mapping[str, str] = MappingProxyType(
-    {
-        "dynamo": "Dynamo",
-        "aot_autograd": "AOTAutograd",
-        "inductor": "Inductor",
-        "triton": "Triton",
-        "cpp": "the C++ compiler",
-    }
 )
 REST = "the rest"
 """Of a cold start: what no phase accounts for."""

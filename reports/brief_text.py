@@ -41,6 +41,8 @@ SHOWN_PLACES = 6
 """Lines of findings in installed packages, of skipped files and of warnings, each."""
 MANY_CELLS = 32
 """A longer name of a region moves what is said of it."""
+SHOWN_FRAMES = 4
+"""Functions of the trace of a job whose times are shown."""
 SHOWN_CODE = 6
 """Lines to paste that are shown of one step."""
 MANY_TARGETS = 3
@@ -189,6 +191,9 @@ class BriefText(LongText):
         self.line()
         if not self.layout.details:
             return
+        if seen.trace is not None:
+            self.recompiles(target, SHOWN_FRAMES)
+            self.trace(target, SHOWN_FRAMES)
         self.backend(target)
         self.custom_ops(target)
         self.shapes(target)

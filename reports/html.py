@@ -20,7 +20,7 @@ from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
-from tcready.reports import code, json_, view
+from tcready.reports import code, json_, trace_view, view
 from tcready.reports.editor import editor_of
 from tcready.reports.page import AROUND, MANY_DIFFS, SourceView, own_paths, page
 from tcready.reports.paths import paths_in, without_absolute_paths
@@ -61,6 +61,7 @@ def laid_out(template: str, **values: Any) -> str:
             style_hash=_csp_hash(style),
             script_hash=_csp_hash(script),
             view=view,
+            trace_view=trace_view,
             gb_link=_gb_link,
             **values,
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len, chop_cells, set_cell_size
 from tcready.reports import bench_text
 from tcready.reports.bench_view import answer
+from tcready.reports.trace_view import compile_time_sentence, recompiled_when, trace_sentence
 from tcready.reports.view import (
     EFFECT_WORD,
     PLACEMENT_COLUMNS,
@@ -350,6 +351,7 @@ class LongText:
             lead = f"  {STAGE_SIGN['not_run']} not run   "
             self.wrapped(lead, ", ".join(stage.stage for stage in rest), style="dim", lead_style="dim")
         self.line()
+        self.trace(target, MANY_ROWS)
         self.measured(target)
         self.backend(target)
         self.custom_ops(target)
@@ -374,11 +376,7 @@ class LongText:
         self.troubles(target)
         for index, line in enumerate(training_rows(seen.training) if seen.training else ()):
             row("" if index else "training", line)
-        for index, event in enumerate(seen.recompiles):
-            same = "on an identical call" if event.identical_call else "on a new value or shape"
-            reasons = "; ".join(event.reasons) or "no reason recorded"
-            place = f"{event.path}:{event.line} {event.symbol}".rstrip()
-            row("" if index else "recompiles", f"{place} {same}: {reasons}")
+        self.recompiles(target)
         for index, intent in enumerate(seen.intents):
             place = f"{intent.path}:{intent.line} {intent.symbol}"
             row("" if index else "intended", f"{place}: {intent.kind} by {intent.how}, left as it is")
@@ -386,6 +384,33 @@ class LongText:
             row("processes", ddp_sentence(seen.ddp))
         if explain_disagrees(target):
             row("explain", explain_sentence(target) or "")
+        self.line()
+
+    def recompiles(self, target: TargetReport, most: int | None = None) -> None:
+        """Each function that was compiled again, and the guards that failed."""
+        seen = target.observation
+        for index, event in enumerate(seen.recompiles[:most]):
+            same = recompiled_when(event, seen.trace)
+            reasons = "; ".join(event.reasons) or "no reason recorded"
+            place = f"{event.path}:{event.line} {event.symbol}".rstrip()
+            self.row("" if index else "recompiles", f"{place} {same}: {reasons}")
+        self.left_out(len(seen.recompiles), most)
+
+    def trace(self, target: TargetReport, most: int) -> None:
+        """Of the trace of a job: its processes, where compiling took longest, and what it does not hold."""
+        trace = target.observation.trace
+        if trace is None:
+            return
+        self.row("trace", trace_sentence(trace))
+        for process in trace.processes:
+            if process.lacks:
+                self.row("", f"{process.file}: {process.lacks}")
+        for index, time in enumerate(trace.compile_times[:most]):
+            place = f"{time.path}:{time.line} {time.symbol}"
+            self.row("" if index else "compiling", f"{place}: {compile_time_sentence(time)}")
+        self.left_out(len(trace.compile_times), most)
+        for index, text in enumerate(trace.lacks):
+            self.row("" if index else "not in a trace", text)
         self.line()
 
     def backend(self, target: TargetReport) -> None:

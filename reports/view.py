@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tcready.schema import (
     LEVELS,
@@ -147,6 +148,19 @@ def percent(share: float) -> str:
     if 99 < value < 100 or 0 < value < 1:
         return f"{min(max(value, 0.1), 99.9):.1f} %"
     return f"{value:.0f} %"
+
+
+PHASE_WORD: Mapping[str, str] = MappingProxyType(
+    {
+        "dynamo": "Dynamo",
+        "aot_autograd": "AOTAutograd",
+        "inductor": "Inductor",
+        "triton": "Triton",
+        "cpp": "the C++ compiler",
+        "kernels": "compilers of kernels",
+    }
+)
+"""What compiling is made of, in the words of people."""
 
 
 def duration(seconds: float) -> str:

@@ -22,8 +22,10 @@ ALLOWED: dict[str, frozenset[str]] = {
     "identity": frozenset(),
     "edits": frozenset({"schema"}),
     "static": frozenset({"schema", "identity", "edits", "options", "target"}),
+    "events": frozenset({"schema"}),
     "dynamic": frozenset({"schema", "options", "target", "worker"}),
-    "worker": frozenset({"schema", "options", "target", "placing"}),
+    "worker": frozenset({"schema", "options", "target", "placing", "events"}),
+    "traces": frozenset({"schema", "events"}),
     "merge": frozenset({"schema", "target", "identity", "placing", "edits"}),
     "quantities": frozenset(),
     "bench": frozenset({"schema", "quantities"}),
@@ -36,7 +38,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "project": frozenset({"schema", "options", "target", "resolve"}),
     "plan": frozenset({"schema", "options", "target", "resolve", "project", "static", "dynamic"}),
     "observations": frozenset(
-        {"schema", "options", "target", "resolve", "plan", "stored", "merge", "static", "dynamic"}
+        {"schema", "options", "target", "resolve", "plan", "stored", "merge", "static", "dynamic", "traces"}
     ),
     "library": frozenset({"schema", "options", "target", "static"}),
     "narrow": frozenset({"schema", "options", "baseline", "git", "files", "static"}),
@@ -92,6 +94,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "live",
             "library",
             "observations",
+            "traces",
             "merge",
             "narrow",
             "explaining",
@@ -142,6 +145,8 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "identity": frozenset(),
     "edits": frozenset(),
     "static": frozenset({"libcst", "nbformat"}),
+    "events": frozenset(),
+    "traces": frozenset(),
     "dynamic": frozenset(),
     "worker": frozenset({"torch", "safetensors"}),
     "merge": frozenset({"networkx"}),

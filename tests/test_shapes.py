@@ -227,10 +227,12 @@ def _predicted(folder: Path) -> BreakEffect:
 def test_the_prediction_is_what_dynamo_does(name: str, tmp_path: Path) -> None:
     import dynamo_runs
     import torch
-    from tcready.dynamic.worker import narrate
-    from tcready.dynamic.worker.frames import RESUME, Names
+    from tcready.dynamic.worker.frames import Names
     from tcready.dynamic.worker.torch_internals import dynamo
-    from tcready.dynamic.worker.torch_internals.recording import Record, recording
+    from tcready.dynamic.worker.torch_internals.recording import recording
+    from tcready.events import narrate
+    from tcready.events.definitions import RESUME
+    from tcready.events.record import Record
 
     sample = SAMPLES[name]
     body = textwrap.indent(sample.body, " " * 8)

@@ -8,11 +8,28 @@ import click
 from tcready import api
 from tcready.cli.asked import writable
 from tcready.cli.output import put, put_page, refuse_one_file_twice, show
-from tcready.schema import LEVELS, Level, TcreadyError
+from tcready.cli.telling import telling
+from tcready.schema import LEVELS, Level, Report, TcreadyError
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.argument("files", nargs=-1, metavar="FILES...")
+@click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    metavar="DIR",
+    help="What a job left under TORCH_TRACE, in place of a run; may be repeated. FILES are then what to read, as of "
+    "check: by default the sources that the trace speaks of.",
+)
+@click.option(
+    "--trace-root",
+    "moved",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="A folder of the job's machine, and what it is here; may be repeated. Without, files are found by the ends of "
+    "their paths.",
+)
 @click.option("--compare", is_flag=True, help="Tell what changed from the first of two files to the second.")
 @click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
 @click.option(
@@ -38,6 +55,8 @@ from tcready.schema import LEVELS, Level, TcreadyError
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
 def report(
     files: tuple[str, ...],
+    traces: tuple[str, ...],
+    moved: tuple[str, ...],
     compare: bool,
     output_format: str,
     output: str | None,
@@ -48,15 +67,20 @@ def report(
     verbose: bool,
     quiet: bool,
 ) -> int:
-    """Render FILES again, put several together, or compare two.
+    """Render FILES again, put several together, compare two, or read the trace of a job.
 
     A file is a JSON report, an HTML page, or what the travelling worker wrote. A report made here and a run made on
-    another machine give the report that `check --observation` would.
+    another machine give the report that `check --observation` would. `report --trace DIR` makes one of what torch wrote
+    of a job that nobody can run again.
     """
     refuse_one_file_twice({"--output": output, "--html": html})
     api.editor_address(editor)
+    if moved and not traces:
+        raise TcreadyError("--trace-root says where the files of a trace are: name that with --trace")
+    if not files and not traces:
+        raise click.MissingParameter(param_type="argument", param_hint="FILES...")
     if not compare:
-        together = api.combine(files)
+        together = _traced(traces, files, moved, quiet=quiet) if traces else api.combine(files)
         show(
             together,
             output_format,
@@ -68,6 +92,8 @@ def report(
             editor=editor,
         )
         return api.exit_code(together, fail_on=fail_on, third_party=third_party) if fail_on else 0
+    if traces:
+        raise TcreadyError("--trace makes a report and --compare takes two: store it as JSON, then compare")
     if len(files) != 2:
         raise TcreadyError("--compare takes two files, BEFORE and AFTER")
     before, after = (api.combine([file]) for file in files)
@@ -78,3 +104,17 @@ def report(
     if api.exit_code(after) == 2:
         return 2
     return api.exit_code(compared, fail_on=fail_on or "warning", third_party=third_party)
+
+
+def _traced(
+    traces: tuple[str, ...], targets: tuple[str, ...], moved: tuple[str, ...], *, quiet: bool
+) -> Report:
+    """The report of a job's trace and the sources of `targets`. Raises TcreadyError if one of these is a report."""
+    stored = next((name for name in targets if name.lower().endswith((".json", ".html", ".htm"))), None)
+    if stored is not None:
+        raise TcreadyError(
+            f"{stored} is a report, and with --trace sources are read: store what comes of the trace as JSON, then put "
+            "the two together with `tcready report`"
+        )
+    with telling(quiet) as (announce, progress):
+        return api.check_trace(traces, targets, moved=moved, announce=announce, progress=progress)

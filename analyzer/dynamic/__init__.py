@@ -2,7 +2,7 @@
 
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.fork_server import ForkServer
-from tcready.dynamic.launch import Prover, RunRequest, bench, observe, prove
+from tcready.dynamic.launch import Prover, RunRequest, bench, observe, prove, refuse_trace_folder
 from tcready.dynamic.live import Standing, observe_given, observe_live, standing
 from tcready.dynamic.worker.convention import Convention, find_convention, find_target
 from tcready.dynamic.worker.frames import is_cell
@@ -22,5 +22,6 @@ __all__ = [
     "observe_given",
     "observe_live",
     "prove",
+    "refuse_trace_folder",
     "standing",
 ]

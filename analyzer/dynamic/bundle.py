@@ -33,6 +33,7 @@ def bundle_files() -> dict[str, bytes]:
         *(dynamic / "worker").rglob("*.py"),
         *(dynamic / name for name in LAUNCHER),
         *(PACKAGE / "schema").glob("*.py"),
+        *(PACKAGE / "events").glob("*.py"),
         PACKAGE / "options.py",
         PACKAGE / "placing.py",
         PACKAGE / "target.py",

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tcready.dynamic.arms import PLAN, PatchToMeasure, arms_of
-from tcready.dynamic.launch import RunRequest, observe
+from tcready.dynamic.launch import RunRequest, observe, refuse_trace_folder
 from tcready.dynamic.schedule import Schedule, asked_of, budget_of, measure, process_of
 from tcready.dynamic.worker.request import write_json
 from tcready.options import BenchOptions, Declared, Kind, RunOptions, declared
@@ -64,6 +64,8 @@ def _say(what: object) -> None:
 
 def _refuse(given: argparse.Namespace) -> None:
     """Raises TcreadyError, before anything runs, for what would be wrong only after it."""
+    if given.trace_out is not None:
+        refuse_trace_folder(Path(given.root) / given.trace_out, given.trace_out)
     if not given.bench:
         if given.arm or given.quick or given.bench_budget is not None or given.accumulate != 1:
             raise TcreadyError("--arm, --quick, --accumulate and --bench-budget are of --bench: add it")

@@ -47,6 +47,7 @@ from tcready.schema import (
     Stage,
     StageName,
     StageReason,
+    TcreadyError,
     display_path,
     from_json,
 )
@@ -158,6 +159,20 @@ def observe(request: RunRequest, progress: Callable[[Progress], None] = lambda _
         failed_cases[case] = replace(failed, detail=f"case {case}: {failed.detail}")
         if deadline - time.monotonic() <= 0:
             return _with_failed_cases(seen, failed_cases)
+
+
+def refuse_trace_folder(folder: Path, named: str) -> None:
+    """Raises TcreadyError if what torch traces would not be alone in a folder, or cannot be left there."""
+    try:
+        if folder.is_dir() and any(folder.iterdir()):
+            raise TcreadyError(
+                f"--trace-out {named}: the folder is not empty, and traces would mix: name another"
+            )
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK):
+            raise TcreadyError(f"--trace-out {named}: it cannot be written there")
+    except OSError as error:
+        raise TcreadyError(f"--trace-out {named}: {error.strerror or error}") from None
 
 
 def prove(
@@ -324,9 +339,12 @@ def _with_failed_cases(seen: Observation, failed_cases: Mapping[str, Stage]) -> 
 
 def _work(request: RunRequest, root: str) -> Work:
     entries = tuple(entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry)
+    options = request.options
+    if options.trace_out is not None:
+        options = replace(options, trace_out=os.path.join(root, options.trace_out))
     return Work(
         request.target,
-        request.options,
+        options,
         root,
         request.own_packages,
         tuple(os.path.abspath(entry) for entry in entries),

@@ -194,6 +194,8 @@ def _status(finding: Finding, run: Run) -> tuple[Status, str | None]:
             "recompiles on an identical call, and the guards that failed do not name this line",
         )
     place = (finding.path, finding.line, finding.end_line)
+    if run.observation.trace is not None and not run.traced.meets(*place):
+        return "predicted", "the trace of the job does not tell whether the line ran"
     if not run.executed.meets(*place) and not run.traced.meets(*place):
         return "not_reached", "the line did not run for these inputs"
     ended = any(

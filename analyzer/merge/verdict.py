@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from tcready.merge import regions
 from tcready.merge.run import Run
 from tcready.merge.words import first_line
-from tcready.schema import LEVELS, OF_THE_MODEL, Level, Region, Report, Stage, StageName, Verdict
+from tcready.schema import (
+    LEVELS,
+    OF_THE_MODEL,
+    Level,
+    Region,
+    Report,
+    Stage,
+    StageName,
+    TargetReport,
+    Verdict,
+)
 
 _FAILING: frozenset[StageName] = frozenset({"capture", "shapes", "backend", "parity"})
 """`fullgraph` asks for more than compiling does: a model with breaks fails it."""
@@ -21,9 +31,10 @@ def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool =
     """2 if something due could not be established, else 1 if a finding fails, else 0.
 
     Due and not established: a file that could not be parsed, or a target that was run whose verdict is
-    `unknown`. Third-party findings fail only with `third_party`. A compile error fails as a finding does.
+    `unknown`; not the trace of a job in which nothing broke, which is all that a trace can show. Third-party findings
+    fail only with `third_party`. A compile error fails as a finding does.
     """
-    if report.skipped or any(target.was_run and target.verdict == "unknown" for target in report.targets):
+    if report.skipped or any(map(_not_established, report.targets)):
         return 2
     weight = LEVELS.index(fail_on)
     failing = any(
@@ -32,6 +43,12 @@ def exit_code(report: Report, *, fail_on: Level = "warning", third_party: bool =
     )
     stages = (stage for target in report.targets for stage in target.stages)
     return 1 if failing or any(map(_failed_to_compile, stages)) else 0
+
+
+def _not_established(target: TargetReport) -> bool:
+    captured = any(stage.stage == "capture" and stage.state == "pass" for stage in target.stages)
+    traced = target.observation.trace is not None and captured
+    return target.was_run and target.verdict == "unknown" and not traced
 
 
 def _failed_to_compile(stage: Stage) -> bool:
@@ -65,6 +82,11 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
         )
     troubles = ", ".join([*causes, *run.troubles.words()])
     missing = _missing(run)
+    if not troubles and run.observation.trace is not None:
+        return (
+            "unknown",
+            f"nothing broke in what the trace holds; how much ran in graphs it does not tell{missing}",
+        )
     if not troubles:
         share = run.observation.coverage.share if run.observation.coverage else 1.0
         return "ready", f"captured whole{_captured(run) if share < 1 else ''}{missing}"

@@ -129,6 +129,8 @@ class Graph:
     symbol: str = ""
     modules: tuple[str, ...] = ()
     """Dotted names of the modules whose operations it held in the warm call, in order; the root is ""."""
+    compile_seconds: float | None = None
+    """Of compiling it, what the backend took included, by torch's own count."""
 
 
 @dataclass(frozen=True)
@@ -607,6 +609,53 @@ class Plan:
     """What was left out, and why."""
 
 
+@dataclass(frozen=True)
+class CompileTime:
+    """What compiling one function took, in all its compilations that a trace holds."""
+
+    path: str
+    line: int
+    """Its first line."""
+    symbol: str
+    compiled: int
+    """How often, in all processes together; with those that came to nothing."""
+    seconds: float
+    """Of all of them together, backward included."""
+    phases: tuple[tuple[str, float], ...] = ()
+    """Seconds of what torch names: `dynamo`, `aot_autograd`, `inductor`, `kernels` (waiting for their compilers, and
+    autotuning), `cudagraphs` if any were recorded; each without the ones it contains."""
+
+
+@dataclass(frozen=True)
+class TracedProcess:
+    """One process of a job, which wrote one file of its trace."""
+
+    file: str
+    """Its name, without the folder."""
+    rank: int | None
+    """None if the trace names none: then it was one of no group."""
+    compilations: int
+    """Of this target's code."""
+    seconds: float
+    """Of compiling it."""
+    lacks: str = ""
+    """What is wrong with the file: cut short, lines that are none of a trace; empty if nothing is."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What torch's structured trace of a job holds, where an observation was made of one, in place of a run."""
+
+    processes: tuple[TracedProcess, ...]
+    seconds: float
+    """Of compiling, in all processes together."""
+    phases: tuple[tuple[str, float], ...] = ()
+    compile_times: tuple[CompileTime, ...] = ()
+    """By function, the longest first."""
+    lacks: tuple[str, ...] = ()
+    """What a run shows and this trace does not, each in a few words."""
+
+
 SYNTHESISED = "synthesised: "
 """How an Observation's `convention` begins if nobody gave the inputs; what they are follows."""
 
@@ -657,6 +706,9 @@ class Observation:
     """Filled in by `tcready bench`."""
     bench_run: BenchRun | None = None
     """What the travelling worker measured, until a report is made of it."""
+    trace: Trace | None = None
+    """What the job's trace holds, if this was read from one; None for a run. `executed` is then not known, and `traced`
+    are the lines of operations in graphs alone."""
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import distributed, narrate
+from tcready.dynamic.worker import distributed
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.frames import is_user_file
+from tcready.dynamic.worker.frames import is_user_file, user_stack
 from tcready.dynamic.worker.journal import one_line, user_place
 from tcready.dynamic.worker.loading import dtype_of, fresh
-from tcready.dynamic.worker.narrate import RawFrame
 from tcready.dynamic.worker.ops import CountingBackend
+from tcready.events import narrate
+from tcready.events.narrate import RawFrame
 
 SEED_CALL = 1
 CALLS = ("cold", "second", "warm")
@@ -79,7 +80,7 @@ def eager_again(context: Context, case: Case) -> Any:
 
 def compile_error(error: BaseException, context: Context, name: str = CALLS[0]) -> str:
     """Compiled code raised where eager code did not: the reason, and the user's line where one is named."""
-    found = narrate.user_stack(narrate.parse_stack(str(error)))
+    found = user_stack(narrate.parse_stack(str(error)))
     which = "" if name == CALLS[0] else f"the {name} compiled call raised "
     text = one_line(error, context.work.root)
     if found is None:
@@ -92,7 +93,7 @@ def compile_error(error: BaseException, context: Context, name: str = CALLS[0]) 
 
 def error_place(error: BaseException) -> RawFrame | None:
     """The user's line that the text of such an error names, or from which it came; None where there is none."""
-    found = narrate.user_stack(narrate.parse_stack(str(error)))
+    found = user_stack(narrate.parse_stack(str(error)))
     if found is not None and is_user_file(found[0][0]):
         return found[0]
     place = user_place(error)

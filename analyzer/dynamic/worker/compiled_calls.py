@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.torch_internals.recording import Record
+from tcready.events import narrate
+from tcready.events.record import Record
 from tcready.schema import BreakSite
 
 

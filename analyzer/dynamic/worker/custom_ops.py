@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.frames import is_user_file
+from tcready.dynamic.worker.frames import is_user_file, user_stack
 from tcready.dynamic.worker.observed_calls import Meta, Observed, Seen, SeenCalls
 from tcready.dynamic.worker.registration import AUTOGRAD, FAKE, REGISTRATION, skeleton
 from tcready.dynamic.worker.torch_internals import dispatch, operators, pytree
+from tcready.events import narrate
 from tcready.schema import CustomOp
 
 MANY_ELEMENTS = 2**20
@@ -54,7 +54,7 @@ def _caller(frames: Iterator[types.FrameType]) -> tuple[tuple[str, int, str], bo
         code = frame.f_code
         stack = dispatch.graph_node_stack(frame)
         if stack is not None:
-            found = narrate.user_stack(narrate.parse_stack(stack))
+            found = user_stack(narrate.parse_stack(stack))
             return (found[0] if found else (code.co_filename, frame.f_lineno, code.co_name)), True, None
         if is_user_file(code.co_filename):
             return (code.co_filename, frame.f_lineno, code.co_name), False, autograd_function(frame)

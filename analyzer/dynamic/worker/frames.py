@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import linecache
 import os
 import re
 import sysconfig
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tcready.schema import Frame, LineSet, Origin, display_path, origin_of
+from tcready.events import narrate
+from tcready.events.definitions import Definition, definitions_in, innermost, plain_name
+from tcready.events.narrate import RawFrame
+from tcready.events.record import Place
+from tcready.events.whose import NOT_USER, below_site
+from tcready.schema import Frame, Origin, display_path, origin_of
 
-NOT_USER = frozenset(
-    {"torch", "functorch", "torchgen", "numpy", "scipy", "sympy", "pandas", "mpmath", "sklearn"}
-)
-"""Packages whose frames are never a site."""
-RESUME = "torch_dynamo_resume_in_"
 CELL = re.compile(r"<ipython-input-\d+-|.*[/\\]ipykernel_\d+[/\\][^/\\]+\.py$", re.DOTALL)
 """What IPython calls the code of a cell that it runs; its text is in `linecache` alone."""
-SITE_FOLDERS = ("site-packages", "dist-packages")
-
-
-@dataclass(frozen=True)
-class Definition:
-    """A function or class of a file; `first` counts its decorators."""
-
-    first: int
-    last: int
-    symbol: str
-    function: bool
 
 
 @functools.cache
@@ -38,35 +25,21 @@ def definitions(path: str) -> tuple[Definition, ...]:
     """All functions and classes of the file, outer before inner; empty where it cannot be parsed."""
     try:
         if is_cell(path):
-            tree = ast.parse("".join(linecache.getlines(path)))
-        else:
-            with open(path, "rb") as file:
-                tree = ast.parse(file.read())
+            return definitions_in("".join(linecache.getlines(path)))
+        with open(path, "rb") as file:
+            return definitions_in(file.read())
     except (OSError, SyntaxError, ValueError):
         return ()
-    found: list[Definition] = []
-
-    def visit(node: ast.AST, prefix: str) -> None:
-        for child in ast.iter_child_nodes(node):
-            inner = prefix
-            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                function = not isinstance(child, ast.ClassDef)
-                first = min([child.lineno, *(node.lineno for node in child.decorator_list)])
-                symbol = prefix + child.name
-                found.append(Definition(first, child.end_lineno or child.lineno, symbol, function))
-                inner = f"{symbol}."
-            visit(child, inner)
-
-    visit(tree, "")
-    return tuple(found)
 
 
 def enclosing(path: str, line: int) -> Definition | None:
     """The innermost function (else class) around the line."""
-    around = [item for item in definitions(path) if item.first <= line <= item.last]
-    functions = [item for item in around if item.function]
-    found = functions or around
-    return found[-1] if found else None
+    return innermost(definitions(path), line)
+
+
+def user_stack(stack: list[RawFrame]) -> tuple[RawFrame, list[RawFrame]] | None:
+    """The innermost user frame of a stack of this machine, and the frames to keep; see `narrate.user_stack`."""
+    return narrate.user_stack(stack, is_user_file, is_worker_file)
 
 
 @functools.cache
@@ -94,10 +67,9 @@ def is_user_file(path: str) -> bool:
         return False
     if not os.path.isfile(real):
         return False
-    parts = real.split(os.sep)
-    below = next((parts[i + 1 :] for i in range(len(parts) - 2, -1, -1) if parts[i] in SITE_FOLDERS), None)
-    if below is not None:
-        return below[0].removesuffix(".py") not in NOT_USER
+    installed = below_site(real)
+    if installed is not None:
+        return installed not in NOT_USER
     if any(real.startswith(root) for root in _package_roots()):
         return False
     return not any(real.startswith(root) for root in _code_roots())
@@ -129,7 +101,7 @@ def _package_roots() -> tuple[str, ...]:
 
 @dataclass
 class Names:
-    """How files and frames are spelled, and which user files were named so far."""
+    """How files and frames are spelled, and which user files were named so far: the Naming of this machine."""
 
     root: str
     packages: tuple[str, ...]
@@ -153,27 +125,24 @@ class Names:
         symbol = self.symbol(path, line, name) if is_user_file(path) else plain_name(name)
         return Frame(self.path(path), line, symbol)
 
+    def is_user(self, path: str) -> bool:
+        return is_user_file(path)
 
-def plain_name(name: str) -> str:
-    """The function's own name, for a part of it that Dynamo made to resume after a break."""
-    return name.removeprefix(RESUME).rsplit("_at_", 1)[0] if name.startswith(RESUME) else name
+    def is_ours(self, path: str) -> bool:
+        return is_worker_file(path)
 
+    def around(self, path: str, line: int) -> Definition | None:
+        return enclosing(path, line)
 
-def line_sets(lines: Iterable[tuple[str, int]], names: Names) -> tuple[LineSet, ...]:
-    """User lines only, as ascending ranges by file."""
-    by_file: dict[str, set[int]] = {}
-    for path, line in lines:
-        if line > 0 and is_user_file(path):
-            by_file.setdefault(path, set()).add(line)
-    shown = sorted((names.path(path), found) for path, found in by_file.items())
-    return tuple(LineSet(path, ranges(found)) for path, found in shown)
+    def guard_file(self, shown: str, place: Place) -> str | None:
+        """The file that a guard names: the frame's own, one named before, or one of torch."""
+        from tcready.dynamic.worker.torch_internals.dynamo import shortened, torch_folder
 
+        torch_file = os.path.join(torch_folder(), shown)
+        known = (place.path, *self.sources.values(), *([torch_file] if os.path.isfile(torch_file) else []))
+        return next((path for path in known if shortened(path) == shown), None)
 
-def ranges(lines: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    found: list[tuple[int, int]] = []
-    for line in sorted(lines):
-        if found and found[-1][1] == line - 1:
-            found[-1] = (found[-1][0], line)
-        else:
-            found.append((line, line))
-    return tuple(found)
+    def break_id(self, kind: str) -> str | None:
+        from tcready.dynamic.worker.torch_internals.recording import break_id
+
+        return break_id(kind)

@@ -19,10 +19,10 @@ from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.custom_ops import autograd_function, observed
-from tcready.dynamic.worker.frames import NOT_USER
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.observed_calls import Seen, SeenCalls
 from tcready.dynamic.worker.torch_internals.recording import break_id
+from tcready.events.whose import NOT_USER
 
 CTYPES_FUNCTION = type(ctypes.pythonapi.Py_GetVersion).__mro__[1]
 """What every function of a `ctypes.CDLL` is; the class has no public name."""

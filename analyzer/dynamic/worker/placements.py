@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tcready.dynamic.worker import gradients, narrate
+from tcready.dynamic.worker import gradients
 from tcready.dynamic.worker.calling import QUICK, call, compile_error, settle, time_again
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
@@ -19,7 +19,9 @@ from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
 from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import executed, restored
-from tcready.dynamic.worker.torch_internals.recording import RECOMPILE_LIMIT, Record, recording
+from tcready.dynamic.worker.torch_internals.recording import recording
+from tcready.events import narrate
+from tcready.events.record import RECOMPILE_LIMIT, Record
 from tcready.schema import Coverage, ModuleShare
 from torch import nn
 

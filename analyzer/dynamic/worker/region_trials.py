@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.budget import spent
 from tcready.dynamic.worker.calling import compile_error
 from tcready.dynamic.worker.context import Context
@@ -28,7 +27,9 @@ from tcready.dynamic.worker.torch_internals.placement import (
     restored,
     takes_recompile_limit,
 )
-from tcready.dynamic.worker.torch_internals.recording import RECOMPILE_LIMIT, Record, recording
+from tcready.dynamic.worker.torch_internals.recording import recording
+from tcready.events import narrate
+from tcready.events.record import RECOMPILE_LIMIT, Record
 from tcready.placing import HOLDERS, Tree, code_of, groups_of, is_bare_leaf, name_of, operations
 from tcready.schema import RegionTrial
 from torch import nn

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.calling import CALLS, call, compile_error, error_place, settle
 from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
@@ -21,7 +20,9 @@ from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.shape_axes import inputs_of
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.dynamic.worker.torch_internals.placement import executed
-from tcready.dynamic.worker.torch_internals.recording import RECOMPILE_LIMIT, Record, recording
+from tcready.dynamic.worker.torch_internals.recording import recording
+from tcready.events import narrate
+from tcready.events.record import RECOMPILE_LIMIT, Record
 from tcready.schema import Frame, InputShape, ShapeCall, ShapeSetting, ShapeTrial
 
 SPECIALISED = re.compile(r"You marked .+? as dynamic but your code specialized it to be a constant \(\d+\)")

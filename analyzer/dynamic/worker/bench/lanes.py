@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.bench.arms import Running, built, loss_for
 from tcready.dynamic.worker.bench.inputs import Feed, Inputs, feed_of
 from tcready.dynamic.worker.bench.state import Drift, drift
@@ -20,7 +19,9 @@ from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.loss import Loss, NotTrainedError
 from tcready.dynamic.worker.toolchain import missing_toolchain, shared_folder
 from tcready.dynamic.worker.torch_internals import dynamo, inductor, placement
-from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.dynamic.worker.torch_internals.recording import recording
+from tcready.events import narrate
+from tcready.events.record import Record
 from tcready.schema import EAGER, Arm, ArmMeasured, BenchRequest
 
 FIRST_CALLS = 3

@@ -22,7 +22,8 @@ from tcready.dynamic.worker.bench.lanes import (
 )
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import counted
-from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.dynamic.worker.torch_internals.recording import recording
+from tcready.events.record import Record
 from tcready.schema import BenchAnswer, BenchRequest, CheckState, Soak, SoakPoint
 
 STRETCHES = 20

@@ -28,7 +28,8 @@ from tcready.dynamic.worker.bench.lanes import (
 from tcready.dynamic.worker.bench.profile import add_profile
 from tcready.dynamic.worker.calling import settle
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.dynamic.worker.torch_internals.recording import recording
+from tcready.events.record import Record
 from tcready.schema import BenchAnswer, BenchRequest
 from torch.utils.benchmark import Timer
 

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import replace
 
 import torch
-from tcready.dynamic.worker import narrate, precision
+from tcready.dynamic.worker import precision
 from tcready.dynamic.worker.budget import spent
 from tcready.dynamic.worker.calling import compile_error, settle
 from tcready.dynamic.worker.case import Case
@@ -23,12 +23,15 @@ from tcready.dynamic.worker.outcome import Outcome, difference
 from tcready.dynamic.worker.precision import Called, called, called_eagerly, exactly
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.toolchain import cache_folder, missing_toolchain, shared_folder
-from tcready.dynamic.worker.torch_internals import dynamo, inductor
+from tcready.dynamic.worker.torch_internals import dynamo, inductor, tracing
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.events import narrate
 from tcready.schema import Backend, CudaGraphSkip, Fallback
 
 CALLS = 3
 """Calls of what was compiled: CUDA graphs are recorded on the second one, so the last is the one without compiling."""
+COLD = "cold"
+"""The compilation with an empty cache."""
 CUDA_GRAPHS = "reduce-overhead"
 """The mode of torch.compile that replays CUDA graphs."""
 
@@ -139,7 +142,7 @@ def _counted(found: Backend) -> str:
     return ", ".join(counted(*each) for each in numbers)
 
 
-def _compiled(context: Context, case: Case, mode: str, note: str = "cold") -> tuple[Backend, Outcome]:
+def _compiled(context: Context, case: Case, mode: str, note: str = COLD) -> tuple[Backend, Outcome]:
     """Compile anew (from what the cache folder holds) and call; `cold_seconds` is what the first call took longer."""
     context.journal.write(f"backend, {mode}, {note}{case.label}")
     inductor.forget_compiled()
@@ -148,7 +151,8 @@ def _compiled(context: Context, case: Case, mode: str, note: str = "cold") -> tu
     record = inductor.InductorRecord()
     times: list[float] = []
     outcome: Outcome | None = None
-    with inductor.inductor_recording(record):
+    folder = context.work.options.trace_out if (mode, note) == ("default", COLD) else None
+    with inductor.inductor_recording(record), tracing.traced_into(folder):
         for _ in range(CALLS):
             settle(context)
             start = time.perf_counter()

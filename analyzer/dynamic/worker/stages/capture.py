@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tcready.dynamic.worker import compiled_calls, custom_ops, distributed, narrate
+from tcready.dynamic.worker import compiled_calls, custom_ops, distributed
 from tcready.dynamic.worker.calling import CALLS, call, compile_error, time_again
 from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage, weighted, with_cost
-from tcready.dynamic.worker.frames import line_sets
 from tcready.dynamic.worker.journal import counted
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
+from tcready.dynamic.worker.owners import owners
 from tcready.dynamic.worker.step import Step, failing
-from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals import dynamo, tracing
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.dynamic.worker.torch_internals.recording import recording
+from tcready.events import narrate
+from tcready.events.narrate import line_sets
+from tcready.events.record import Record
 from tcready.schema import Explain, Troubles
 
 NOTE = "capture under torch._dynamo.explain"
@@ -65,26 +68,29 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
         distributed.wrapped(model, context.work), backend=explained, **context.compile_options
     )
     cold = Record()
-    for name in CALLS:
-        record = cold if name == CALLS[0] else Record()
-        counting = (
-            [backend.count(), custom_ops.watching(context.custom_ops, case)] if name == CALLS[-1] else []
-        )
-        # From the cold call on: a graph is replaced when it is made.
-        watchers = [backend.adopting(), *counting]
-        splitting = distributed.splitting(found.splits, case.name, context.work)
-        try:
-            result = call(context, compiled, case, recording(record, every_guard=True), splitting, *watchers)
-        except Exception as error:
-            raise RunError(compile_error(error, context, name)) from error
-        finally:
-            compiled_calls.add(context, record, case, warm=name == CALLS[-1])
-        found.traced |= record.traced
-        if name == CALLS[0]:
-            context.compiled_outputs.append(result)
-            if journal.observation.explain is None:
-                journal.add(explain=_explained(explained.output()))
-            backend.owners = narrate.owners(record, context.names)
+    with tracing.traced_into(context.work.options.trace_out):
+        for name in CALLS:
+            record = cold if name == CALLS[0] else Record()
+            counting = (
+                [backend.count(), custom_ops.watching(context.custom_ops, case)] if name == CALLS[-1] else []
+            )
+            # From the cold call on: a graph is replaced when it is made.
+            watchers = [backend.adopting(), *counting]
+            splitting = distributed.splitting(found.splits, case.name, context.work)
+            try:
+                result = call(
+                    context, compiled, case, recording(record, every_guard=True), splitting, *watchers
+                )
+            except Exception as error:
+                raise RunError(compile_error(error, context, name)) from error
+            finally:
+                compiled_calls.add(context, record, case, warm=name == CALLS[-1])
+            found.traced |= record.traced
+            if name == CALLS[0]:
+                context.compiled_outputs.append(result)
+                if journal.observation.explain is None:
+                    journal.add(explain=_explained(explained.output()))
+                backend.owners = owners(record, context.names)
     if context.measures:
         time_again(context, compiled, case, backend)
     graphs = narrate.graphs(cold, context.names, context.work.options.mode, case.name, backend.owned)

@@ -11,12 +11,12 @@ from tcready.dynamic.worker import custom_ops
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import RunError
 from tcready.dynamic.worker.context import Context
-from tcready.dynamic.worker.frames import line_sets
 from tcready.dynamic.worker.intents import intents
 from tcready.dynamic.worker.journal import one_line
 from tcready.dynamic.worker.lines import executed_lines
 from tcready.dynamic.worker.ops import Counts, counted_eager, module_tree
 from tcready.dynamic.worker.step import Step, failing
+from tcready.events.narrate import line_sets
 
 
 def run(context: Context) -> None:

@@ -14,7 +14,8 @@ from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.dynamic.worker.torch_internals.recording import recording
+from tcready.events.record import Record
 
 
 def run(context: Context) -> None:

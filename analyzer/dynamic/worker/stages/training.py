@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from tcready.dynamic.worker import narrate
 from tcready.dynamic.worker.budget import spent
 from tcready.dynamic.worker.calling import call
 from tcready.dynamic.worker.case import Case
@@ -35,7 +34,9 @@ from tcready.dynamic.worker.parity import compare
 from tcready.dynamic.worker.step import Step
 from tcready.dynamic.worker.torch_internals import dispatch, dynamo
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
-from tcready.dynamic.worker.torch_internals.recording import Record, recording
+from tcready.dynamic.worker.torch_internals.recording import recording
+from tcready.events import narrate
+from tcready.events.record import Record
 from tcready.schema import BreakSite, Coverage, Graph, Recompile, StageName, TrainingPhase
 from torch import nn
 

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from typing import Any
-
 import torch
 import torch._dynamo
 from tcready.dynamic.worker.torch_internals.inductor import METRICS
+from tcready.events import times
 from torch._dynamo import utils as dynamo_utils
-
-MICRO = 1e-6
-KERNELS = (
-    "triton_compile_time_us",
-    "runtime_triton_autotune_time_us",
-    "compile_time_autotune_time_us",
-)
-"""Waiting for the compilers of kernels (Triton, on a CPU the C++ compiler), and autotuning."""
 
 
 def begin() -> None:
@@ -31,29 +21,7 @@ def phases(kernels: str) -> tuple[tuple[str, float], ...]:
 
     Empty for a torch that does not count them.
     """
-    dynamo = aot = inductor = compilers = recorded = 0.0
-    for row in dynamo_utils.get_compilation_metrics():
-        of = functools.partial(_seconds, row)
-        forward, backward = (
-            of("aot_autograd_cumulative_compile_time_us"),
-            of("backward_cumulative_compile_time_us"),
-        )
-        graphs = of("inductor_cumulative_compile_time_us")
-        waited = of("triton_compile_time_us") + of("compile_time_autotune_time_us")
-        dynamo += max(0.0, of("dynamo_cumulative_compile_time_us") - forward)
-        # A graph from a cache is loaded, and its kernels are compiled if need be, without Inductor.
-        aot += max(0.0, forward + backward - max(graphs, waited))
-        inductor += max(0.0, graphs - waited)
-        compilers += sum(of(name) for name in KERNELS)
-        recorded += of("runtime_cudagraphify_time_us")
-    found = [("dynamo", dynamo), ("aot_autograd", aot), ("inductor", inductor), (kernels, compilers)]
-    if recorded:
-        found.append(("cudagraphs", recorded))
-    return tuple((name, round(seconds, 4)) for name, seconds in found) if any(s for _, s in found) else ()
-
-
-def _seconds(row: Any, name: str) -> float:
-    return (getattr(row, name, None) or 0) * MICRO
+    return times.phases(map(vars, dynamo_utils.get_compilation_metrics()), kernels)
 
 
 def graphs() -> int:

@@ -1,39 +1,71 @@
-"""From what Dynamo logged to values of the schema. Pure but for reading the sources that are named."""
+"""From what Dynamo logged to values of the schema. Pure but for what a Naming reads of the sources that are named."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
-from tcready.dynamic.worker.frames import Names, enclosing, is_user_file, is_worker_file, plain_name
-from tcready.dynamic.worker.ops import Owners, Site
-from tcready.dynamic.worker.torch_internals.dynamo import shortened, torch_folder
-from tcready.dynamic.worker.torch_internals.recording import (
-    DDP_OWN,
-    BreakEvent,
-    Place,
-    RecompileEvent,
-    Record,
-    SkipEvent,
-    break_id,
+from tcready.events.definitions import Definition, plain_name
+from tcready.events.record import DDP_OWN, BreakEvent, Place, RecompileEvent, Record, SkipEvent
+from tcready.schema import (
+    FATES,
+    Action,
+    BreakSite,
+    Fate,
+    Frame,
+    FrameFate,
+    Graph,
+    LineSet,
+    Origin,
+    Recompile,
+    SkippedFrame,
 )
-from tcready.schema import FATES, Action, BreakSite, Fate, Frame, FrameFate, Graph, Recompile, SkippedFrame
 
-STACK_LINE = re.compile(r'^\s*File "(.+?)", line (\d+)(?:, in (.+))?$', re.MULTILINE)
+STACK_LINE = re.compile(r'^\s*File "(.+?)", line ([1-9]\d{0,8})(?:, in (.+))?$', re.MULTILINE)
 HEADING = re.compile(r"^(\S[^\n]*)\n  Explanation: ([^\n]*)", re.MULTILINE)
 HINT = re.compile(r"^  Hint: ([^\n]*)", re.MULTILINE)
 GB_LINK = re.compile(r"/gb(\d{4})\.html")
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """Where an object lies in memory, in a repr: it says nothing, and differs from run to run."""
-GUARD_PLACE = re.compile(r"# ([^#\s][^#\n]*?\.py):(\d+) in (\S+)")
+GUARD_PLACE = re.compile(r"# ([^#\s][^#\n]*?\.py):([1-9]\d{0,8}) in (\S+)")
 FIRST_USE = " (user code shown is first use of this value"
 """What Dynamo writes behind the line of a guard that no user code asked for."""
 WEIGHT: tuple[Action, ...] = ("resume", "skip_rest", "skip_frame_unlogged", "skip_frame")
 """Of several actions at one site the last of these is reported: it costs most."""
 
 RawFrame = tuple[str, int, str]
+"""File, line and function, as a traceback has them."""
+
+
+class Naming(Protocol):
+    """Whose code a file is, and how places are spelled: of the machine that runs the code, or that reads its trace."""
+
+    def is_user(self, path: str) -> bool:
+        """Whether frames of this file count as the user's."""
+
+    def is_ours(self, path: str) -> bool:
+        """Whether the file is tcready's own: what called it is no part of a stack."""
+
+    def path(self, path: str) -> str:
+        """How the file is shown."""
+
+    def origin(self, path: str) -> Origin: ...
+
+    def around(self, path: str, line: int) -> Definition | None:
+        """The innermost function (else class) around the line; None if the source is not there."""
+
+    def symbol(self, path: str, line: int, name: str = "") -> str:
+        """`Model.forward`; for code that stands in no definition the plain name."""
+
+    def frame(self, path: str, line: int, name: str) -> Frame: ...
+
+    def guard_file(self, shown: str, place: Place) -> str | None:
+        """The file that a guard of a frame names, which is without what it shares with torch's folder."""
+
+    def break_id(self, kind: str) -> str | None:
+        """The id ("GB0170") of a kind of break that no message tells; None if it is not known."""
 
 
 def parse_stack(text: str) -> list[RawFrame]:
@@ -41,24 +73,26 @@ def parse_stack(text: str) -> list[RawFrame]:
     return [(path, int(line), name or "") for path, line, name in STACK_LINE.findall(text)]
 
 
-def user_stack(stack: list[RawFrame]) -> tuple[RawFrame, list[RawFrame]] | None:
+def user_stack(
+    stack: list[RawFrame], is_user: Callable[[str], bool], is_ours: Callable[[str], bool]
+) -> tuple[RawFrame, list[RawFrame]] | None:
     """The innermost user frame, and the frames to keep: user frames down to it, then all below it.
 
     Where no frame is the user's (a module of torch itself is the target) the innermost frame stands in. What called
-    the worker (a test) is no part of it.
+    the worker (a test) is no part of it. `is_user` and `is_ours` are those of a Naming.
     """
-    ours = [index for index, frame in enumerate(stack) if is_worker_file(frame[0])]
+    ours = [index for index, frame in enumerate(stack) if is_ours(frame[0])]
     stack = stack[ours[-1] + 1 :] if ours and ours[-1] + 1 < len(stack) else stack
     if not stack:
         return None
-    users = [index for index, frame in enumerate(stack) if is_user_file(frame[0])]
+    users = [index for index, frame in enumerate(stack) if is_user(frame[0])]
     if not users:
         return stack[-1], [stack[-1]]
     last = users[-1]
     return stack[last], [stack[index] for index in users] + stack[last + 1 :]
 
 
-def break_sites(record: Record, names: Names, case: str | None) -> tuple[BreakSite, ...]:
+def break_sites(record: Record, names: Naming, case: str | None) -> tuple[BreakSite, ...]:
     """Distinct sites in order of their first event; `hits` counts the events of this record."""
     sites: dict[tuple[str, int], BreakSite] = {}
     found = [_logged(event, names, case) for event in record.breaks]
@@ -71,7 +105,7 @@ def break_sites(record: Record, names: Names, case: str | None) -> tuple[BreakSi
     return tuple(sites.values())
 
 
-def refusal(error: BaseException, names: Names) -> BreakSite | None:
+def refusal(error: BaseException, names: Naming) -> BreakSite | None:
     """The break that compiled code raised where breaks are refused; None where the error names no place."""
     return _logged(BreakEvent(str(error), None, False, False), names, None)
 
@@ -101,40 +135,22 @@ def union_sites(cold: tuple[BreakSite, ...], others: tuple[BreakSite, ...]) -> t
     return cold + tuple(site for site in others if (site.path, site.line, site.case) not in seen)
 
 
-def owners(record: Record, names: Names) -> Owners:
-    """By what a running frame shows on whose account it is not in a graph; the first site of a frame owns it."""
-    lines: dict[tuple[str, int], Site] = {}
-    codes: dict[tuple[str, int, str], Site] = {}
-    for event in record.breaks:
-        found = _broken_at(event)
-        if found is None:
-            continue
-        path, line, _ = found[0]
-        site = (names.path(path), line)
-        lines.setdefault((path, line), site)
-        if event.skipped and event.place is not None:
-            codes.setdefault((event.place.path, event.place.line, event.place.name), site)
-    for skip in record.skips:
-        place = skip.place
-        if _is_silent(skip):
-            codes.setdefault((place.path, place.line, place.name), (names.path(place.path), place.line))
-    return Owners(lines, codes)
-
-
-def _broken_at(event: BreakEvent) -> tuple[RawFrame, list[RawFrame]] | None:
+def broken_at(event: BreakEvent, names: Naming) -> tuple[RawFrame, list[RawFrame]] | None:
     """The user's line of a logged break, and the stack that is kept."""
     # The text ends in the traceback of Dynamo's own code; the user's stack stands before it.
     head = event.text.split("\nTraceback (most recent call last)")[0]
     _, marker, below = head.partition("User code traceback:")
     if not marker:
         _, marker, below = head.partition("in the following user code:")
-    found = user_stack(parse_stack(below or head)) or _from_place(event, event.text)
-    inside_torch = found is not None and not is_user_file(found[0][0])
+    found = user_stack(parse_stack(below or head), names.is_user, names.is_ours) or _from_place(
+        event, event.text
+    )
+    inside_torch = found is not None and not names.is_user(found[0][0])
     return None if inside_torch and any(text in event.text for text in DDP_OWN) else found
 
 
-def _logged(event: BreakEvent, names: Names, case: str | None) -> BreakSite | None:
-    found = _broken_at(event)
+def _logged(event: BreakEvent, names: Naming, case: str | None) -> BreakSite | None:
+    found = broken_at(event, names)
     if found is None:
         return None
     (path, line, name), stack = found
@@ -155,27 +171,27 @@ def _logged(event: BreakEvent, names: Names, case: str | None) -> BreakSite | No
         tuple(names.frame(*frame) for frame in stack),
         action,
         case,
-        ids or tuple(filter(None, (break_id(kind) for kind, _ in headings))),
+        ids or tuple(filter(None, (names.break_id(kind) for kind, _ in headings))),
         tuple(dict.fromkeys(HINT.findall(message))),
         _fate(event.place, "split" if action == "resume" else "whole_frame", names),
     )
 
 
-def _fate(place: Place | None, fate: Fate, names: Names) -> tuple[FrameFate, ...]:
+def _fate(place: Place | None, fate: Fate, names: Naming) -> tuple[FrameFate, ...]:
     """What became of the function under compilation; nothing for what is part of one (a comprehension)."""
-    if place is None or not is_user_file(place.path):
+    if place is None or not names.is_user(place.path):
         return ()
     if place.name == "<lambda>":
         symbol = f"{names.symbol(place.path, place.line, place.name)}.<lambda>"
         return (FrameFate(names.path(place.path), place.line, symbol, fate),)
-    around = enclosing(place.path, place.line)
+    around = names.around(place.path, place.line)
     if around is None or not around.function or plain_name(place.name).startswith("<"):
         return ()
     return (FrameFate(names.path(place.path), around.first, around.symbol, fate),)
 
 
 def _from_place(event: BreakEvent, text: str) -> tuple[RawFrame, list[RawFrame]] | None:
-    match = re.search(r"Graph break in user code at (.+?):(\d+)", text)
+    match = re.search(r"Graph break in user code at (.+?):([1-9]\d{0,8})\b", text)
     if match:
         frame = (match[1], int(match[2]), event.place.name if event.place else "")
         return frame, [frame]
@@ -195,13 +211,13 @@ def reason_line(message: str) -> str:
     return words[0] if words else "graph break"
 
 
-def _unlogged(event: SkipEvent, names: Names, case: str | None) -> BreakSite | None:
+def _unlogged(event: SkipEvent, names: Naming, case: str | None) -> BreakSite | None:
     """A frame given up on without a word (a generator, the recompile limit): a site at its `def`."""
     place = event.place
-    if not _is_silent(event):
+    if not is_silent(event, names):
         return None
     kind = event.gb_type or event.reason
-    gb_id = break_id(kind)
+    gb_id = names.break_id(kind)
     frame = names.frame(place.path, place.line, place.name)
     return BreakSite(
         frame.path,
@@ -219,18 +235,19 @@ def _unlogged(event: SkipEvent, names: Names, case: str | None) -> BreakSite | N
     )
 
 
-def _is_silent(event: SkipEvent) -> bool:
-    return not event.benign and not event.logged and is_user_file(event.place.path)
+def is_silent(event: SkipEvent, names: Naming) -> bool:
+    """Whether a frame of the user's was given up without a word in the log."""
+    return not event.benign and not event.logged and names.is_user(event.place.path)
 
 
-def skipped_frames(record: Record, names: Names, case: str | None) -> tuple[SkippedFrame, ...]:
+def skipped_frames(record: Record, names: Naming, case: str | None) -> tuple[SkippedFrame, ...]:
     """User frames Dynamo gave up on, each once; a resumed part of a frame counts from where it resumes."""
     found: dict[tuple[str, int, str, bool], SkippedFrame] = {}
     for event in record.skips:
         place = event.place
-        if not is_user_file(place.path):
+        if not names.is_user(place.path):
             continue
-        around = enclosing(place.path, place.line)
+        around = names.around(place.path, place.line)
         skipped = SkippedFrame(
             names.path(place.path),
             place.line,
@@ -247,7 +264,7 @@ def skipped_frames(record: Record, names: Names, case: str | None) -> tuple[Skip
 
 
 def graphs(
-    record: Record, names: Names, mode: str, case: str | None, owned: Mapping[str, Iterable[str]]
+    record: Record, names: Naming, mode: str, case: str | None, owned: Mapping[str, Iterable[str]]
 ) -> tuple[Graph, ...]:
     """One graph per compiled frame that holds an operation; `owned` are the modules behind each compile id."""
     return tuple(
@@ -260,29 +277,31 @@ def graphs(
             "inference" if mode == "infer" else "forward",
             case,
             names.symbol(frame.place.path, frame.place.line, frame.place.name)
-            if is_user_file(frame.place.path)
+            if names.is_user(frame.place.path)
             else plain_name(frame.place.name),
             tuple(owned.get(frame.compile_id, ())),
+            frame.seconds,
         )
         for frame in record.compiled
         if frame.ops
     )
 
 
-def recompiles(record: Record, names: Names, case: str | None, identical: bool) -> tuple[Recompile, ...]:
+def recompiles(record: Record, names: Naming, case: str | None, identical: bool) -> tuple[Recompile, ...]:
     return tuple(_recompile(event, names, case, identical) for event in record.recompiles)
 
 
-def _recompile(event: RecompileEvent, names: Names, case: str | None, identical: bool) -> Recompile:
+def _recompile(event: RecompileEvent, names: Naming, case: str | None, identical: bool) -> Recompile:
     place = event.place
     lines: dict[Frame, None] = {}
     for reason in event.reasons:
-        found = user_stack([frame for frame in parse_stack(reason) if is_user_file(frame[0])])
+        stack = [frame for frame in parse_stack(reason) if names.is_user(frame[0])]
+        found = user_stack(stack, names.is_user, names.is_ours)
         if found:
             lines[names.frame(*found[0])] = None
             continue
         for shown, line, symbol in _guard_places(reason):
-            if path := _guard_file(shown, place, names):
+            if path := names.guard_file(shown, place):
                 lines[names.frame(path, line, symbol)] = None
     return Recompile(
         names.path(place.path),
@@ -305,13 +324,6 @@ def _guard_places(reason: str) -> list[RawFrame]:
     return [(match[1], int(match[2]), match[3]) for match in code or found]
 
 
-def _guard_file(shown: str, place: Place, names: Names) -> str | None:
-    """The file that a guard names: the frame's own, one named before, or one of torch."""
-    torch_file = os.path.join(torch_folder(), shown)
-    known = (place.path, *names.sources.values(), *([torch_file] if os.path.isfile(torch_file) else []))
-    return next((path for path in known if shortened(path) == shown), None)
-
-
 def join_recompiles(found: tuple[Recompile, ...]) -> tuple[Recompile, ...]:
     """One value per frame and case: every reason and line, and whether the warm call recompiled it."""
     joined: dict[tuple[str, int, str, str | None], Recompile] = {}
@@ -331,3 +343,24 @@ def guard_text(reason: str) -> str:
     """The failed guard in one line: `0/0: self.step == 0`."""
     first = reason.split("\n")[0]
     return re.split(r"\s{2,}#", first)[0].strip()
+
+
+def line_sets(lines: Iterable[tuple[str, int]], names: Naming) -> tuple[LineSet, ...]:
+    """User lines only, as ascending ranges by file."""
+    by_file: dict[str, set[int]] = {}
+    for path, line in lines:
+        if line > 0 and names.is_user(path):
+            by_file.setdefault(path, set()).add(line)
+    shown = sorted((names.path(path), found) for path, found in by_file.items())
+    return tuple(LineSet(path, ranges(found)) for path, found in shown)
+
+
+def ranges(lines: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Lines as inclusive ranges, ascending."""
+    found: list[tuple[int, int]] = []
+    for line in sorted(lines):
+        if found and found[-1][1] == line - 1:
+            found[-1] = (found[-1][0], line)
+        else:
+            found.append((line, line))
+    return tuple(found)

@@ -1,0 +1,289 @@
+"""The files of a trace, and what stands in one, line by line.
+
+Torch writes one file a process (`torch/_logging/_internal.py`: LazyTraceHandler, TorchLogsFormatter). An event is a line
+with the prefix of a log and a JSON object, whose first key is its kind; what belongs to it, if anything, follows in lines
+that begin with a tab. A job may write gigabytes, nearly all of it code of graphs and kernels: what nobody asks for is
+passed by unread, so that memory does not depend on the size of a file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+from tcready.schema import TcreadyError
+
+NAMED = "dedicated_log_torch_trace_"
+"""How torch begins the names of the files."""
+ENDINGS = (".log", ".log.gz", ".txt", ".txt.gz")
+"""Of files that may be a trace under another name; a tool that collects logs gives them its own."""
+FIRST = 50
+"""So many lines of such a file are looked at for an event."""
+LONGEST = 32 << 20
+"""Bytes of a line; a longer one is none of torch's, which keeps them below 1 MB."""
+BLOCK = 1 << 20
+"""Bytes that are read at once."""
+TAB = ord("\t")
+NO_PAYLOAD = re.compile(rb"\n(?=[^\t])")
+"""The end of a line, if the next one is no payload."""
+EVENT = re.compile(
+    rb'(?:\[rank\d+\]:)?[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*?:\d+\] (?=\{"([A-Za-z0-9_.-]+)")'
+)
+"""The prefix of an event's line, and the name of its first key, which is the event's kind."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event: its kind, its JSON object, and as much of its payload as was asked for."""
+
+    kind: str
+    data: Mapping[str, Any]
+    payload: str | None = None
+    """None if it has none, or nobody asked for it."""
+    whole: bool = True
+    """Whether the payload is as it was written, by the digest that the event gives of it."""
+
+
+@dataclass
+class Condition:
+    """What was found in a file that is none of a trace, or not whole."""
+
+    events: int = 0
+    foreign: int = 0
+    """Lines that are no event and belong to none."""
+    unreadable: int = 0
+    """Events whose JSON cannot be read."""
+    damaged: int = 0
+    """Payloads that are not what was written."""
+    cut: bool = False
+    """Whether the last line has no end, or the file cannot be read to its end."""
+
+    def words(self) -> str:
+        """What is wrong, in a few words; empty if nothing is."""
+        if not self.events:
+            if self.foreign:
+                return "no event of a trace is in it"
+            return "cut short before the end of its first event" if self.cut else "empty"
+        found = ["cut short in the middle of a line"] if self.cut else []
+        for count, one, many in (
+            (self.foreign, "line that is none of a trace", "lines that are none of a trace"),
+            (self.unreadable, "event that cannot be read", "events that cannot be read"),
+            (self.damaged, "event whose text is not whole", "events whose texts are not whole"),
+        ):
+            if count:
+                found.append(f"{count} {one if count == 1 else many}")
+        return ", ".join(found)
+
+
+def found(named: str, root: Path) -> list[Path]:
+    """The files of a trace: a file that is named, or those in a folder and below, by name.
+
+    Raises TcreadyError if there are none.
+    """
+    path = root / named
+    if path.is_file():
+        if not _is_trace(path):
+            raise TcreadyError(f"{named} is no trace of torch: name what a job wrote under TORCH_TRACE")
+        return [path]
+    if not path.is_dir():
+        raise TcreadyError(f"there is no file or folder {named}: name the TORCH_TRACE of a job")
+    files = sorted(each for each in path.rglob("*") if each.is_file())
+    by_name = [each for each in files if each.name.startswith(NAMED)]
+    traces = by_name or [each for each in files if each.name.endswith(ENDINGS) and _is_trace(each)]
+    if not traces:
+        raise TcreadyError(
+            f"there is no trace of torch in {named}: run the job with TORCH_TRACE={named}, and name that folder"
+        )
+    return traces
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether one of the first lines is an event."""
+    try:
+        with _opened(path) as file:
+            return path.name.startswith(NAMED) or any(
+                EVENT.match(file.readline(LONGEST)) is not None for _ in range(FIRST)
+            )
+    except (OSError, EOFError, zlib.error):
+        return path.name.startswith(NAMED)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """The bytes of a file; of one that gzip made what it holds, whatever its name is. Raises OSError."""
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    opened: Any = gzip.open(path) if packed else path.open("rb")  # noqa: SIM115  the caller closes it
+    return cast("IO[bytes]", opened)
+
+
+@dataclass
+class _Payload:
+    """What is kept of the payload that is being read."""
+
+    limit: int
+    """So many bytes are kept at most; the rest is counted in the digest alone."""
+    lines: list[bytes] = field(default_factory=list)
+    size: int = 0
+    any: bool = False
+    """Whether there was a line of it."""
+    digest: Any = None
+
+    def add(self, line: bytes) -> None:
+        if not self.limit:
+            return
+        if self.digest is None:
+            self.digest = hashlib.md5(usedforsecurity=False)
+        self.digest.update(b"\n" + line if self.any else line)
+        self.any = True
+        if self.size < self.limit:
+            self.lines.append(line)
+        self.size += len(line) + 1
+
+
+def events(
+    path: Path, wanted: Callable[[str, Mapping[str, Any]], int | None], seen: Condition
+) -> Iterator[Event]:
+    """The events of one file, in order.
+
+    Args:
+        path: The file.
+        wanted: Given an event's kind, and its JSON object (empty until the kind is wanted): how many bytes of its payload
+            to keep; None passes the event by. It is asked twice, the first time of the kind alone.
+        seen: Is told what is wrong with the file; nothing is raised for that.
+
+    Raises:
+        TcreadyError: The file cannot be opened.
+    """
+    try:
+        file = _opened(path)
+    except OSError as error:
+        raise TcreadyError(f"{path}: {error.strerror or error}") from None
+    with file:
+        yield from _events(_Lines(file, seen), wanted, seen)
+
+
+class _Lines:
+    """The lines of a file, read block by block."""
+
+    def __init__(self, file: IO[bytes], seen: Condition) -> None:
+        self._file = file
+        self._seen = seen
+        self._buffer = b""
+        self._at = 0
+        """Where in the buffer the next line begins."""
+
+    def next(self) -> bytes | None:
+        """The next line without its end; None behind the last.
+
+        Of a line that is longer than any of torch's it is empty.
+        """
+        long = False
+        while True:
+            end = self._buffer.find(b"\n", self._at)
+            if end >= 0:
+                line = b"" if long else self._buffer[self._at : end]
+                self._at = end + 1
+                return line.removesuffix(b"\r")
+            if len(self._buffer) - self._at > LONGEST:
+                long = True
+                self._at = len(self._buffer)
+            if not self._more():
+                rest = self._buffer[self._at :]
+                self._at = len(self._buffer)
+                self._seen.cut |= bool(rest) or long
+                return rest or None
+
+    def skip_payload(self) -> None:
+        """Passes by the lines that begin with a tab, from here on."""
+        if self._at == len(self._buffer) and not self._more():
+            return
+        if self._buffer[self._at] != TAB:
+            return
+        while True:
+            match = NO_PAYLOAD.search(self._buffer, self._at)
+            if match:
+                self._at = match.end()
+                return
+            whole = self._buffer.endswith(b"\n")
+            self._at = len(self._buffer) - whole  # the byte behind a line's end decides what the next line is
+            if not self._more():
+                self._at = len(self._buffer)
+                self._seen.cut |= not whole
+                return
+
+    def _more(self) -> bool:
+        """Reads another block; false behind the last."""
+        try:
+            block = self._file.read(BLOCK)
+        except (OSError, EOFError, zlib.error):  # a packed file that was cut
+            self._seen.cut = True
+            return False
+        self._buffer, self._at = self._buffer[self._at :] + block, 0
+        return bool(block)
+
+
+def _events(
+    lines: _Lines, wanted: Callable[[str, Mapping[str, Any]], int | None], seen: Condition
+) -> Iterator[Event]:
+    line = lines.next()
+    while line is not None:
+        match = EVENT.match(line)
+        if match is None:
+            seen.foreign += not seen.cut  # the last line then has no end
+            line = lines.next()
+            continue
+        seen.events += 1
+        kind = match[1].decode("ascii")
+        data = _object(line[match.end() :], seen) if wanted(kind, {}) is not None else None
+        limit = wanted(kind, data) if data is not None else None
+        if data is None or limit is None:
+            lines.skip_payload()
+            line = lines.next()
+            continue
+        payload = _Payload(limit)
+        if not limit:
+            lines.skip_payload()
+        line = lines.next()
+        while line is not None and line.startswith(b"\t"):
+            payload.add(line[1:])
+            line = lines.next()
+        yield _closed(kind, data, payload, seen)
+
+
+def _object(text: bytes, seen: Condition) -> Mapping[str, Any] | None:
+    """The JSON object of an event; None if it cannot be read."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        seen.unreadable += not seen.cut
+        return None
+    return _spelled(data) if b"\\u" in text else data
+
+
+def _spelled(value: Any) -> Any:
+    """The same with halves of characters replaced, which JSON can spell and no file can hold."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_spelled(item) for item in value]
+    if isinstance(value, dict):
+        return {_spelled(name): _spelled(item) for name, item in value.items()}
+    return value
+
+
+def _closed(kind: str, data: Mapping[str, Any], payload: _Payload, seen: Condition) -> Event:
+    """The event once its payload has ended."""
+    if not payload.limit:
+        return Event(kind, data)
+    told = data.get("has_payload")
+    whole = told is None or (payload.digest is not None and payload.digest.hexdigest() == told)
+    seen.damaged += not whole
+    text = b"\n".join(payload.lines)[: payload.limit].decode("utf-8", "replace") if payload.any else None
+    return Event(kind, data, text, whole)

@@ -1,0 +1,44 @@
+"""What the trace of a job holds, in words, where there was no run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tcready.reports.view import PHASE_WORD, duration, number
+from tcready.schema import CompileTime, Recompile, Trace
+
+SHOWN_RANKS = 8
+"""Ranks of a job that are named."""
+
+
+def trace_sentence(trace: Trace) -> str:
+    """`2 processes (ranks 0, 1): 12 compilations in 3.4 s: Dynamo 1.2 s, Inductor 2.2 s`."""
+    ranks = sorted({process.rank for process in trace.processes if process.rank is not None})
+    some = ", ".join(map(str, ranks[:SHOWN_RANKS])) + (", ..." if len(ranks) > SHOWN_RANKS else "")
+    named = f" ({'rank' if len(ranks) == 1 else 'ranks'} {some})" if ranks else ""
+    count = sum(process.compilations for process in trace.processes)
+    took = f" in {duration(trace.seconds)}" if trace.seconds else ""
+    parts = f": {phases_sentence(trace.phases)}" if trace.seconds else ""
+    return f"{number(len(trace.processes), 'process', 'processes')}{named}: {number(count, 'compilation')}{took}{parts}"
+
+
+def phases_sentence(phases: Iterable[tuple[str, float]]) -> str:
+    """`Dynamo 1.2 s, Inductor 2.2 s`; phases that took no time are left out."""
+    return ", ".join(
+        f"{PHASE_WORD.get(name, name)} {duration(seconds)}" for name, seconds in phases if seconds
+    )
+
+
+def compile_time_sentence(time: CompileTime) -> str:
+    """`3 compilations, 1.2 s: Dynamo 0.2 s, Inductor 1.0 s`."""
+    parts = phases_sentence(time.phases)
+    return f"{number(time.compiled, 'compilation')}, {duration(time.seconds)}" + (
+        f": {parts}" if parts else ""
+    )
+
+
+def recompiled_when(event: Recompile, trace: Trace | None) -> str:
+    """When a function was compiled again; a trace does not tell with what it was called."""
+    if event.identical_call:
+        return "on an identical call"
+    return "on a new value or shape" if trace is None else "on a later call"
