@@ -20,7 +20,9 @@ from pygls.protocol import default_converter
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 from pytest_lsp.client import DEFAULT_CLIENT_FEATURES, register_lsp_features
 from reading import BREAKING, HELPER, NET
-from tcready import api, explaining
+from tcready import api, explaining, installed
+from tcready.cli.asked import settings_at
+from tcready.editor.reader import KEPT, Document, Reader
 from tcready.edits import applied
 from tcready.static.noqa import hiding_edit
 from tcready.static.source import of_text
@@ -450,6 +452,16 @@ def test_a_comment_goes_where_it_hides(text: str, expected: str | None) -> None:
         assert applied(text + "\n", (edit,)) == expected + "\n"
 
 
+@in_one_loop
+async def test_what_python_would_read_otherwise_is_not_changed(vscode: LanguageClient) -> None:
+    project = Project(vscode)
+    for text in ("\ufeff" + PRINTING, "# coding: latin-1\n" + PRINTING.replace("seen", "\U0001f600")):
+        uri = project.open("net.py", text, saved=False)
+        (shown,) = await project.told(uri)
+        assert await project.actions(uri, shown.range.start.line, 10) == []
+        project.close(uri)
+
+
 # what is said of it
 
 
@@ -713,6 +725,19 @@ async def test_many_edits_leave_nothing_behind(plain: LanguageClient) -> None:
         await project.told(uri)
         held.append(resident(plain))
     assert max(held[50:]) - max(held[20:50]) < 3.0, held
+
+
+def test_what_was_read_of_files_that_were_closed_is_not_kept_for_ever(tmp_path: Path) -> None:
+    reader = Reader(tmp_path, settings_at, installed.rule_set())
+    stays = Document("stays", tmp_path / "stays.py", 1, PRINTING)
+    held = []
+    for number in range(KEPT + 60):
+        other = Document(f"{number}", tmp_path / f"net_{number}.py", 1, CLEAN)
+        read = reader.read([stays, other])
+        assert [found.rule for found in read.findings(stays)] == ["TCR301"]
+        held.append(len(reader._asked.session._known))
+    assert max(held) <= KEPT + 2
+    assert held[-1] < 80
 
 
 # the command

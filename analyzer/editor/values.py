@@ -137,11 +137,17 @@ class Actions:
         self._capable = capable
 
     def of(self, found: Sequence[Finding]) -> list[types.CodeAction]:
-        """Changes first, the one to be preferred marked; then comments that hide. None if the text cannot be parsed."""
+        """Changes first, the one to be preferred marked; then comments that hide. None if the text cannot be parsed, or
+        if Python would read another text: places are then not those of the editor."""
         try:
-            concrete = Concrete(of_text(self._document.path, self._document.text))
+            source = of_text(self._document.path, self._document.text)
         except UnreadableError:
             return []
+        if (
+            source.text != self._document.text
+        ):  # a byte order mark, or what the declared encoding does not have
+            return []
+        concrete = Concrete(source)
         changes = [action for each in found for action in self._changes(each, concrete)]
         return changes + [action for each in found for action in self._hiding(each, concrete)]
 
