@@ -295,8 +295,6 @@ def traced(files: Sequence[str], roots: Sequence[str], root: Path, announce: Tel
         process.file for seen in found.observations if seen.trace for process in seen.trace.processes
     }
     announce(f"{', '.join(files)}: {len(processes)} process{'' if len(processes) == 1 else 'es'} of a job")
-    for warning in found.warnings:
-        announce(warning)
     return Observed(found.observations, found.warnings), found
 
 
