@@ -260,11 +260,11 @@ def _events(
 def _object(text: bytes, seen: Condition) -> Mapping[str, Any] | None:
     """The JSON object of an event; None if it cannot be read."""
     try:
-        data = json.loads(text)
+        data: Mapping[str, Any] = json.loads(text)
     except (ValueError, RecursionError):
         seen.unreadable += not seen.cut
         return None
-    return _spelled(data) if b"\\u" in text else data
+    return cast("Mapping[str, Any]", _spelled(data)) if b"\\u" in text else data
 
 
 def _spelled(value: Any) -> Any:
