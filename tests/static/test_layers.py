@@ -15,6 +15,7 @@ LAYERS = {
         "source",
         "disk",
         "torch_tables",
+        "documentation",
         "index",
         "versions",
     ),

@@ -185,6 +185,9 @@ class Engine(Protocol):
     def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value:
         """What a parameter or attribute annotated with `node` holds; unknown stays unknown."""
 
+    def documented(self, name: str, info: FunctionInfo) -> Value:
+        """What a parameter holds as the documentation of its function has it; unknown if that is not said plainly."""
+
     def assumed(self, cls: ClassInfo) -> Instance:
         """An object of a class that comes from outside, as nobody said more of it than its class."""
 
@@ -407,8 +410,15 @@ class Engine(Protocol):
     def imported_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
         """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
 
+    def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
+        """The one class of that name near a file; None if there is none, or several."""
+
     def registered(self, site: CallSite) -> Value | None:
         """What a factory makes of a configuration object if its own code does not tell."""
+
+    def made_of_text(self, site: CallSite) -> Value | None:
+        """What a function makes of a text that a class is registered under beside the place of the call, or of a dict
+        that holds one, if the function's own code does not tell."""
 
     def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
         """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""

@@ -119,7 +119,7 @@ class Interpreter:
         self.assigned = classes.assigned
         self.rewritten = classes.rewritten
         self.class_attribute = classes.class_attribute
-        self.annotation = annotations.annotation
+        self.annotation, self.documented = annotations.annotation, annotations.documented
         self.assumed = annotations.assumed
         self.instance_value = annotations.instance_value
         self.attribute = attributes.attribute
@@ -180,6 +180,7 @@ class Interpreter:
         self.call_each = calls.call_each
         self.instantiate, self.initialise = objects.instantiate, objects.initialise
         self.registered, self.imported_with = objects.registered, objects.imported_with
+        self.near_class = objects.near_class
         self.copied = objects.copied
         self.decorated = functions.decorated
         self.close = functions.close

@@ -105,6 +105,9 @@ class Objects(Room):
             module = self._module_given(arg.arg, declared, info, cls) if default is None else None
             if module is not None:
                 return module
+            if arg.annotation is None and isinstance(declared, Unknown):
+                declared = self.engine.documented(arg.arg, info)
+                declared = declared if isinstance(declared, (Plain, Instance)) else Plain()
             if isinstance(declared, (Tensor, Unknown)) or not options(declared):
                 declared = Plain()
             if default is None:
@@ -140,6 +143,11 @@ class Objects(Room):
         """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
         near = [c for c in self._imported_classes(module) if self._owns(c, names)]
         return [c for c in near if not {*self.engine.mro(c).classes[1:]} & {*near}]
+
+    def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
+        """The one class of that name near a file; None if there is none, or several."""
+        found = [cls for cls in self._imported_classes(module) if cls.name == name]
+        return found[0] if len(found) == 1 else None
 
     def _imported_classes(self, module: ModuleInfo) -> list[ClassInfo]:
         """The classes of the package's own files that a file imports from, and those that these import."""
