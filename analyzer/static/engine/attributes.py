@@ -44,7 +44,7 @@ from tcready.static.engine.values import (
     whole,
     without_none,
 )
-from tcready.static.index import ClassInfo, FunctionInfo
+from tcready.static.index import ClassInfo, FunctionInfo, nodes_in
 
 ASSUMED_DEPTH = 4
 """Where the count of call levels starts for the making of a module of which only the class is known."""
@@ -184,7 +184,24 @@ class Attributes(Room):
         if defined:
             return self._bind(defined, owner, owner.subclass, frame)
         holder = mro.holder(name, after)
-        return None if holder is None else self.engine.class_attribute(holder, name, owner)
+        if holder is not None:
+            return self.engine.class_attribute(holder, name, owner)
+        return self._container_assigned(mro, name) if name in self.engine.assigned(mro) else None
+
+    def _container_assigned(self, mro: Mro, name: str) -> Value | None:
+        """An attribute that methods set to a dict or a list as it is written: what is in it is not known."""
+        functions = (f for cls in mro.classes for found in cls.functions.values() for f in found)
+        found: list[Value] = []
+        for info in functions:
+            for node in nodes_in(info.node) if name in info.attributes[0] else ():
+                targets = node.targets if isinstance(node, ast.Assign) else ()
+                if any(isinstance(t, ast.Attribute) and t.attr == name for t in targets):
+                    assert isinstance(node, ast.Assign)
+                    if isinstance(node.value, (ast.Dict, ast.DictComp)):
+                        found.append(Mapping((), UNKNOWN, outer=True))
+                    elif isinstance(node.value, (ast.List, ast.ListComp)):
+                        found.append(Sequence("list", None, UNKNOWN, outer=True))
+        return join(*found) if found else None
 
     def _training(self) -> Value:
         return Plain("bool") if self.engine.training is None else Const(self.engine.training)
