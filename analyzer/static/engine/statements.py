@@ -125,6 +125,11 @@ class Statements(Room):
             guess = False
         if guess is not None and _gives_up(node.body if guess else node.orelse):
             guess = None  # a default that raises is none
+        if answer.decided is not None and _gives_up(node.body if answer.decided else node.orelse):
+            # the object was made, and the call comes back: what decides the test is not as it seems
+            other = node.orelse if answer.decided else node.body
+            frame.env = dict(self.engine.narrow(node.test, not answer.decided, frame))
+            return self.block(other, frame)
         arms = [
             (taken, body)
             for taken, body in ((True, node.body), (False, node.orelse))
