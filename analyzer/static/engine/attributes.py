@@ -258,6 +258,9 @@ class Attributes(Room):
             return Method(owner, name)
         if mro.is_module and name == "_modules":
             return self.engine.children(owner)
+        if mro.is_module and name in ("_parameters", "_buffers"):
+            leaves = ((n, v) for n, v in thing.attributes.items() if _is_leaf(v))
+            return Mapping(tuple(leaves), None, thing.outer)
         if mro.is_module:
             if name in K.MODULE_TENSORS and mro.external:
                 return Tensor("float", leaf=True)
@@ -427,6 +430,12 @@ class Attributes(Room):
                     v for v in attributes.values() if any(self.engine.is_module(o) for o in options(v))
                 )
         return join(*modules) if modules else UNKNOWN
+
+
+def _is_leaf(value: Value) -> bool:
+    """A parameter or a buffer."""
+    tensor = tensor_of(value)
+    return tensor is not None and tensor.leaf
 
 
 def _of_array(array: ExternalInstance, name: str) -> Value:

@@ -108,6 +108,8 @@ def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
     """What a sequence, or a container of torch.nn, holds place by place; None if that is not known."""
     members = engine.container_members(value)
     source = members if members is not None else value
+    if isinstance(source, Mapping) and source.element is None and (source.entries or not source.outer):
+        return tuple(Const(cast("str", key)) for key, _ in source.entries)
     return source.items if isinstance(source, Sequence) else None
 
 
@@ -485,6 +487,19 @@ def _globals(engine: Engine, site: CallSite) -> Value:
     return Mapping(entries, UNKNOWN, True)
 
 
+def made_by_type(engine: Engine, site: CallSite) -> Value | None:
+    """`type.__call__(cls, ...)`, as a metaclass says it."""
+    cls = _first(site)
+    if not isinstance(cls, Class):
+        return None
+    return engine.instantiate(cls, site.giving(site.args[1:], site.keywords), by_type=True)
+
+
+def _locals(_engine: Engine, site: CallSite) -> Value:
+    """The variables of the function, by name; what narrowing learnt of attributes is none."""
+    return Mapping(tuple((name, value) for name, value in site.frame.env.items() if "." not in name), None)
+
+
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
     {
         **{name: _number(name) for name in ("int", "float", "bool", "complex", "round")},
@@ -511,6 +526,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **dict.fromkeys(("any", "all"), _any),
         "vars": _vars,
         "globals": _globals,
+        "locals": _locals,
         "type": _type,
         **dict.fromkeys(("print", "delattr", "breakpoint", "exec"), _constant(NONE)),
         "str": _text,
