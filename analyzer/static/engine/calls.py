@@ -53,6 +53,8 @@ OF_REGISTERED = MappingProxyType(
     }
 )
 """Methods of nn.Module that set an attribute, and how the argument is called that they set it to."""
+CONTEXT = "torch.autograd.function.FunctionCtx"
+"""What an autograd function keeps for its backward in."""
 FACTORIES = ("from_", "build", "create", "make")
 """How names of class methods begin that make an object."""
 
@@ -259,6 +261,8 @@ class Calls(Room):
             result = self._chain(made, site)
         elif K.is_module_class(made.name):
             result = self.engine.operations.module_call(made.name, site.args)
+        elif made.name.startswith("einops.layers."):
+            result = K.einops_call(made.name.rpartition(".")[2].lower(), site.args)
         elif site.args and self.engine.operations.context_of(made.name) is not None:
             decorated = (self.engine.operations.decorated(made.name, v) for v in options(site.args[0]))
             return join(*decorated)  # a context manager used as a decorator
@@ -345,6 +349,8 @@ class Calls(Room):
             return self._module_method(receiver, name, site)
         if receiver.name == "torch.Generator" and name == "manual_seed":
             return receiver
+        if receiver.name == CONTEXT:
+            return NONE
         if receiver == K.ARRAY:
             return Plain(None, "tensor") if name in ("item", "tolist") else receiver
         if receiver.name.startswith(("torch.distributions", "torch.utils.cpp_extension")):
@@ -411,7 +417,7 @@ class Calls(Room):
     def _class_method(self, cls: Class, name: str, site: CallSite) -> Value | None:
         mro = self.engine.mro(cls.info)
         if name == "apply" and "torch.autograd.Function" in mro.external:
-            context = ExternalInstance("torch.autograd.function.FunctionCtx")
+            context = ExternalInstance(CONTEXT)
             forward = self.engine.class_member(cls, "forward", site.frame)
             return self.call_each(forward, site.giving((context, *site.args), site.keywords))
         return None
