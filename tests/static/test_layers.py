@@ -36,6 +36,7 @@ LAYERS = {
         "engine.models.iteration",
         "engine.models.library",
         "engine.registries",
+        "engine.passed",
         "engine.purposes",
         "engine.names",
         "engine.classes",

@@ -109,7 +109,10 @@ class Annotations(Room):
                 return Mapping((), values[-1] if values else UNKNOWN)
             if outer in ("Annotated", "Final", "ClassVar"):
                 return values[0] if values else UNKNOWN
-            if outer in ("Literal", "Callable", "Type", "type"):
+            if outer in ("Type", "type"):
+                classes = self._classes(node.slice, module)
+                return join(*classes) if classes else Plain()
+            if outer in ("Literal", "Callable"):
                 return UNKNOWN if outer == "Callable" else Plain()
             return self._annotation(node.value, module, sure, depth + 1)
         if not isinstance(node, (ast.Name, ast.Attribute)):
@@ -118,6 +121,30 @@ class Annotations(Room):
         if alias is not None:
             return self._annotation(alias[0], alias[1], sure, depth + 1)
         return self._annotated_by(self.engine.eval(node, self.engine.module_frame(module)), sure)
+
+    def _classes(self, node: ast.expr, module: ModuleInfo) -> list[Class]:
+        """The classes of the source that a type names, each of them one that is meant; none if it names another, too."""
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value).rpartition(".")[2] in (
+            "Union",
+            "Optional",
+        ):
+            node = node.slice
+        parts = [node]
+        if isinstance(node, ast.Tuple):
+            parts = node.elts
+        elif isinstance(node, ast.BinOp):
+            parts = [node.left, node.right]
+        if len(parts) > 1:
+            found = [self._classes(part, module) for part in parts]
+            return [cls for each in found for cls in each] if all(found) else []
+        if not isinstance(node, (ast.Name, ast.Attribute)):
+            return []
+        value = self.engine.eval(node, self.engine.module_frame(module))
+        return [value] if isinstance(value, Class) and self._can_be_made(value.info) else []
+
+    def _can_be_made(self, cls: ClassInfo) -> bool:
+        """A class with a `forward` of its own kind, not one that only others derive from."""
+        return bool(self.engine.mro(cls).functions("forward"))
 
     def _alias(self, name: str, module: ModuleInfo, depth: int = 0) -> tuple[ast.expr, ModuleInfo] | None:
         """The type that a name such as `Adj = Union[Tensor, SparseTensor]` stands for, and where it is written."""

@@ -12,6 +12,7 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import Mro
+from tcready.static.engine.passed import passed
 from tcready.static.engine.registries import modules_for
 from tcready.static.engine.scope import Frame, narrowing_key, positional
 from tcready.static.engine.values import (
@@ -102,6 +103,13 @@ class Objects(Room):
             declared = self.engine.annotation(
                 arg.annotation or annotated.get(arg.arg), info.module, sure=True
             )
+            if default is None and isinstance(declared, Unknown):
+                place = next(
+                    (i for i, (a, _) in enumerate(positional(node.args)[1:]) if a is arg), MAX_IMPORTS
+                )
+                found = passed(info.module, cls.name, arg.arg, place, self.engine)
+                if 0 < len(found) <= MAX_FITTING:
+                    return join(*found)
             module = self._module_given(arg.arg, declared, info, cls) if default is None else None
             if module is not None:
                 return module
