@@ -99,6 +99,10 @@ class Attributes(Room):
             above = self._of_subclass(owner.instance, name, frame, owner.after)
             plain = Tensor(owner.instance.dtype, owner.instance.sure)
             return self._attribute_of(plain, name, frame) if above is None else above
+        if isinstance(owner, Super) and isinstance(owner.instance, Class):
+            if owner.after not in self.engine.mro(owner.instance.info).classes:
+                return Method(owner.instance, name)  # what a metaclass has from `type`
+            return self.class_member(owner.instance, name, frame, owner.after)
         if isinstance(owner, Super):
             return self.member(owner.instance, name, frame, owner.after)
         if isinstance(owner, Class):
@@ -362,16 +366,16 @@ class Attributes(Room):
                     values.append(value)
         return join(*values)
 
-    def class_member(self, owner: Class, name: str, frame: Frame) -> Value:
+    def class_member(self, owner: Class, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
         mro = self.engine.mro(owner.info)
-        defined = mro.functions(name)
+        defined = mro.functions(name, after)
         if defined:
             kind = _method_kind(defined[0])
             value = self.engine.decorated(defined[0], self.engine.module_frame(defined[0].module))
             if isinstance(value, Function) and kind == "class":
                 return value.bound_to(owner)
             return value
-        holder = mro.holder(name)
+        holder = mro.holder(name, after)
         if self.engine.switched:
             for above in mro.classes:
                 for cls, switch, value in self.engine.switched:

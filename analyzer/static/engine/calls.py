@@ -416,6 +416,8 @@ class Calls(Room):
 
     def _class_method(self, cls: Class, name: str, site: CallSite) -> Value | None:
         mro = self.engine.mro(cls.info)
+        if name == "__call__":  # as a metaclass says it: `super().__call__(...)`
+            return self.engine.instantiate(cls, site, by_type=True)
         if name == "apply" and "torch.autograd.Function" in mro.external:
             context = ExternalInstance(CONTEXT)
             forward = self.engine.class_member(cls, "forward", site.frame)

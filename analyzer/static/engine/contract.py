@@ -200,8 +200,8 @@ class Engine(Protocol):
     def member(self, owner: Value, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
         """An attribute of an object whose class is in sight; `after` starts behind that class (super)."""
 
-    def class_member(self, owner: Class, name: str, frame: Frame) -> Value:
-        """`Class.name`."""
+    def class_member(self, owner: Class, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
+        """`Class.name`; `after` starts behind that class (super)."""
 
     def get_attribute(self, owner: Value, name: Value, default: Value | None, frame: Frame) -> Value:
         """`getattr(owner, name, default)`: the default of an attribute that nothing is known to set is likely."""
@@ -404,8 +404,8 @@ class Engine(Protocol):
     def initialise(self, made: Instance, frame: Frame) -> None:
         """Runs `__init__` of an object with arguments nobody knows."""
 
-    def instantiate(self, cls: Class, site: CallSite) -> Value:
-        """An object made by calling a class."""
+    def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
+        """An object made by calling a class; `by_type`: its metaclass has been asked."""
 
     def imported_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
         """The classes near a file that have all of `names`; of a class and one that derives from it the first."""

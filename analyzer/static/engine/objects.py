@@ -204,9 +204,18 @@ class Objects(Room):
         assigned = self.engine.assigned(mro)
         return all(name in assigned or mro.functions(name) or mro.holder(name) is not None for name in names)
 
-    def instantiate(self, cls: Class, site: CallSite) -> Value:
-        """An object made by calling a class: what `__new__` gives if that is none of the class, else a new one."""
+    def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
+        """An object made by calling a class: what `__call__` of its metaclass gives (unless that asks `type` for it),
+        what `__new__` gives if that is none of the class, else a new one."""
         mro = self.engine.mro(cls.info)
+        called = None if by_type else self._metaclass_call(mro)
+        if called is not None:
+            given = self.engine.invoke(
+                Function(called, cls), site.args, site.keywords, site.frame, site.confidence, site.rest
+            )
+            made = keep(given, lambda v: isinstance(v, (Instance, Tensor)))
+            if not isinstance(made, Unknown):
+                return made
         if mro.is_tensor:
             return self._tensor_made(cls, mro, site)
         maker = mro.functions("__new__")[:1]
@@ -220,6 +229,17 @@ class Objects(Room):
         if isinstance(others, Unknown):
             return self._initialised(cls, mro, site)
         return given if others == given else join(self._initialised(cls, mro, site), others)
+
+    def _metaclass_call(self, mro: Mro) -> FunctionInfo | None:
+        """`__call__` of the metaclass, if its source is in sight."""
+        for cls in mro.classes:
+            given = next((k.value for k in cls.node.keywords if k.arg == "metaclass"), None)
+            if given is not None:
+                with self.engine.quietly():
+                    meta = self.engine.eval(given, self.engine.module_frame(cls.module))
+                found = self.engine.mro(meta.info).functions("__call__") if isinstance(meta, Class) else []
+                return found[0] if found else None
+        return None
 
     def _tensor_made(self, cls: Class, mro: Mro, site: CallSite) -> Tensor:
         """An object of a class of tensors, once its methods have run that make it."""
