@@ -324,11 +324,18 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
         for option in options(site.args[0]):
             if isinstance(option, Instance):
                 fitting += engine.heap[option].named_like(pattern)
+            elif isinstance(option, External) and option.name.startswith("torch."):
+                names = engine.operations.named_like(option.name, re.compile(pattern))
+                fitting += [K.external_attribute(f"{option.name}.{name}") for name in names[:MAX_OPTIONS]]
         if fitting:
             engine.touch_attribute(site.args[0], join(*fitting), site.node, site.frame)
             if isinstance(default, Const):  # nothing says that any of them is meant
                 return prefer(default, join(*fitting))
             return join(*fitting, *([default] if default is not None else []))
+    name = likely(site.args[1])
+    known = isinstance(name, Const) and isinstance(name.value, str)
+    if site.args[0] == External("torch.nn") and default is None and not known:
+        return External("torch.nn.Module")  # a class of modules, whichever it is
     value = engine.get_attribute(site.args[0], site.args[1], default, site.frame)
     engine.touch_attribute(site.args[0], value, site.node, site.frame)
     return value
