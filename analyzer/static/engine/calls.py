@@ -118,8 +118,9 @@ class Calls(Room):
             factory = isinstance(function.bound, Class) and function.info.name.lstrip("_").startswith(
                 FACTORIES
             )
-            if self.engine.quiet and factory and all(isinstance(v, Unknown) for v in options(given_back)):
-                return self.engine.registered(site) or given_back
+            if all(isinstance(v, Unknown) for v in options(given_back)):
+                made = self.engine.registered(site) if factory and self.engine.quiet else None
+                return made or self.engine.made_of_text(site) or given_back
             return given_back
         if isinstance(function, Class):
             return self.engine.instantiate(function, site)

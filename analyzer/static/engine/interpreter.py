@@ -179,6 +179,7 @@ class Interpreter:
         self.call = calls.call
         self.call_each = calls.call_each
         self.instantiate, self.initialise = objects.instantiate, objects.initialise
+        self.made_of_text = objects.made_of_text
         self.registered, self.imported_with = objects.registered, objects.imported_with
         self.near_class = objects.near_class
         self.copied = objects.copied

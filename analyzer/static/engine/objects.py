@@ -13,7 +13,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.passed import passed
-from tcready.static.engine.registries import modules_for
+from tcready.static.engine.registries import class_registered_as, modules_for
 from tcready.static.engine.scope import Frame, narrowing_key, positional
 from tcready.static.engine.values import (
     MAX_OPTIONS,
@@ -56,6 +56,7 @@ class Objects(Room):
         super().__init__(engine)
         self._registries: dict[ClassInfo, list[ClassInfo]] = {}
         self._near: dict[Path, list[ClassInfo]] = {}
+        self._by_text: dict[tuple[str, ModuleInfo], Value | None] = {}
 
     def build(self, cls: ClassInfo) -> Instance:
         """An object of `cls` made with arguments nobody knows: configuration."""
@@ -306,6 +307,32 @@ class Objects(Room):
                     ]
                     return join(*made) if made else None
         return None
+
+    def made_of_text(self, site: CallSite) -> Value | None:
+        """What a function makes of a text that a class is registered under beside the place of the call, if the
+        function's own code does not tell: the class; of a dict that holds such a text, an object of the class, made with
+        what else the dict holds."""
+        for value in map(likely, (*site.args, *site.keywords.values())):
+            if isinstance(value, Const):
+                cls = self._known_by(value, site)
+                if cls is not None:
+                    return cls
+            table = value.entries if isinstance(value, Mapping) else ()
+            for key, text in table:
+                cls = self._known_by(likely(text), site)
+                if cls is not None:
+                    given = {str(k): v for k, v in table if k != key}
+                    return self.engine.call(cls, site.giving((), given))
+        return None
+
+    def _known_by(self, text: Value, site: CallSite) -> Value | None:
+        """The class that is registered under a text beside the place of a call."""
+        if not isinstance(text, Const) or not isinstance(text.value, str):
+            return None
+        key = text.value, site.frame.module
+        if key not in self._by_text:
+            self._by_text[key] = class_registered_as(*key, self.engine)
+        return self._by_text[key]
 
     def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
         """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""
