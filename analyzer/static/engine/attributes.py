@@ -412,6 +412,9 @@ class Attributes(Room):
         return join(found, default)
 
     def has_attribute(self, value: Value, name: str) -> Value:
+        if isinstance(value, Tensor) and value.sure and value.subclass is None:
+            own = self.engine.operations.is_of_tensors(name)
+            return Const(True) if own else prefer(Const(False), Plain("bool", "call"))
         if isinstance(value, Instance):
             mro = self.engine.mro(value.cls)
             if name in self.engine.heap[value].attributes or mro.functions(name) or mro.holder(name):
