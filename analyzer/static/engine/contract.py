@@ -137,6 +137,9 @@ class Engine(Protocol):
     def module_member(self, module: ModuleInfo, name: str) -> Value | None:
         """`module.name`: what the module binds, else its submodule, else what its star imports bring."""
 
+    def is_missing(self, module: str) -> bool:
+        """A package that is not where torch is: its absence is to be expected."""
+
     def improbable(self, frame: Frame) -> Confidence | None:
         """How sure code runs that the defaults pass by; None if it is not followed.
 

@@ -241,6 +241,15 @@ class Define:
 
 
 @dataclass(frozen=True, slots=True)
+class Imported:
+    """A package that is not where torch is, is imported inside a function: the import raises."""
+
+    where: Where
+    node: ast.Import | ast.ImportFrom
+    package: str
+
+
+@dataclass(frozen=True, slots=True)
 class Handler:
     """An `except` clause of a `try` whose body makes tensors; `caught` are the classes it names, None for a bare one."""
 
@@ -300,6 +309,7 @@ Fact: TypeAlias = (
     | Attribute
     | Contains
     | Define
+    | Imported
     | Handler
     | Recurrent
     | Sparse

@@ -108,7 +108,7 @@ class Interpreter:
         self.named, self.global_value = names.named, names.global_value
         self.imported = names.imported
         self.module_member = names.module_member
-        self.improbable = names.improbable
+        self.improbable, self.is_missing = names.improbable, names.is_missing
         self.decorate_class = classes.decorate_class
         self.patch = classes.patch
         self.rebind, self.reset, self.register_into = names.rebind, classes.reset, classes.register_into

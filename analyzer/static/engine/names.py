@@ -94,14 +94,14 @@ class Names(Room):
         sure = [v for v in values if not isinstance(v, Unknown)]
         callables = [v for v in sure if v != NONE]
         value = join(*(callables or sure or values or [UNKNOWN]))
-        if NONE in sure and any(isinstance(b, Import) and self._is_missing(b.module) for b in found):
+        if NONE in sure and any(isinstance(b, Import) and self.is_missing(b.module) for b in found):
             value = join(value, NONE)
         self._globals[key] = value
         if isinstance(value, (Mapping, Sequence, Instance)):
             self.engine.register_into(module, name)
         return self._globals[key]
 
-    def _is_missing(self, module: str) -> bool:
+    def is_missing(self, module: str) -> bool:
         """A package that is not where torch is: its absence is to be expected."""
         root = module.partition(".")[0]
         if root in sys.stdlib_module_names or self.engine.program.find(root) is not None:

@@ -269,9 +269,10 @@ class Statements(Room):
 
     def do_try(self, node: ast.Try, frame: Frame) -> bool:
         before = dict(frame.env)
-        known = len(frame.returned)
+        known, left = len(frame.returned), len(frame.exits)
         with frame.inside("try"):
             fell = self.block(node.body, frame)
+        raises = not fell and (known, left) == (len(frame.returned), len(frame.exits))
         after = frame.env
         made = [v for name, v in after.items() if before.get(name) is not v] + frame.returned[known:]
         if any(map(tensor_of, made)):
@@ -288,8 +289,9 @@ class Statements(Room):
             frame.env = dict(at_raise)
             if handler.name:
                 frame.env[handler.name] = UNKNOWN
-            with frame.no_surer_than("low"), self.engine.heap.way() as stored:
-                handled = self.block(handler.body, frame)  # an exception has to be raised first
+            sure = frame.confidence if raises else "low"  # an exception has to be raised first
+            with frame.no_surer_than(sure), self.engine.heap.way() as stored:
+                handled = self.block(handler.body, frame)
             self.engine.heap.join(stored, set())
             if handled and not completes:
                 fell, end = True, frame.env
@@ -437,10 +439,15 @@ class Statements(Room):
         self.engine.tell(F.Define(self.engine.where(frame), node))
         frame.env[node.name] = Class(self.engine.local_class(node, frame))
 
-    def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> None:
+    def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> bool:
         for local, binding in imports_of(frame.module, node):
+            if not self.engine.quiet and "try" in frame.enclosing and self.engine.is_missing(binding.module):
+                root = binding.module.partition(".")[0]
+                self.engine.tell(F.Imported(self.engine.where(frame), node, root))
+                return False
             if local != "*":
                 frame.env[local] = self.engine.imported(binding, frame.module)
+        return True
 
     do_importfrom = do_import
 
