@@ -46,6 +46,8 @@ from tcready.static.engine.values import (
 )
 from tcready.static.index import ClassInfo, FunctionInfo, nodes_in
 
+VIEWS = frozenset({"keys", "values", "items"})
+"""Methods that a dict alone has: they give views of what it holds."""
 ASSUMED_DEPTH = 4
 """Where the count of call levels starts for the making of a module of which only the class is known."""
 
@@ -129,6 +131,7 @@ class Attributes(Room):
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
         if isinstance(owner, Plain):
             asked = owner.kind == "str" and hasattr(str, name)
+            asked = asked or (owner.kind in (None, "dict") and name in VIEWS)
             asked = asked or (owner.kind is None and name in K.OF_NOTHING_BUT_TENSORS)
             return Method(owner, name) if asked or owner.origin == "shape" else Plain(None, owner.origin)
         if isinstance(owner, Sequence):

@@ -379,7 +379,7 @@ class Expressions(Room):
             members = members_of(option) if isinstance(option, Sequence) else (option,)
             if isinstance(option, Mapping) or any(map(self.engine.is_module, members)):
                 return True
-            if isinstance(option, Sequence) and option.kind in ("set", "iterator") and not passed_on:
+            if isinstance(option, Sequence) and option.kind in ("set", "iterator", "view") and not passed_on:
                 return True
         return False
 

@@ -411,7 +411,7 @@ def _type_of(value: Value) -> Value:
         return prefer(External("torch.Tensor"), Plain("type"))
     if isinstance(value, Mapping):
         return prefer(External("dict"), Plain("type"))
-    if isinstance(value, Sequence) and value.kind != "iterator":
+    if isinstance(value, Sequence) and value.kind not in ("iterator", "view"):
         return External(value.kind)
     kind = type(value.value).__name__ if isinstance(value, Const) else None
     kind = value.kind if isinstance(value, Plain) else kind
