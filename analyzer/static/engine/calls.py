@@ -318,6 +318,10 @@ class Calls(Room):
             result = self.engine.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):
             result = self.engine.mapping_method(receiver, name, site)
+        elif (
+            isinstance(receiver, Plain) and name == "astype"
+        ):  # of a number of numpy, which is an array from here on
+            result = K.NUMBER if self.engine.quiet else K.ARRAY
         elif isinstance(receiver, (Const, Plain)):
             result = self._of_text(text.method(receiver, name, site.args))
         elif isinstance(receiver, Unknown) and name in text.METHODS:
