@@ -210,6 +210,8 @@ class With:
     """What this torch was seen to make of it; None if nothing is known."""
     kept: bool = False
     """An object of a class of the source that was there before the compiled call, whichever object it is."""
+    builtin: str = ""
+    """The type of Python's that the class of an object of the source derives from, if Dynamo enters none of that type."""
 
 
 @dataclass(frozen=True, slots=True)

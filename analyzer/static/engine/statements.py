@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, cast
 
@@ -310,11 +311,14 @@ class Statements(Room):
         for item in node.items:
             value = self.engine.eval(item.context_expr, frame)
             managers.append(value)
-            own = self.engine.entered(value, frame)
+            builtin = self._builtin(likely(value))
+            with self.engine.quietly() if builtin else nullcontext():  # entered eagerly
+                own = self.engine.entered(value, frame)
             name = self._context_name(value, item.context_expr, frame)
             context = self._context(name, value) if name else None
             kept = all(isinstance(v, Instance) and self.engine.heap[v].outer for v in options(likely(value)))
-            self.engine.tell(F.With(self.engine.where(frame), item.context_expr, value, name, context, kept))
+            where = self.engine.where(frame)
+            self.engine.tell(F.With(where, item.context_expr, value, name, context, kept, builtin))
             if item.optional_vars is not None:
                 entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
                 if name in K.ENTER_THEMSELVES:
@@ -324,7 +328,8 @@ class Statements(Room):
                 frame.enclosing = (*frame.enclosing, "with")
         fell = self.block(node.body, frame)
         for value in reversed(managers):
-            self.engine.exited(value, frame)
+            with self.engine.quietly() if self._builtin(likely(value)) else nullcontext():
+                self.engine.exited(value, frame)
         frame.enclosing = enclosing
         return fell
 
@@ -335,6 +340,11 @@ class Statements(Room):
         kept = [v for v in options(value) if isinstance(v, ExternalInstance) and v.ident]
         outer = any(self.engine.heap[made].outer for made in kept)
         return self.engine.operations.context_of(name, made_before=outer)
+
+    def _builtin(self, value: Value) -> str:
+        """The type of Python's for which an object of the source is no context manager to Dynamo; empty if it is one."""
+        names = self.engine.mro(value.cls).external if isinstance(value, Instance) else ()
+        return next((name for name in names if name in K.NO_CONTEXTS), "")
 
     def _context_name(self, value: Value, node: ast.expr, frame: Frame) -> str | None:
         """The external name of a context manager, or of what is called to make it."""
