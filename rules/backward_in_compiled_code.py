@@ -1,7 +1,7 @@
-"""`backward`, `autograd.grad` or an optimizer step runs in compiled code.
+"""`backward`, `autograd.grad`, `retain_grad` or an optimizer step runs in compiled code.
 
 ## What it does
-Finds `.backward()`, `torch.autograd.backward`, `torch.autograd.grad`, and `step` and `zero_grad` of a
+Finds `.backward()`, `.retain_grad()`, `torch.autograd.backward`, `torch.autograd.grad`, and `step` and `zero_grad` of a
 `torch.optim` optimizer reached from the compiled function.
 
 ## Why it hurts torch.compile
@@ -24,6 +24,8 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Call) -> Claim | None:
     if method_of_tensor(fact, "backward"):
         return Claim("`backward` in compiled code: the graph ends here")
+    if method_of_tensor(fact, "retain_grad"):
+        return Claim("`retain_grad` in compiled code: the function around it goes eager", effect="frame_skip")
     name = fact.constructed
     if name in ("torch.autograd.backward", "torch.autograd.grad"):
         return Claim(f"`{name}` in compiled code: the graph ends here")
@@ -37,12 +39,25 @@ RULE = Rule(
     name="backward-in-compiled-code",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0123", "GB0007", "GB9186", "GB0025", "GB0008"),
+    gb_ids=("GB0123", "GB0007", "GB9186", "GB0025", "GB0008", "GB0108"),
     facts=(Call,),
     check=check,
     no_rewrite="What is compiled has to end before `backward()`: where to cut is a matter of the whole training step.",
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        hidden = self.layer(x)
+        hidden.retain_grad()  # BAD
+        return hidden * 2
+"""
+        ),
         Sample(
             """
 class Model(nn.Module):

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tcready.static.engine.facts import Call, Contains, Test
-from tcready.static.engine.values import Sequence, Value, members_of, options, tensor_of
+from tcready.static.engine.values import Sequence, Value, holds_tensor, members_of, options, tensor_of
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -58,8 +58,10 @@ def check(fact: Test | Call | Contains) -> Claim | None:
     name = fact.constructed
     if name in ("any", "all") and fact.args and walks_tensors(fact.args[0]):
         return Claim(f"Python's `{name}` needs the truth of tensors: a branch that Dynamo cannot decide")
-    if name in ("max", "min") and fact.keyword("key") and fact.args and walks_tensors(fact.args[0]):
-        return Claim(f"Python's `{name}` with a key, over tensors: Dynamo does not trace it")
+    if name in ("max", "min") and fact.keyword("key") and fact.args and holds_tensor(fact.args[0]):
+        return Claim(
+            f"Python's `{name}` with a key, over tensors or what holds some: Dynamo does not trace it"
+        )
     return None
 
 

@@ -39,7 +39,10 @@ COMPUTING = frozenset(
 """Modules whose functions have no effect but on what they are given: nobody calls one to watch or to report."""
 OF_THREADS = frozenset({"threading.get_ident", "threading.get_native_id"})
 
-OBJECTS = frozenset({"hashlib.md5", "hashlib.sha1", "hashlib.sha256", "queue.Queue"})
+OBJECTS = frozenset(
+    "hashlib.md5 hashlib.sha1 hashlib.sha256 queue.Queue threading.Lock threading.RLock threading.Condition "
+    "threading.Semaphore".split()
+)
 """Objects that were made elsewhere: what is asked of them breaks (measured on torch 2.13), and the tables could not try
 it, as it waits or belongs to a class without a name."""
 
@@ -101,6 +104,8 @@ class Model(nn.Module):
         sys.stdout.write("")  # BAD
         y = y * 2
         owner = threading.get_ident()  # BAD
+        LOCK.acquire()  # BAD
+        LOCK.release()  # BAD
         blob = pickle.dumps(1)  # BAD
         own = os.getpid()  # BAD
         digest = hashlib.sha256(b"a").hexdigest()  # BAD
@@ -124,6 +129,7 @@ import threading
 import time
 import uuid
 
+LOCK = threading.Lock()
 """,
         ),
         Sample(

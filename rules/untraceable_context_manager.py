@@ -4,7 +4,8 @@
 Finds `with` over `torch.device`, locks, `fork_rng`, `set_detect_anomaly`, `saved_tensors_hooks`, redirected output and
 all else that this torch was seen not to enter, one that was made ahead of the compiled call among them; contexts that
 an `ExitStack` is given; objects of your own classes that are kept in an attribute or a global and entered there; and
-calls of functions that such a context manager decorates.
+objects of classes of yours that derive from dict, list or another container; calls of functions that such a context
+manager decorates.
 
 ## Why it hurts torch.compile
 Dynamo cannot end a graph inside a `with`: the function around the block is compiled up to it at best, and what is left
@@ -50,6 +51,10 @@ def check(fact: Call | With) -> Claim | None:
             "`with` over an object that was made before is not traced: the frame around it goes eager",
             "high" if likely(fact.value) == fact.value else "medium",
         )
+    if fact.builtin:
+        return Claim(
+            f"`with` over an object that is a {fact.builtin}, too, is not traced: the frame goes eager"
+        )
     if fact.context is None or not fact.context.gb_id:
         return None
     if fact.context.inside == "before":
@@ -88,6 +93,25 @@ RULE = Rule(
     often_safe=True,
     page=__doc__,
     bad=(
+        Sample(
+            """
+class Scope(dict):
+    def __enter__(self):
+        self["depth"] = 1
+        return self
+
+    def __exit__(self, *error):
+        self.clear()
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        with Scope() as scope:  # BAD
+            y = y + 1
+        return y
+"""
+        ),
         Sample(
             """
 class Model(nn.Module):

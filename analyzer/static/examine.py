@@ -111,16 +111,19 @@ class _Examination:
         hiding: set[Noqa] = set()
         codes: set[str] = set()
         for each in passes:
-            # own code is judged without what happens to be installed, other people's code with it
-            origins: list[Origin] = ["own"] if each is own else []
+            # own code is judged without what happens to be installed, other people's code with it; and own code that
+            # nothing but other people's code calls
+            origins: list[Origin] = ["own"]
             if each.interpreter.program.third_party:
                 origins.append("third_party")
             for origin in origins:
                 self.library.go_on()
                 claims = judge.claims(each, self.rules, origin)
+                if origin == "own" and each is not own:
+                    claims = judge.apart_from(claims, _functions_read(own.interpreter))
                 for place, comment in noqa.hidden(each, claims, options.root):
                     silenced.add(place)
-                    if each is own:
+                    if origin == "own":
                         hiding.add(comment)
                 if each is last:
                     codes |= {place[3] for place in claims.by_place}
@@ -160,6 +163,13 @@ class _Examination:
         unit = self.unit
         was_named = unit.name is not None or (unit.folder is None and not self.options.lenient)
         return not was_named and not _names_torch(path, self.library)
+
+
+def _functions_read(interpreter: Interpreter) -> frozenset[tuple[str, str]]:
+    """The functions that compiled code was found to call, by file and symbol."""
+    return frozenset(
+        (c.path, c.symbol) for c in interpreter.contexts if c.compiled and c.function is not None
+    )
 
 
 def _names_torch(path: Path, library: Library) -> bool:

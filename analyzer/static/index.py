@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tcready.schema import import_name
-from tcready.static import locate, torch_tables
+from tcready.static import documentation, locate, torch_tables
 from tcready.static.disk import Disk
 from tcready.static.source import Source, UnreadableError, parse, read
 from tcready.static.stop import Stop, StoppedError, never
@@ -46,6 +46,17 @@ class FunctionInfo:
             isinstance(node, (ast.Yield, ast.YieldFrom)) or (isinstance(node, ast.Return) and node.value)
             for node in nodes_in(self.node)
         )
+
+    @cached_property
+    def documented(self) -> dict[str, str]:
+        """The types of parameters, in the words of its documentation; of `__init__` those of the class count too."""
+        spec = self.node.args
+        names = frozenset(arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs))
+        places: list[ast.AST] = [] if isinstance(self.node, ast.Lambda) else [self.node]
+        if self.name == "__init__" and self.owner is not None:
+            places.append(self.owner.node)
+        texts = (ast.get_docstring(place, clean=False) for place in places)  # type: ignore[arg-type]
+        return documentation.types_in("\n".join(filter(None, texts)), names)
 
     @cached_property
     def attributes(self) -> tuple[frozenset[str], frozenset[str]]:

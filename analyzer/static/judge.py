@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -141,6 +141,16 @@ def claims(interpretation: Interpretation, rules: Sequence[Rule], wanted: Origin
         del found.by_place[place], found.contexts[place]
     _lower_what_is_not_met(interpretation, found)
     return found
+
+
+def apart_from(claims: Claims, functions: Collection[tuple[str, str]]) -> Claims:
+    """The claims that stand in other functions than these, which are given by file and symbol."""
+    kept = {
+        place: judged
+        for place, judged in claims.by_place.items()
+        if (judged.fact.where.path, judged.fact.where.symbol) not in functions
+    }
+    return Claims(kept, {place: claims.contexts[place] for place in kept})
 
 
 def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> None:

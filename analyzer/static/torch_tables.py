@@ -287,6 +287,13 @@ class Tables:
             return Decorator(outcome, "compiled" if body == "compiled" else "eager")
         return Decorator("", "opaque" if outcome == "opaque" else "traced")
 
+    def names_in(self, module: str) -> list[str]:
+        """The names that a module of torch has, as far as the tables tell of them; in alphabetical order."""
+        known = {*self._modules, *self._operators, *self._calls}
+        under = f"{module}."
+        found = (name.removeprefix(under) for name in known if name.startswith(under))
+        return sorted(name for name in found if "." not in name)
+
     def module_of(self, name: str) -> Module | None:
         """What Dynamo makes of calls of a module of torch.nn, by the name of its class."""
         text = self._modules.get(name)

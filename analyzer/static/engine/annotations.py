@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from tcready.static import documentation
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import Room
+from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     MAX_ITEMS,
@@ -26,7 +27,7 @@ from tcready.static.engine.values import (
     prefer,
     tensor_of,
 )
-from tcready.static.index import ClassInfo, Import, ModuleInfo
+from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
 
 OF_SPARSE = "torch.sparse."
 """Where torch has its classes of sparse tensors."""
@@ -36,10 +37,37 @@ TYPED_DICTS = frozenset({"typing.TypedDict", "typing_extensions.TypedDict"})
 class Annotations(Room):
     """Annotations: what a value is that is only declared."""
 
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._documented: dict[tuple[FunctionInfo, str], Value] = {}
+
     def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value:
         """What a parameter or attribute annotated with `node` holds; unknown stays unknown."""
         with self.engine.quietly():
             return self._annotation(node, module, sure, 0)
+
+    def documented(self, name: str, info: FunctionInfo) -> Value:
+        """What a parameter holds as the documentation of its function has it; unknown if that is not said plainly."""
+        key = info, name
+        if key not in self._documented:
+            words = info.documented.get(name)
+            node = documentation.as_annotation(words) if words is not None else None
+            with self.engine.quietly():
+                self._documented[key] = UNKNOWN if node is None else self._meant(node, info.module)
+        return self._documented[key]
+
+    def _meant(self, node: ast.expr, module: ModuleInfo) -> Value:
+        """What a type stands for as people write it: `Tensor` is torch's, whatever the file binds."""
+        if isinstance(node, ast.BinOp):
+            return _either(self._meant(node.left, module), self._meant(node.right, module))
+        if isinstance(node, (ast.Name, ast.Attribute)) and _last(node).lower() == "tensor":
+            found = self._annotation(node, module, False, 0)
+            return found if tensor_of(found) is not None else Tensor(sure=False)
+        found = self._annotation(node, module, False, 0)
+        if isinstance(found, Unknown) and isinstance(node, (ast.Name, ast.Attribute)):
+            near = self.engine.near_class(module, _last(node))  # who writes documentation need not import it
+            return found if near is None else self._annotated_by(Class(near), False)
+        return found
 
     def _annotation(self, node: ast.expr | None, module: ModuleInfo, sure: bool, depth: int) -> Value:
         if node is None or depth > 6:
@@ -81,7 +109,10 @@ class Annotations(Room):
                 return Mapping((), values[-1] if values else UNKNOWN)
             if outer in ("Annotated", "Final", "ClassVar"):
                 return values[0] if values else UNKNOWN
-            if outer in ("Literal", "Callable", "Type", "type"):
+            if outer in ("Type", "type"):
+                classes = self._classes(node.slice, module)
+                return join(*classes) if classes else Plain()
+            if outer in ("Literal", "Callable"):
                 return UNKNOWN if outer == "Callable" else Plain()
             return self._annotation(node.value, module, sure, depth + 1)
         if not isinstance(node, (ast.Name, ast.Attribute)):
@@ -90,6 +121,30 @@ class Annotations(Room):
         if alias is not None:
             return self._annotation(alias[0], alias[1], sure, depth + 1)
         return self._annotated_by(self.engine.eval(node, self.engine.module_frame(module)), sure)
+
+    def _classes(self, node: ast.expr, module: ModuleInfo) -> list[Class]:
+        """The classes of the source that a type names, each of them one that is meant; none if it names another, too."""
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value).rpartition(".")[2] in (
+            "Union",
+            "Optional",
+        ):
+            node = node.slice
+        parts = [node]
+        if isinstance(node, ast.Tuple):
+            parts = node.elts
+        elif isinstance(node, ast.BinOp):
+            parts = [node.left, node.right]
+        if len(parts) > 1:
+            found = [self._classes(part, module) for part in parts]
+            return [cls for each in found for cls in each] if all(found) else []
+        if not isinstance(node, (ast.Name, ast.Attribute)):
+            return []
+        value = self.engine.eval(node, self.engine.module_frame(module))
+        return [value] if isinstance(value, Class) and self._can_be_made(value.info) else []
+
+    def _can_be_made(self, cls: ClassInfo) -> bool:
+        """A class with a `forward` of its own kind, not one that only others derive from."""
+        return bool(self.engine.mro(cls).functions("forward"))
 
     def _alias(self, name: str, module: ModuleInfo, depth: int = 0) -> tuple[ast.expr, ModuleInfo] | None:
         """The type that a name such as `Adj = Union[Tensor, SparseTensor]` stands for, and where it is written."""
@@ -164,8 +219,13 @@ class Annotations(Room):
         return None if isinstance(found, Unknown) else found
 
 
+def _last(node: ast.Name | ast.Attribute) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr
+
+
 def _either(*values: Value) -> Value:
-    """One of several types: if a tensor is among them, an object or what comes behind it is the odd case."""
+    """One of several types: if a tensor is among them, an object or what comes behind it is the odd case; of a tensor and
+    one of the user's own class, the latter."""
     found = join(*values)
     tensor = tensor_of(found)
     if tensor is None:
@@ -174,4 +234,6 @@ def _either(*values: Value) -> Value:
     odd = (Unknown, Instance, ExternalInstance)
     behind = (*odd, Sequence, Mapping)
     usual = [v for i, v in enumerate(values) if not isinstance(v, behind if i > first else odd)]
+    plain = [v for v in usual if not (isinstance(v, Tensor) and v.subclass is not None)]
+    usual = plain if any(map(tensor_of, plain)) else usual
     return prefer(join(*map(likely, usual)), found)

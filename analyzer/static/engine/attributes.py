@@ -44,8 +44,10 @@ from tcready.static.engine.values import (
     whole,
     without_none,
 )
-from tcready.static.index import ClassInfo, FunctionInfo
+from tcready.static.index import ClassInfo, FunctionInfo, nodes_in
 
+VIEWS = frozenset({"keys", "values", "items"})
+"""Methods that a dict alone has: they give views of what it holds."""
 ASSUMED_DEPTH = 4
 """Where the count of call levels starts for the making of a module of which only the class is known."""
 
@@ -99,6 +101,10 @@ class Attributes(Room):
             above = self._of_subclass(owner.instance, name, frame, owner.after)
             plain = Tensor(owner.instance.dtype, owner.instance.sure)
             return self._attribute_of(plain, name, frame) if above is None else above
+        if isinstance(owner, Super) and isinstance(owner.instance, Class):
+            if owner.after not in self.engine.mro(owner.instance.info).classes:
+                return Method(owner.instance, name)  # what a metaclass has from `type`
+            return self.class_member(owner.instance, name, frame, owner.after)
         if isinstance(owner, Super):
             return self.member(owner.instance, name, frame, owner.after)
         if isinstance(owner, Class):
@@ -125,6 +131,7 @@ class Attributes(Room):
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)
         if isinstance(owner, Plain):
             asked = owner.kind == "str" and hasattr(str, name)
+            asked = asked or (owner.kind in (None, "dict") and name in VIEWS)
             asked = asked or (owner.kind is None and name in K.OF_NOTHING_BUT_TENSORS)
             return Method(owner, name) if asked or owner.origin == "shape" else Plain(None, owner.origin)
         if isinstance(owner, Sequence):
@@ -184,7 +191,24 @@ class Attributes(Room):
         if defined:
             return self._bind(defined, owner, owner.subclass, frame)
         holder = mro.holder(name, after)
-        return None if holder is None else self.engine.class_attribute(holder, name, owner)
+        if holder is not None:
+            return self.engine.class_attribute(holder, name, owner)
+        return self._container_assigned(mro, name) if name in self.engine.assigned(mro) else None
+
+    def _container_assigned(self, mro: Mro, name: str) -> Value | None:
+        """An attribute that methods set to a dict or a list as it is written: what is in it is not known."""
+        functions = (f for cls in mro.classes for found in cls.functions.values() for f in found)
+        found: list[Value] = []
+        for info in functions:
+            for node in nodes_in(info.node) if name in info.attributes[0] else ():
+                targets = node.targets if isinstance(node, ast.Assign) else ()
+                if any(isinstance(t, ast.Attribute) and t.attr == name for t in targets):
+                    assert isinstance(node, ast.Assign)
+                    if isinstance(node.value, (ast.Dict, ast.DictComp)):
+                        found.append(Mapping((), UNKNOWN, outer=True))
+                    elif isinstance(node.value, (ast.List, ast.ListComp)):
+                        found.append(Sequence("list", None, UNKNOWN, outer=True))
+        return join(*found) if found else None
 
     def _training(self) -> Value:
         return Plain("bool") if self.engine.training is None else Const(self.engine.training)
@@ -241,6 +265,9 @@ class Attributes(Room):
             return Method(owner, name)
         if mro.is_module and name == "_modules":
             return self.engine.children(owner)
+        if mro.is_module and name in ("_parameters", "_buffers"):
+            leaves = ((n, v) for n, v in thing.attributes.items() if _is_leaf(v))
+            return Mapping(tuple(leaves), None, thing.outer)
         if mro.is_module:
             if name in K.MODULE_TENSORS and mro.external:
                 return Tensor("float", leaf=True)
@@ -342,16 +369,16 @@ class Attributes(Room):
                     values.append(value)
         return join(*values)
 
-    def class_member(self, owner: Class, name: str, frame: Frame) -> Value:
+    def class_member(self, owner: Class, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
         mro = self.engine.mro(owner.info)
-        defined = mro.functions(name)
+        defined = mro.functions(name, after)
         if defined:
             kind = _method_kind(defined[0])
             value = self.engine.decorated(defined[0], self.engine.module_frame(defined[0].module))
             if isinstance(value, Function) and kind == "class":
                 return value.bound_to(owner)
             return value
-        holder = mro.holder(name)
+        holder = mro.holder(name, after)
         if self.engine.switched:
             for above in mro.classes:
                 for cls, switch, value in self.engine.switched:
@@ -388,6 +415,9 @@ class Attributes(Room):
         return join(found, default)
 
     def has_attribute(self, value: Value, name: str) -> Value:
+        if isinstance(value, Tensor) and value.sure and value.subclass is None:
+            own = self.engine.operations.is_of_tensors(name)
+            return Const(True) if own else prefer(Const(False), Plain("bool", "call"))
         if isinstance(value, Instance):
             mro = self.engine.mro(value.cls)
             if name in self.engine.heap[value].attributes or mro.functions(name) or mro.holder(name):
@@ -410,6 +440,12 @@ class Attributes(Room):
                     v for v in attributes.values() if any(self.engine.is_module(o) for o in options(v))
                 )
         return join(*modules) if modules else UNKNOWN
+
+
+def _is_leaf(value: Value) -> bool:
+    """A parameter or a buffer."""
+    tensor = tensor_of(value)
+    return tensor is not None and tensor.leaf
 
 
 def _of_array(array: ExternalInstance, name: str) -> Value:

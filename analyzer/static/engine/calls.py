@@ -53,6 +53,8 @@ OF_REGISTERED = MappingProxyType(
     }
 )
 """Methods of nn.Module that set an attribute, and how the argument is called that they set it to."""
+CONTEXT = "torch.autograd.function.FunctionCtx"
+"""What an autograd function keeps for its backward in."""
 FACTORIES = ("from_", "build", "create", "make")
 """How names of class methods begin that make an object."""
 
@@ -116,8 +118,9 @@ class Calls(Room):
             factory = isinstance(function.bound, Class) and function.info.name.lstrip("_").startswith(
                 FACTORIES
             )
-            if self.engine.quiet and factory and all(isinstance(v, Unknown) for v in options(given_back)):
-                return self.engine.registered(site) or given_back
+            if all(isinstance(v, Unknown) for v in options(given_back)):
+                made = self.engine.registered(site) if factory and self.engine.quiet else None
+                return made or self.engine.made_of_text(site) or given_back
             return given_back
         if isinstance(function, Class):
             return self.engine.instantiate(function, site)
@@ -259,6 +262,8 @@ class Calls(Room):
             result = self._chain(made, site)
         elif K.is_module_class(made.name):
             result = self.engine.operations.module_call(made.name, site.args)
+        elif made.name.startswith("einops.layers."):
+            result = K.einops_call(made.name.rpartition(".")[2].lower(), site.args)
         elif site.args and self.engine.operations.context_of(made.name) is not None:
             decorated = (self.engine.operations.decorated(made.name, v) for v in options(site.args[0]))
             return join(*decorated)  # a context manager used as a decorator
@@ -313,6 +318,10 @@ class Calls(Room):
             result = self.engine.sequence_method(receiver, name, site)
         elif isinstance(receiver, Mapping):
             result = self.engine.mapping_method(receiver, name, site)
+        elif (
+            isinstance(receiver, Plain) and name == "astype"
+        ):  # of a number of numpy, which is an array from here on
+            result = K.NUMBER if self.engine.quiet else K.ARRAY
         elif isinstance(receiver, (Const, Plain)):
             result = self._of_text(text.method(receiver, name, site.args))
         elif isinstance(receiver, Unknown) and name in text.METHODS:
@@ -345,6 +354,8 @@ class Calls(Room):
             return self._module_method(receiver, name, site)
         if receiver.name == "torch.Generator" and name == "manual_seed":
             return receiver
+        if receiver.name == CONTEXT:
+            return NONE
         if receiver == K.ARRAY:
             return Plain(None, "tensor") if name in ("item", "tolist") else receiver
         if receiver.name.startswith(("torch.distributions", "torch.utils.cpp_extension")):
@@ -410,8 +421,10 @@ class Calls(Room):
 
     def _class_method(self, cls: Class, name: str, site: CallSite) -> Value | None:
         mro = self.engine.mro(cls.info)
+        if name == "__call__":  # as a metaclass says it: `super().__call__(...)`
+            return self.engine.instantiate(cls, site, by_type=True)
         if name == "apply" and "torch.autograd.Function" in mro.external:
-            context = ExternalInstance("torch.autograd.function.FunctionCtx")
+            context = ExternalInstance(CONTEXT)
             forward = self.engine.class_member(cls, "forward", site.frame)
             return self.call_each(forward, site.giving((context, *site.args), site.keywords))
         return None

@@ -416,13 +416,13 @@ def _mapping_view(mapping: Mapping, name: str, args: tuple[Value, ...]) -> Value
         keys.append(Plain("str"))
     complete = mapping.element is None and len(mapping.entries) <= UNROLL
     if name == "values":
-        return Sequence("iterator", tuple(values) if complete else None, join(*values) if values else UNKNOWN)
+        return Sequence("view", tuple(values) if complete else None, join(*values) if values else UNKNOWN)
     if name == "keys":
-        return Sequence("iterator", tuple(keys) if complete else None, join(*keys) if keys else UNKNOWN)
+        return Sequence("view", tuple(keys) if complete else None, join(*keys) if keys else UNKNOWN)
     if name == "items":
         pairs = tuple(Sequence("tuple", (k, v), UNKNOWN) for k, v in zip(keys, values, strict=True))
         joined = Sequence("tuple", (join(*keys), join(*values)), UNKNOWN) if pairs else UNKNOWN
-        return Sequence("iterator", pairs if complete else None, joined)
+        return Sequence("view", pairs if complete else None, joined)
     if name in ("get", "pop", "setdefault", "__getitem__"):
         if args and isinstance(args[0], Choice):
             return lift(

@@ -137,6 +137,9 @@ class Engine(Protocol):
     def module_member(self, module: ModuleInfo, name: str) -> Value | None:
         """`module.name`: what the module binds, else its submodule, else what its star imports bring."""
 
+    def is_missing(self, module: str) -> bool:
+        """A package that is not where torch is: its absence is to be expected."""
+
     def improbable(self, frame: Frame) -> Confidence | None:
         """How sure code runs that the defaults pass by; None if it is not followed.
 
@@ -185,6 +188,9 @@ class Engine(Protocol):
     def annotation(self, node: ast.expr | None, module: ModuleInfo, *, sure: bool) -> Value:
         """What a parameter or attribute annotated with `node` holds; unknown stays unknown."""
 
+    def documented(self, name: str, info: FunctionInfo) -> Value:
+        """What a parameter holds as the documentation of its function has it; unknown if that is not said plainly."""
+
     def assumed(self, cls: ClassInfo) -> Instance:
         """An object of a class that comes from outside, as nobody said more of it than its class."""
 
@@ -197,8 +203,8 @@ class Engine(Protocol):
     def member(self, owner: Value, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
         """An attribute of an object whose class is in sight; `after` starts behind that class (super)."""
 
-    def class_member(self, owner: Class, name: str, frame: Frame) -> Value:
-        """`Class.name`."""
+    def class_member(self, owner: Class, name: str, frame: Frame, after: ClassInfo | None = None) -> Value:
+        """`Class.name`; `after` starts behind that class (super)."""
 
     def get_attribute(self, owner: Value, name: Value, default: Value | None, frame: Frame) -> Value:
         """`getattr(owner, name, default)`: the default of an attribute that nothing is known to set is likely."""
@@ -401,14 +407,21 @@ class Engine(Protocol):
     def initialise(self, made: Instance, frame: Frame) -> None:
         """Runs `__init__` of an object with arguments nobody knows."""
 
-    def instantiate(self, cls: Class, site: CallSite) -> Value:
-        """An object made by calling a class."""
+    def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
+        """An object made by calling a class; `by_type`: its metaclass has been asked."""
 
     def imported_with(self, module: ModuleInfo, names: set[str]) -> list[ClassInfo]:
         """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
 
+    def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
+        """The one class of that name near a file; None if there is none, or several."""
+
     def registered(self, site: CallSite) -> Value | None:
         """What a factory makes of a configuration object if its own code does not tell."""
+
+    def made_of_text(self, site: CallSite) -> Value | None:
+        """What a function makes of a text that a class is registered under beside the place of the call, or of a dict
+        that holds one, if the function's own code does not tell."""
 
     def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
         """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""

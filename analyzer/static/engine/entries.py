@@ -143,9 +143,10 @@ class Entries(Room):
     def _may_be_tensor(self, arg: ast.arg, default: ast.expr, info: FunctionInfo) -> bool:
         if not isinstance(default, ast.Constant) or default.value is not None:
             return False
-        return arg.annotation is None or holds_tensor(
-            self.engine.annotation(arg.annotation, info.module, sure=True)
-        )
+        declared = self.engine.annotation(arg.annotation, info.module, sure=True)
+        if arg.annotation is None:
+            declared = self.engine.documented(arg.arg, info)
+        return holds_tensor(declared) or (arg.annotation is None and isinstance(declared, Unknown))
 
     def _entry_parameter(
         self,
@@ -157,11 +158,15 @@ class Entries(Room):
         targets: frozenset[str],
     ) -> Value:
         """Without default and non-tensor annotation a tensor: with medium confidence until its use says so."""
+        written = arg.annotation is not None
         declared = given(self.engine.annotation(arg.annotation, info.module, sure=True))
+        if not written:
+            declared = self._documented(arg.arg, info)
+            written = not isinstance(declared, Unknown)
         if default is None:
             if self._is_batch(declared) and _is_used_like_a_dict(arg.arg, info):
                 return Mapping((), Tensor(sure=False, given=True))
-            if arg.annotation is not None:
+            if written:
                 return declared
             asked = self._asked_as_object(arg.arg, info)
             return self._object_with(asked, info) if asked else _taken_for(arg.arg, info)
@@ -170,15 +175,25 @@ class Entries(Room):
         if isinstance(value, Const) and value.value is not None:
             return prefer(value, Plain(type(value.value).__name__, "call"))
         if arg.arg in targets:
-            if arg.annotation is None and not self._asked_as_object(arg.arg, info):
+            if not written and not self._asked_as_object(arg.arg, info):
                 return join(value, _taken_for(arg.arg, info))
             return join(value, _of_tensors(without_none(declared)))
         # an optional tensor as often as not: what is done with it tells
-        declared = TAINTED if arg.annotation is None else without_none(declared)
+        declared = without_none(declared) if written else TAINTED
         optional = arg.arg not in usual
         if value == NONE and (optional or not (holds_tensor(declared) or declared == TAINTED)):
             return prefer(value, declared)
         return prefer(declared, value) if arg.arg in inputs else join(value, declared)
+
+    def _documented(self, name: str, info: FunctionInfo) -> Value:
+        """What documentation says of a parameter that nothing else does; that it is a tensor is taken for granted
+        anyway, and what a dict holds is taken for tensors."""
+        found = self.engine.documented(name, info)
+        if isinstance(found, Tensor) and found.subclass is None:
+            return UNKNOWN
+        if isinstance(found, Mapping) and not found.entries and found.element == UNKNOWN:
+            return Mapping((), Tensor(sure=False, given=True))
+        return given(found)
 
     def _is_batch(self, declared: Value) -> bool:
         """A data set, as an annotation has it: a model is not given one, but a batch that was drawn from it."""

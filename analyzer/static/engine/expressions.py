@@ -332,7 +332,9 @@ class Expressions(Room):
             return ()
         with self.engine.quietly():
             value = self.engine.iterated(self.eval(generators[0].iter, frame), frame)
-        if not isinstance(value, Sequence) or value.items is None or value.outer:
+        if not isinstance(value, Sequence) or value.items is None:
+            return ()
+        if value.outer and value.kind != "tuple":  # it may be changed before the call
             return ()
         return value.items if len(value.items) <= UNROLL else ()
 
@@ -377,7 +379,7 @@ class Expressions(Room):
             members = members_of(option) if isinstance(option, Sequence) else (option,)
             if isinstance(option, Mapping) or any(map(self.engine.is_module, members)):
                 return True
-            if isinstance(option, Sequence) and option.kind in ("set", "iterator") and not passed_on:
+            if isinstance(option, Sequence) and option.kind in ("set", "iterator", "view") and not passed_on:
                 return True
         return False
 

@@ -210,6 +210,8 @@ class With:
     """What this torch was seen to make of it; None if nothing is known."""
     kept: bool = False
     """An object of a class of the source that was there before the compiled call, whichever object it is."""
+    builtin: str = ""
+    """The type of Python's that the class of an object of the source derives from, if Dynamo enters none of that type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +240,15 @@ class Define:
 
     where: Where
     node: ast.ClassDef
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A package that is not where torch is, is imported inside a function: the import raises."""
+
+    where: Where
+    node: ast.Import | ast.ImportFrom
+    package: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +311,7 @@ Fact: TypeAlias = (
     | Attribute
     | Contains
     | Define
+    | Imported
     | Handler
     | Recurrent
     | Sparse

@@ -305,6 +305,9 @@ class Functions(Room):
         vague = isinstance(value, Unknown) or (
             isinstance(value, Plain) and value.kind is None and value.origin in ("config", "constant")
         )
+        if isinstance(value, Unknown) and arg.annotation is None:
+            documented = self.engine.documented(arg.arg, info)
+            return value if isinstance(documented, Unknown) else documented
         odd = (Unknown, Plain) if tensor_of(value) else Unknown
         partly = isinstance(value, Choice) and any(isinstance(v, odd) for v in value.options)
         if not (vague or partly) or arg.annotation is None:
@@ -317,6 +320,8 @@ class Functions(Room):
         return prefer(known, declared) if likely(value) != value else join(known, declared)
 
     def _default(self, arg: ast.arg, default: ast.expr | None, info: FunctionInfo, home: Frame) -> Value:
+        if default is None and arg.annotation is None:
+            return self.engine.documented(arg.arg, info)
         if default is None:
             return self.engine.annotation(arg.annotation, info.module, sure=True)
         with self.engine.quietly():

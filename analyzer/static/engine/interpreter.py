@@ -108,7 +108,7 @@ class Interpreter:
         self.named, self.global_value = names.named, names.global_value
         self.imported = names.imported
         self.module_member = names.module_member
-        self.improbable = names.improbable
+        self.improbable, self.is_missing = names.improbable, names.is_missing
         self.decorate_class = classes.decorate_class
         self.patch = classes.patch
         self.rebind, self.reset, self.register_into = names.rebind, classes.reset, classes.register_into
@@ -119,7 +119,7 @@ class Interpreter:
         self.assigned = classes.assigned
         self.rewritten = classes.rewritten
         self.class_attribute = classes.class_attribute
-        self.annotation = annotations.annotation
+        self.annotation, self.documented = annotations.annotation, annotations.documented
         self.assumed = annotations.assumed
         self.instance_value = annotations.instance_value
         self.attribute = attributes.attribute
@@ -179,7 +179,9 @@ class Interpreter:
         self.call = calls.call
         self.call_each = calls.call_each
         self.instantiate, self.initialise = objects.instantiate, objects.initialise
+        self.made_of_text = objects.made_of_text
         self.registered, self.imported_with = objects.registered, objects.imported_with
+        self.near_class = objects.near_class
         self.copied = objects.copied
         self.decorated = functions.decorated
         self.close = functions.close

@@ -99,6 +99,13 @@ ENTER_THEMSELVES = frozenset({"contextlib.ExitStack", "torch.profiler.profile", 
 """Context managers that `with ... as name` binds to the name."""
 
 
+NO_CONTEXTS = frozenset(
+    "dict list set collections.OrderedDict collections.defaultdict collections.deque threading.local Exception".split()
+)
+"""Types of Python's: an object of a class that derives from one is no context manager to Dynamo (measured on torch
+2.13; those that derive from tuple, int, str, UserDict or ExitStack are)."""
+
+
 def first(args: tuple[Value, ...], keywords: dict[str, Value], name: str, position: int = 0) -> Value | None:
     """The argument given by position or by name, or None."""
     return args[position] if len(args) > position else keywords.get(name)

@@ -19,6 +19,7 @@ from tcready.static.engine.values import (
     Class,
     Const,
     External,
+    Function,
     Instance,
     Mapping,
     Module,
@@ -26,6 +27,7 @@ from tcready.static.engine.values import (
     Unknown,
     Value,
     join,
+    options,
     outliving,
 )
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
@@ -92,14 +94,14 @@ class Names(Room):
         sure = [v for v in values if not isinstance(v, Unknown)]
         callables = [v for v in sure if v != NONE]
         value = join(*(callables or sure or values or [UNKNOWN]))
-        if NONE in sure and any(isinstance(b, Import) and self._is_missing(b.module) for b in found):
+        if NONE in sure and any(isinstance(b, Import) and self.is_missing(b.module) for b in found):
             value = join(value, NONE)
         self._globals[key] = value
         if isinstance(value, (Mapping, Sequence, Instance)):
             self.engine.register_into(module, name)
         return self._globals[key]
 
-    def _is_missing(self, module: str) -> bool:
+    def is_missing(self, module: str) -> bool:
         """A package that is not where torch is: its absence is to be expected."""
         root = module.partition(".")[0]
         if root in sys.stdlib_module_names or self.engine.program.find(root) is not None:
@@ -178,7 +180,28 @@ class Names(Room):
             inner = self.engine.program.module(f"{module.name}.{name}")
             if inner is not None:
                 return Module(inner)
-        return self.global_value(module, name)
+        value = self.global_value(module, name)
+        return self._made_when_asked(module, name) if value is None else value
+
+    def _made_when_asked(self, module: ModuleInfo, name: str) -> Value | None:
+        """What `__getattr__` of a module gives for a name that it does not bind."""
+        key = (module, name)
+        if "__getattr__" not in module.bindings or key in self._busy or name.startswith("__"):
+            return None
+        if key not in self._globals:
+            getter = self.global_value(module, "__getattr__")
+            self._busy.add(key)
+            try:
+                with self.engine.quietly():
+                    found = [
+                        self.engine.invoke(option, (Const(name),), {}, self.module_frame(module), "high")
+                        for option in options(getter or UNKNOWN)
+                        if isinstance(option, Function)
+                    ]
+            finally:
+                self._busy.discard(key)
+            self._globals[key] = join(*found) if found else UNKNOWN
+        return self._globals[key]
 
     def improbable(self, frame: Frame) -> Confidence | None:
         """How sure code runs that the defaults pass by; None if it is not followed.

@@ -12,7 +12,8 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import Mro
-from tcready.static.engine.registries import modules_for
+from tcready.static.engine.passed import passed
+from tcready.static.engine.registries import class_registered_as, modules_for
 from tcready.static.engine.scope import Frame, narrowing_key, positional
 from tcready.static.engine.values import (
     MAX_OPTIONS,
@@ -55,6 +56,7 @@ class Objects(Room):
         super().__init__(engine)
         self._registries: dict[ClassInfo, list[ClassInfo]] = {}
         self._near: dict[Path, list[ClassInfo]] = {}
+        self._by_text: dict[tuple[str, ModuleInfo], Value | None] = {}
 
     def build(self, cls: ClassInfo) -> Instance:
         """An object of `cls` made with arguments nobody knows: configuration."""
@@ -102,9 +104,19 @@ class Objects(Room):
             declared = self.engine.annotation(
                 arg.annotation or annotated.get(arg.arg), info.module, sure=True
             )
+            if default is None and isinstance(declared, Unknown):
+                place = next(
+                    (i for i, (a, _) in enumerate(positional(node.args)[1:]) if a is arg), MAX_IMPORTS
+                )
+                found = passed(info.module, cls.name, arg.arg, place, self.engine)
+                if 0 < len(found) <= MAX_FITTING:
+                    return join(*found)
             module = self._module_given(arg.arg, declared, info, cls) if default is None else None
             if module is not None:
                 return module
+            if arg.annotation is None and isinstance(declared, Unknown):
+                declared = self.engine.documented(arg.arg, info)
+                declared = declared if isinstance(declared, (Plain, Instance)) else Plain()
             if isinstance(declared, (Tensor, Unknown)) or not options(declared):
                 declared = Plain()
             if default is None:
@@ -140,6 +152,11 @@ class Objects(Room):
         """The classes near a file that have all of `names`; of a class and one that derives from it the first."""
         near = [c for c in self._imported_classes(module) if self._owns(c, names)]
         return [c for c in near if not {*self.engine.mro(c).classes[1:]} & {*near}]
+
+    def near_class(self, module: ModuleInfo, name: str) -> ClassInfo | None:
+        """The one class of that name near a file; None if there is none, or several."""
+        found = [cls for cls in self._imported_classes(module) if cls.name == name]
+        return found[0] if len(found) == 1 else None
 
     def _imported_classes(self, module: ModuleInfo) -> list[ClassInfo]:
         """The classes of the package's own files that a file imports from, and those that these import."""
@@ -188,9 +205,18 @@ class Objects(Room):
         assigned = self.engine.assigned(mro)
         return all(name in assigned or mro.functions(name) or mro.holder(name) is not None for name in names)
 
-    def instantiate(self, cls: Class, site: CallSite) -> Value:
-        """An object made by calling a class: what `__new__` gives if that is none of the class, else a new one."""
+    def instantiate(self, cls: Class, site: CallSite, *, by_type: bool = False) -> Value:
+        """An object made by calling a class: what `__call__` of its metaclass gives (unless that asks `type` for it),
+        what `__new__` gives if that is none of the class, else a new one."""
         mro = self.engine.mro(cls.info)
+        called = None if by_type else self._metaclass_call(mro)
+        if called is not None:
+            given = self.engine.invoke(
+                Function(called, cls), site.args, site.keywords, site.frame, site.confidence, site.rest
+            )
+            made = keep(given, lambda v: isinstance(v, (Instance, Tensor)))
+            if not isinstance(made, Unknown):
+                return made
         if mro.is_tensor:
             return self._tensor_made(cls, mro, site)
         maker = mro.functions("__new__")[:1]
@@ -204,6 +230,17 @@ class Objects(Room):
         if isinstance(others, Unknown):
             return self._initialised(cls, mro, site)
         return given if others == given else join(self._initialised(cls, mro, site), others)
+
+    def _metaclass_call(self, mro: Mro) -> FunctionInfo | None:
+        """`__call__` of the metaclass, if its source is in sight."""
+        for cls in mro.classes:
+            given = next((k.value for k in cls.node.keywords if k.arg == "metaclass"), None)
+            if given is not None:
+                with self.engine.quietly():
+                    meta = self.engine.eval(given, self.engine.module_frame(cls.module))
+                found = self.engine.mro(meta.info).functions("__call__") if isinstance(meta, Class) else []
+                return found[0] if found else None
+        return None
 
     def _tensor_made(self, cls: Class, mro: Mro, site: CallSite) -> Tensor:
         """An object of a class of tensors, once its methods have run that make it."""
@@ -270,6 +307,32 @@ class Objects(Room):
                     ]
                     return join(*made) if made else None
         return None
+
+    def made_of_text(self, site: CallSite) -> Value | None:
+        """What a function makes of a text that a class is registered under beside the place of the call, if the
+        function's own code does not tell: the class; of a dict that holds such a text, an object of the class, made with
+        what else the dict holds."""
+        for value in map(likely, (*site.args, *site.keywords.values())):
+            if isinstance(value, Const):
+                cls = self._known_by(value, site)
+                if cls is not None:
+                    return cls
+            table = value.entries if isinstance(value, Mapping) else ()
+            for key, text in table:
+                cls = self._known_by(likely(text), site)
+                if cls is not None:
+                    given = {str(k): v for k, v in table if k != key}
+                    return self.engine.call(cls, site.giving((), given))
+        return None
+
+    def _known_by(self, text: Value, site: CallSite) -> Value | None:
+        """The class that is registered under a text beside the place of a call."""
+        if not isinstance(text, Const) or not isinstance(text.value, str):
+            return None
+        key = text.value, site.frame.module
+        if key not in self._by_text:
+            self._by_text[key] = class_registered_as(*key, self.engine)
+        return self._by_text[key]
 
     def copied(self, value: Value, node: ast.Call, frame: Frame) -> Value:
         """A copy of an object of plain attributes, which is changed apart from it; anything else as it is."""

@@ -344,6 +344,8 @@ def _fitting(option: Value, wanted: Value, assume: bool) -> Value | None:
     """One alternative once isinstance says `assume`; None if it is ruled out."""
     if isinstance(option, Unknown):
         return wanted if assume else option
+    if isinstance(option, Plain) and option.kind is None and assume and isinstance(wanted, Tensor):
+        return replace(wanted, sure=False)  # a setting that may be a tensor
     if isinstance(option, Const) and option != NONE:
         named = type(option.value).__name__
         fitting = {v.kind for v in options(wanted) if isinstance(v, Plain)}

@@ -7,11 +7,13 @@ do: a module that takes a certain configuration says so in its class body (`conf
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tcready.static.engine.contract import Engine
+from tcready.static.engine.knowledge import is_module_class
 from tcready.static.engine.lineage import Mro
-from tcready.static.index import ClassInfo
+from tcready.static.engine.values import Class, External, Value
+from tcready.static.index import ClassInfo, ModuleInfo
 
 
 def modules_for(config: ClassInfo, engine: Engine) -> list[ClassInfo]:
@@ -45,6 +47,48 @@ def class_known_as(attribute: str, name: str, like: ClassInfo, engine: Engine) -
                 if isinstance(known, ast.Constant) and known.value == name:
                     return cls
     return None
+
+
+def class_registered_as(name: str, module: ModuleInfo, engine: Engine) -> Value | None:
+    """The module class that is registered under a text, in a file or in those of the same folder: by a decorator with
+    that text, or without one if that is what the class is called; by a statement that is given the text and the class."""
+    if not name.isidentifier():
+        return None
+    found = _registered_in(module, name, engine)
+    package = module.name.rpartition(".")[0]
+    for path in () if found is not None or not package else sorted(module.path.parent.glob("*.py")):
+        full = f"{package}.{path.stem}"
+        if found is None and path.stem != "__init__" and engine.program.mentions(full, name):
+            beside = engine.program.module(full)
+            found = _registered_in(beside, name, engine) if beside is not None else None
+    return found
+
+
+def _registered_in(module: ModuleInfo, name: str, engine: Engine) -> Value | None:
+    for cls in module.classes():
+        decorators = [node for node in cls.node.decorator_list if isinstance(node, ast.Call)]
+        if decorators and name in (_texts(decorators) & {name} or {cls.name}) and engine.mro(cls).is_module:
+            return Class(cls)
+    for statement in module.source.tree.body:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and name in _texts([call]):
+            given = (*call.args, *(keyword.value for keyword in call.keywords))
+            with engine.quietly():
+                values = [engine.eval(node, engine.module_frame(module)) for node in given]
+            found = [v for v in values if _is_class_of_modules(v, engine)]
+            if len(found) == 1:
+                return found[0]
+    return None
+
+
+def _texts(nodes: Iterable[ast.AST]) -> set[object]:
+    return {n.value for node in nodes for n in ast.walk(node) if isinstance(n, ast.Constant)}
+
+
+def _is_class_of_modules(value: Value, engine: Engine) -> bool:
+    if isinstance(value, Class):
+        return engine.mro(value.info).is_module
+    return isinstance(value, External) and is_module_class(value.name)
 
 
 def _beside(config: ClassInfo, engine: Engine) -> Iterator[ClassInfo]:

@@ -17,11 +17,6 @@ from tcready.static.engine.scope import Env, Frame, positional
 from tcready.static.engine.values import Function, Tensor, Value, is_sparse
 from tcready.static.index import FunctionInfo
 
-OF_NUMPY = re.compile(r"^\s*(\w+(?:\s*,\s*\w+)*)\s*:\s*(.+)$", re.MULTILINE)
-"""`adjacency : torch.sparse, shape = (n, n)`"""
-OF_GOOGLE = re.compile(r"^\s*(\w+)\s*\(([^)]+)\)\s*:", re.MULTILINE)
-"""`adjacency (torch.sparse.Tensor): of the graph`"""
-OF_SPHINX = re.compile(r"^\s*:type\s+(\w+)\s*:\s*(.+)$", re.MULTILINE)
 TYPE = re.compile(r"`*(?:torch\.sparse\b|sparse (?:\w+ )?tensor\b)", re.IGNORECASE)
 """How the words begin that call it sparse."""
 OTHERS = re.compile(r"\bor\b|\||\bdense\b|\bUnion\b")
@@ -79,12 +74,8 @@ def _is_given(value: Value) -> bool:
 
 def _documented_sparse(info: FunctionInfo) -> frozenset[str]:
     text = "" if isinstance(info.node, ast.Lambda) else ast.get_docstring(info.node, clean=False) or ""
-    if "sparse" not in text and "Sparse" not in text:
+    if "sparse" not in text and "Sparse" not in text:  # quick to say
         return frozenset()
     return frozenset(
-        name.strip()
-        for pattern in (OF_NUMPY, OF_GOOGLE, OF_SPHINX)
-        for names, words in pattern.findall(text)
-        for name in names.split(",")
-        if TYPE.match(words) and not OTHERS.search(words)
+        name for name, words in info.documented.items() if TYPE.match(words) and not OTHERS.search(words)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, cast
 
@@ -125,6 +126,11 @@ class Statements(Room):
             guess = False
         if guess is not None and _gives_up(node.body if guess else node.orelse):
             guess = None  # a default that raises is none
+        if answer.decided is not None and _gives_up(node.body if answer.decided else node.orelse):
+            # the object was made, and the call comes back: what decides the test is not as it seems
+            other = node.orelse if answer.decided else node.body
+            frame.env = dict(self.engine.narrow(node.test, not answer.decided, frame))
+            return self.block(other, frame)
         arms = [
             (taken, body)
             for taken, body in ((True, node.body), (False, node.orelse))
@@ -264,9 +270,10 @@ class Statements(Room):
 
     def do_try(self, node: ast.Try, frame: Frame) -> bool:
         before = dict(frame.env)
-        known = len(frame.returned)
+        known, left = len(frame.returned), len(frame.exits)
         with frame.inside("try"):
             fell = self.block(node.body, frame)
+        raises = not fell and (known, left) == (len(frame.returned), len(frame.exits))
         after = frame.env
         made = [v for name, v in after.items() if before.get(name) is not v] + frame.returned[known:]
         if any(map(tensor_of, made)):
@@ -283,8 +290,9 @@ class Statements(Room):
             frame.env = dict(at_raise)
             if handler.name:
                 frame.env[handler.name] = UNKNOWN
-            with frame.no_surer_than("low"), self.engine.heap.way() as stored:
-                handled = self.block(handler.body, frame)  # an exception has to be raised first
+            sure = frame.confidence if raises else "low"  # an exception has to be raised first
+            with frame.no_surer_than(sure), self.engine.heap.way() as stored:
+                handled = self.block(handler.body, frame)
             self.engine.heap.join(stored, set())
             if handled and not completes:
                 fell, end = True, frame.env
@@ -303,11 +311,14 @@ class Statements(Room):
         for item in node.items:
             value = self.engine.eval(item.context_expr, frame)
             managers.append(value)
-            own = self.engine.entered(value, frame)
+            builtin = self._builtin(likely(value))
+            with self.engine.quietly() if builtin else nullcontext():  # entered eagerly
+                own = self.engine.entered(value, frame)
             name = self._context_name(value, item.context_expr, frame)
             context = self._context(name, value) if name else None
             kept = all(isinstance(v, Instance) and self.engine.heap[v].outer for v in options(likely(value)))
-            self.engine.tell(F.With(self.engine.where(frame), item.context_expr, value, name, context, kept))
+            where = self.engine.where(frame)
+            self.engine.tell(F.With(where, item.context_expr, value, name, context, kept, builtin))
             if item.optional_vars is not None:
                 entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
                 if name in K.ENTER_THEMSELVES:
@@ -317,7 +328,8 @@ class Statements(Room):
                 frame.enclosing = (*frame.enclosing, "with")
         fell = self.block(node.body, frame)
         for value in reversed(managers):
-            self.engine.exited(value, frame)
+            with self.engine.quietly() if self._builtin(likely(value)) else nullcontext():
+                self.engine.exited(value, frame)
         frame.enclosing = enclosing
         return fell
 
@@ -328,6 +340,11 @@ class Statements(Room):
         kept = [v for v in options(value) if isinstance(v, ExternalInstance) and v.ident]
         outer = any(self.engine.heap[made].outer for made in kept)
         return self.engine.operations.context_of(name, made_before=outer)
+
+    def _builtin(self, value: Value) -> str:
+        """The type of Python's for which an object of the source is no context manager to Dynamo; empty if it is one."""
+        names = self.engine.mro(value.cls).external if isinstance(value, Instance) else ()
+        return next((name for name in names if name in K.NO_CONTEXTS), "")
 
     def _context_name(self, value: Value, node: ast.expr, frame: Frame) -> str | None:
         """The external name of a context manager, or of what is called to make it."""
@@ -432,10 +449,15 @@ class Statements(Room):
         self.engine.tell(F.Define(self.engine.where(frame), node))
         frame.env[node.name] = Class(self.engine.local_class(node, frame))
 
-    def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> None:
+    def do_import(self, node: ast.Import | ast.ImportFrom, frame: Frame) -> bool:
         for local, binding in imports_of(frame.module, node):
+            if not self.engine.quiet and "try" in frame.enclosing and self.engine.is_missing(binding.module):
+                root = binding.module.partition(".")[0]
+                self.engine.tell(F.Imported(self.engine.where(frame), node, root))
+                return False
             if local != "*":
                 frame.env[local] = self.engine.imported(binding, frame.module)
+        return True
 
     do_importfrom = do_import
 

@@ -82,7 +82,12 @@ def type_method(kind: str, name: str, args: tuple[Value, ...]) -> Value:
 def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value:
     """A method of a Python value that is no container; of constant text, what it gives if all is constant."""
     if isinstance(receiver, Plain) and receiver.kind != "str":
-        return Plain(None, receiver.origin)
+        member = Plain(None, receiver.origin)
+        if name == "items":
+            return Sequence("view", None, Sequence("tuple", (Plain("str"), member), UNKNOWN))
+        if name in ("keys", "values"):
+            return Sequence("view", None, Plain("str") if name == "keys" else member)
+        return member
     text = receiver.value if isinstance(receiver, Const) else None
     if name == "format":
         return lift(lambda *given: _formatted(text, given), *args)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo
 
 DType = Literal["bool", "int", "float"]
-Kind = Literal["list", "tuple", "set", "iterator"]
+Kind = Literal["list", "tuple", "set", "iterator", "view"]
 Origin = Literal["constant", "config", "call", "shape", "random", "drawn", "tensor"]
 """From the weakest: of numbers that are joined, the strongest tells what the joined one depends on."""
 ORIGINS: tuple[Origin, ...] = get_args(Origin)

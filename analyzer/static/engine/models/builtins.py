@@ -108,6 +108,8 @@ def known_items(engine: Engine, value: Value) -> tuple[Value, ...] | None:
     """What a sequence, or a container of torch.nn, holds place by place; None if that is not known."""
     members = engine.container_members(value)
     source = members if members is not None else value
+    if isinstance(source, Mapping) and source.element is None and (source.entries or not source.outer):
+        return tuple(Const(cast("str", key)) for key, _ in source.entries)
     return source.items if isinstance(source, Sequence) else None
 
 
@@ -322,11 +324,18 @@ def _getattr(engine: Engine, site: CallSite) -> Value | None:
         for option in options(site.args[0]):
             if isinstance(option, Instance):
                 fitting += engine.heap[option].named_like(pattern)
+            elif isinstance(option, External) and option.name.startswith("torch."):
+                names = engine.operations.named_like(option.name, re.compile(pattern))
+                fitting += [K.external_attribute(f"{option.name}.{name}") for name in names[:MAX_OPTIONS]]
         if fitting:
             engine.touch_attribute(site.args[0], join(*fitting), site.node, site.frame)
             if isinstance(default, Const):  # nothing says that any of them is meant
                 return prefer(default, join(*fitting))
             return join(*fitting, *([default] if default is not None else []))
+    name = likely(site.args[1])
+    known = isinstance(name, Const) and isinstance(name.value, str)
+    if site.args[0] == External("torch.nn") and default is None and not known:
+        return External("torch.nn.Module")  # a class of modules, whichever it is
     value = engine.get_attribute(site.args[0], site.args[1], default, site.frame)
     engine.touch_attribute(site.args[0], value, site.node, site.frame)
     return value
@@ -402,7 +411,7 @@ def _type_of(value: Value) -> Value:
         return prefer(External("torch.Tensor"), Plain("type"))
     if isinstance(value, Mapping):
         return prefer(External("dict"), Plain("type"))
-    if isinstance(value, Sequence) and value.kind != "iterator":
+    if isinstance(value, Sequence) and value.kind not in ("iterator", "view"):
         return External(value.kind)
     kind = type(value.value).__name__ if isinstance(value, Const) else None
     kind = value.kind if isinstance(value, Plain) else kind
@@ -485,6 +494,19 @@ def _globals(engine: Engine, site: CallSite) -> Value:
     return Mapping(entries, UNKNOWN, True)
 
 
+def made_by_type(engine: Engine, site: CallSite) -> Value | None:
+    """`type.__call__(cls, ...)`, as a metaclass says it."""
+    cls = _first(site)
+    if not isinstance(cls, Class):
+        return None
+    return engine.instantiate(cls, site.giving(site.args[1:], site.keywords), by_type=True)
+
+
+def _locals(_engine: Engine, site: CallSite) -> Value:
+    """The variables of the function, by name; what narrowing learnt of attributes is none."""
+    return Mapping(tuple((name, value) for name, value in site.frame.env.items() if "." not in name), None)
+
+
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
     {
         **{name: _number(name) for name in ("int", "float", "bool", "complex", "round")},
@@ -511,6 +533,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **dict.fromkeys(("any", "all"), _any),
         "vars": _vars,
         "globals": _globals,
+        "locals": _locals,
         "type": _type,
         **dict.fromkeys(("print", "delattr", "breakpoint", "exec"), _constant(NONE)),
         "str": _text,

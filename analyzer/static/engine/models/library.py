@@ -19,6 +19,7 @@ from tcready.static.engine.values import (
     ExternalInstance,
     Function,
     Mapping,
+    Module,
     Plain,
     Sequence,
     Tensor,
@@ -26,6 +27,7 @@ from tcready.static.engine.values import (
     Value,
     join,
     lift,
+    likely,
     members_of,
     options,
     prefer,
@@ -215,6 +217,25 @@ def _copy(engine: Engine, site: CallSite) -> Value | None:
     )
 
 
+def _import_module(engine: Engine, site: CallSite) -> Value | None:
+    """`importlib.import_module` of a name that the source tells."""
+    name, package = (
+        likely(value) if value is not None else None
+        for value in (site.first("name"), site.first("package", 1))
+    )
+    if not isinstance(name, Const) or not isinstance(name.value, str):
+        return None
+    full = name.value
+    if full.startswith("."):
+        if not isinstance(package, Const) or not isinstance(package.value, str):
+            return None
+        level = len(full) - len(full.lstrip("."))
+        parts = package.value.split(".")
+        full = ".".join([*parts[: len(parts) - level + 1], full.lstrip(".")])
+    found = engine.program.module(full)
+    return External(full) if found is None else Module(found)
+
+
 def _scripted(kind: str, *, loaded: bool = False) -> Handler:
     def handler(engine: Engine, site: CallSite) -> Value:
         function = bool(site.args) and not any(map(engine.is_module, options(site.args[0])))
@@ -228,6 +249,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **iteration.HANDLERS,
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
         "inspect.signature": _signature,
+        "importlib.import_module": _import_module,
+        "type.__call__": builtins.made_by_type,
         "inspect.isfunction": builtins.is_function,
         "inspect.isclass": builtins.is_class,
         "inspect.getfullargspec": _full_arg_spec,

@@ -100,6 +100,7 @@ class Operations:
         self._numbers: dict[object, tuple[int | str, ...]] = {}
         self._of_tensors: dict[str, bool] = {}
         self._recurrent: dict[str, bool] = {}
+        self._names: dict[str, list[str]] = {}
 
     def results(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
@@ -131,6 +132,13 @@ class Operations:
                 or bool(self.tables.forms_of(dotted))
             )
         return self._of_tensors[name]
+
+    def named_like(self, module: str, pattern: re.Pattern[str]) -> list[str]:
+        """The names of a module of torch that fit: `Conv1d`, `Conv2d` and `Conv3d` for a `Conv` of who knows how many
+        dimensions."""
+        if module not in self._names:
+            self._names[module] = self.tables.names_in(module)
+        return [name for name in self._names[module] if pattern.fullmatch(name)]
 
     def is_loss(self, name: str) -> bool:
         """Whether an operation computes a loss: those that compare with a target, and they alone, take `reduction`."""

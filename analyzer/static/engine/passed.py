@@ -1,0 +1,75 @@
+"""What the calls that a file makes pass for a parameter: `ResNet(Block, 3)` beside `class ResNet` says what a block is.
+
+Only classes and functions count: what a constructor is given besides is configuration, which anybody may choose.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tcready.static.engine.contract import Engine
+from tcready.static.engine.knowledge import is_module_class
+from tcready.static.engine.scope import positional
+from tcready.static.engine.values import Class, External, Function, Value, options
+from tcready.static.index import FunctionInfo, ModuleInfo, nodes_in
+
+MAX_DEPTH = 3
+"""Functions that hand an argument on, one to the other, until one names what it is."""
+
+
+def passed(module: ModuleInfo, called: str, parameter: str, place: int, engine: Engine) -> list[Value]:
+    """The classes and functions that calls of the name `called` in a file pass for a parameter, by its name or its place
+    among those given by position; each once, in the order of the file."""
+    return list(dict.fromkeys(_passed(module, called, parameter, place, engine, MAX_DEPTH)))
+
+
+def _passed(
+    module: ModuleInfo, called: str, parameter: str, place: int, engine: Engine, depth: int
+) -> Iterator[Value]:
+    if not depth or not re.search(rf"\b{re.escape(called)}\(", module.source.text):
+        return
+    frame = engine.module_frame(module)
+    for around, call in _calls(module, called):
+        given = next((k.value for k in call.keywords if k.arg == parameter), None)
+        if given is None and place < len(call.args):
+            before = call.args[: place + 1]
+            given = None if any(isinstance(arg, ast.Starred) for arg in before) else call.args[place]
+        handed = _parameter(given, around)
+        if around is not None and handed is not None:
+            yield from _passed(module, around.name, *handed, engine, depth - 1)
+        elif isinstance(given, (ast.Name, ast.Attribute)):
+            with engine.quietly():
+                values = options(engine.eval(given, frame))
+            yield from (value for value in values if _tells(value))
+
+
+def _tells(value: Value) -> bool:
+    return isinstance(value, (Class, Function)) or (
+        isinstance(value, External) and is_module_class(value.name)
+    )
+
+
+def _calls(module: ModuleInfo, called: str) -> Iterator[tuple[FunctionInfo | None, ast.Call]]:
+    """The calls of a name in a file, each with the top-level function that it stands in."""
+    around: dict[int, FunctionInfo] = {}
+    for found in module.bindings.values():
+        for binding in found:
+            if isinstance(binding, FunctionInfo):
+                around[id(binding.node)] = binding
+    for statement in module.source.tree.body:
+        for node in nodes_in(statement):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == called:
+                yield around.get(id(statement)), node
+
+
+def _parameter(given: ast.expr | None, around: FunctionInfo | None) -> tuple[str, int] | None:
+    """The name and place of the parameter that is handed on as it is."""
+    if around is None or not isinstance(given, ast.Name):
+        return None
+    names = [arg.arg for arg, _ in positional(around.node.args)]
+    if given.id in names:
+        return given.id, names.index(given.id)
+    keywords = [arg.arg for arg in around.node.args.kwonlyargs]
+    return (given.id, len(names)) if given.id in keywords else None

@@ -1,0 +1,92 @@
+"""A package that is not installed is imported, inside a `try`, in compiled code.
+
+## What it does
+Finds `import` and `from ... import` of packages that are not where torch is, inside a `try` that the compiled forward
+reaches: the usual way to use an optional package if it is there.
+
+## Why it hurts torch.compile
+Eager code catches the ImportError and goes on. Dynamo cannot trace an import that fails: it gives up the function that
+the `try` stands in, since a graph cannot end inside of one.
+
+## Use instead
+Try the import once, at the top of the file, and keep whether it came out: `if attention is not None:` in the forward is
+decided while Dynamo traces.
+
+## Limits
+What is installed is what stands beside the torch that tcready finds. An import outside of a `try` is not reported: it
+raises in eager code, too.
+"""
+
+from __future__ import annotations
+
+from tcready.static.engine.facts import Imported
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Imported) -> Claim | None:
+    if "try" not in fact.where.enclosing:
+        return None
+    return Claim(
+        f"`{fact.package}` is imported, which is not installed: the function around the `try` goes eager"
+    )
+
+
+RULE = Rule(
+    code="TCR419",
+    name="missing-import",
+    effect="frame_skip",
+    level="error",
+    gb_ids=("GB0069",),
+    facts=(Imported,),
+    check=check,
+    no_rewrite="The import belongs at the top of the file, and what is kept of it into a name that others may use.",
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return attention(y) + 1
+
+
+def attention(y):
+    try:
+        from no_such_package import fast_attention  # BAD
+
+        return fast_attention(y)
+    except ImportError:
+        return F.scaled_dot_product_attention(y, y, y)
+"""
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        if fast_attention is not None:
+            return fast_attention(y) + 1
+        return F.scaled_dot_product_attention(y, y, y) + 1
+""",
+            setup="""
+try:
+    from no_such_package import fast_attention
+except ImportError:
+    fast_attention = None
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        try:
+            from math import pi
+        except ImportError:
+            pi = 3.14
+        return x * pi
+"""
+        ),
+    ),
+)

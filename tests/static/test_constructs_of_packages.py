@@ -1,0 +1,350 @@
+"""Constructs by which packages of models hide what they compute with: each was met where a whole model was not read."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from probing import HEAD, forward, known
+from reading import PINNED, read
+from tcready.options import ReadOptions
+from tcready.static.documentation import as_annotation, types_in
+
+WORDS = {
+    "int": "int",
+    "int or str, optional": "int | str",
+    "torch.Tensor, shape = (n, n)": "torch.Tensor",
+    "`~torch.Tensor` or None": None,
+    ":class:`~package.module.Thing`": "package.module.Thing",
+    ":class:`Thing` | torch.Tensor": "Thing | torch.Tensor",
+    "Tuple[int, int], default (3, 3)": "Tuple[int, int]",
+    "the number of heads": None,
+    "list of int": None,
+    "int >= 2": None,
+    "{'mean', 'sum'}": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_words_of_a_type(words: str) -> None:
+    node = as_annotation(words)
+    assert (None if node is None else ast.unparse(node)) == WORDS[words]
+
+
+STYLES = {
+    "numpy": "Parameters\n----------\nx : torch.Tensor\n    Of nodes.\nn, m : int\n    How many.\n",
+    "google": "Args:\n    x (torch.Tensor): of nodes.\n    n (int): how many.\n    m (int): more.\n",
+    "sphinx": ":param x: of nodes\n:type x: torch.Tensor\n:type n: int\n:type m: int\n",
+    "sphinx at once": ":param torch.Tensor x: of nodes\n:param int n: how many\n:param int m: more\n",
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_styles_of_documentation(style: str) -> None:
+    found = types_in(STYLES[style], frozenset("xnm"))
+    assert found == {"x": "torch.Tensor", "n": "int", "m": "int"}
+
+
+def documented(lines: str, body: str, sig: str = "self, x") -> str:
+    return forward(f'"""Computes.\n\nArgs:\n{lines}\n"""\n{body}', sig=sig)
+
+
+DOCUMENTED = {
+    "a number": ("    n (int): how many", "see(n > 1, 'a')", "self, x, n", "bool@config"),
+    "a tensor stays one": ("    x (Tensor): of nodes", "see(x, 'a')", "self, x", "tensor?"),
+    "a dict of tensors": ("    d (dict): of nodes", "see(d['k'], 'a')", "self, d", "tensor?"),
+    "a sentence says nothing": ("    n (the number): or so", "see(n, 'a')", "self, n", "tensor?"),
+    "an annotation counts more": ("    n (Tensor): no", "see(n, 'a')", "self, n: int", "int@config"),
+    "nothing else": ("    n: how many", "see(n, 'a')", "self, n", "tensor?"),
+}
+
+
+@pytest.mark.parametrize("case", DOCUMENTED)
+def test_documented_types(case: str, tmp_path: Path) -> None:
+    lines, body, sig, expected = DOCUMENTED[case]
+    assert known(tmp_path, documented(lines, body, sig))["a"] == expected
+
+
+def test_a_documented_class_that_the_file_does_not_import(tmp_path: Path) -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/labels.py": f"{HEAD}class Labelled(Tensor):\n"
+        "    def __init__(self, x):\n        self._labels = {}\n"
+        "    def pick(self):\n        see(self._labels, 'labels')\n        return self._labels\n",
+        "pkg/tools.py": "from pkg.labels import Labelled\ndef check(x): ...\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    source = forward(
+        '":type x: Labelled | torch.Tensor"\nsee(x.pick(), "picked")', before="from pkg.tools import check"
+    )
+    found = known(tmp_path / "pkg", source)
+    assert found == {"labels": "{*: unknown}", "picked": "{*: unknown}"}
+
+
+READ_ON = {
+    "a check that a default seems to fail": (
+        "self.table = find(None)\nif self.table is None:\n    raise ValueError\nself.layer = nn.Linear(3, 3)",
+        "see(self.layer(x), 'a')",
+        "def find(x): return x",
+        "tensor[float]",
+    ),
+    "an else that raises": (
+        "if config == 'a':\n    pass\nelif n == 7:\n    raise ValueError\nself.layer = nn.Linear(3, 3)",
+        "see(self.layer(x), 'a')",
+        "",
+        "tensor[float]",
+    ),
+    "the variables of a function": (
+        "self.keep(**locals())",
+        "see(self.kept, 'a')",
+        "class Base(nn.Module):\n    def keep(self, n, **others): self.kept = n\n",
+        "3 | int@config",
+    ),
+    "keys of a dict by place": (
+        "table = {'p': 1, 'q': 2}\nself.first = tuple(table)[0]\nself.names = list(table)",
+        "see((self.first, self.names), 'a')",
+        "",
+        "tuple('p', list('p', 'q'))",
+    ),
+    "a dict made over a tuple that is kept": (
+        "self.lin = nn.Linear(3, 3)\nself.f = torch.abs\nself.names = ('lin', 'f')",
+        "see({name: getattr(self, name) for name in self.names}, 'a')",
+        "",
+        "{'lin': Linear, 'f': abs}",
+    ),
+    "buffers by name": (
+        "self.register_buffer('b', torch.ones(3))\nself.n = 3",
+        "see(self._buffers, 'a')",
+        "",
+        "{'b': tensor[float]}",
+    ),
+    "a layer of einops": (
+        "self.flat = Rearrange('b c -> c b')",
+        "see(self.flat(x), 'a')",
+        "from einops.layers.torch import Rearrange",
+        "tensor",
+    ),
+    "a layer for so many dimensions": (
+        "self.conv = getattr(nn, f'Conv{config}d')(3, 3, 1)",
+        "see(self.conv(x), 'a')",
+        "",
+        "tensor[float]",
+    ),
+    "a function for so many dimensions": (
+        "self.pool = getattr(F, 'max_pool{}d'.format(config))",
+        "see(self.pool(x, 2), 'a')",
+        "",
+        "tensor",
+    ),
+    "a layer by a name that is not known": (
+        "self.act = getattr(nn, config)()",
+        "see(self.act(x), 'a')",
+        "",
+        "tensor[float]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", READ_ON)
+def test_what_follows_is_read(case: str, tmp_path: Path) -> None:
+    init, body, before, expected = READ_ON[case]
+    source = forward(body, init, before=before)
+    if "class Base" in before:
+        source = source.replace("class Model(nn.Module)", "class Model(Base)")
+    assert known(tmp_path, source)["a"] == expected
+
+
+BLOCKS = """
+class Wide(nn.Module):
+    def forward(self, x): return see(x, 'wide') or x
+class Deep(nn.Module):
+    def forward(self, x): return see(x, 'deep') or x
+class Other(nn.Module):
+    def forward(self, x): return see(x, 'other') or x
+class Net(nn.Module):
+    def __init__(self, block{annotation}, n):
+        super().__init__()
+        self.layers = nn.Sequential(*[block() for _ in range(n)])
+    def forward(self, x): return self.layers(x)
+"""
+MAKERS = """
+def _net(kind, n): return Net(kind, n)
+def wide(): return _net(Wide, 3)
+def deep(n=3): return _net(kind=Deep, n=n)
+"""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "makers"),
+    [("", MAKERS), (": type[Wide | Deep]", ""), (": typing.Type[typing.Union[Wide, Deep]]", "")],
+    ids=["passed by functions of the file", "type", "Type of a union"],
+)
+def test_a_class_that_is_passed_in(annotation: str, makers: str, tmp_path: Path) -> None:
+    source = "import typing\n" + BLOCKS.replace("{annotation}", annotation) + makers
+    assert sorted(known(tmp_path, source, name="Net")) == ["deep", "wide"]
+
+
+def test_super_in_a_class_method(tmp_path: Path) -> None:
+    source = """
+    class Above(torch.autograd.Function):
+        @classmethod
+        def forward(cls, ctx, x, power): return cls.own(x) ** power
+        @classmethod
+        def own(cls, x): return x
+    class Below(Above):
+        @classmethod
+        def forward(cls, ctx, x): return super().forward(ctx, x.abs(), power=2)
+        @classmethod
+        def own(cls, x):
+            see(x, 'own')
+            return x
+    def model(x: Tensor): return Below.apply(x)
+    """
+    assert known(tmp_path, source, name="model") == {"own": "tensor"}
+
+
+@pytest.mark.parametrize("call", ["type.__call__(cls, *args, **kwargs)", "super().__call__(*args, **kwargs)"])
+def test_a_metaclass_that_makes_objects(call: str, tmp_path: Path) -> None:
+    source = f"""
+class Counting(type):
+    made = 0
+    def __call__(cls, *args, **kwargs):
+        see(args, 'args')
+        return {call}
+class Part(metaclass=Counting):
+    def __init__(self, size): self.size = size
+    def __call__(self, x): return x
+def model(x: Tensor):
+    see(Part(3).size, 'size')
+    return x
+"""
+    assert known(tmp_path, source, name="model") == {"args": "tuple(3)", "size": "3"}
+
+
+LAZY = """
+import importlib
+PLACES = {"Net": "nets", "helper": "tools.more"}
+def __getattr__(name):
+    if name in PLACES:
+        return getattr(importlib.import_module(f".{PLACES[name]}", __name__), name)
+    raise AttributeError(name)
+"""
+
+
+def test_a_package_that_imports_when_asked(tmp_path: Path) -> None:
+    files = {
+        "lazy/__init__.py": LAZY,
+        "lazy/nets.py": f"{HEAD}class Net(nn.Module):\n    def forward(self, x):\n        return see(x, 'net') or x\n",
+        "lazy/tools/__init__.py": "",
+        "lazy/tools/more.py": f"{HEAD}def helper(x): return see(x, 'helper') or x\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    source = forward(
+        "self.net(x)\nlazy.helper(x)", "self.net = Net()", before="import lazy\nfrom lazy import Net"
+    )
+    assert sorted(known(tmp_path, source, name="Model")) == ["helper", "net"]
+
+
+REGISTRY = """
+class Registry:
+    def __init__(self): self.table = {}
+    def register(self, name=None):
+        def keep(cls):
+            self.table[name or cls.__name__] = cls
+            return cls
+        return keep
+    def build(self, cfg):
+        args = cfg.copy()
+        return self.find(args.pop('kind'))(**args)
+    def find(self, name):
+        import_all(self)
+        return unknown_table[self][name]
+PARTS = Registry()
+def build_part(cfg): return PARTS.build(cfg)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "decorator"), [("Drop", "@PARTS.register()"), ("drop", "@PARTS.register('drop')")]
+)
+def test_a_class_that_a_registry_knows_by_a_text(text: str, decorator: str, tmp_path: Path) -> None:
+    source = f"""{REGISTRY}
+{decorator}
+class Drop(nn.Module):
+    def __init__(self, rate=0.5):
+        super().__init__()
+        self.rate = rate
+    def forward(self, x): return see(self.rate, 'rate') or x
+class Model(nn.Module):
+    def __init__(self, rate: float = 0.1):
+        super().__init__()
+        self.part = build_part(dict(kind='{text}', rate=rate))
+    def forward(self, x): return self.part(x)
+"""
+    assert known(tmp_path, source, name="Model") == {"rate": "0.1 | float@config"}
+
+
+VIEWS = {
+    "of a dict that is in sight": "self.kept = {'a': 1, 'b': 2}.values()",
+    "of a setting": "self.kept = config.items()",
+}
+
+
+@pytest.mark.parametrize("case", VIEWS)
+def test_a_view_of_a_dict_is_one_wherever_it_is_made(case: str, tmp_path: Path) -> None:
+    source = forward("see(self.kept, 'kept')\nsee({'a': 1}.values(), 'made')", VIEWS[case])
+    found = known(tmp_path, source)
+    assert found["kept"].startswith("view")
+    assert found["made"] == "view(1)"
+
+
+def test_a_number_of_numpy_that_is_converted_is_an_array(tmp_path: Path) -> None:
+    body = "n = np.ceil(np.log(x.shape[0]))\nsee(n, 'n')\nsee(n.astype('int'), 'a')\nsee(n.astype(int).item(), 'i')"
+    found = known(tmp_path, forward(body, before="import numpy as np"))
+    assert found == {"n": "plain@shape", "a": "ndarray", "i": "plain@tensor"}
+
+
+def test_a_package_that_is_missing_leaves_the_handler(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("", encoding="utf-8")
+    body = """
+    try:
+        from no_such_package import fast
+        see(fast, 'never')
+    except ImportError:
+        fast = torch.abs
+    see(fast(x), 'a')
+    """
+    assert known(tmp_path, forward(body)) == {"a": "tensor"}
+
+
+def test_own_code_that_only_an_installed_package_calls(tmp_path: Path) -> None:
+    installed = tmp_path / "lib" / "python3.11" / "site-packages"
+    (installed / "wrapping").mkdir(parents=True)
+    (installed / "wrapping" / "__init__.py").write_text(
+        f"{HEAD}class Wrapper(nn.Module):\n"
+        "    def __init__(self, inner):\n        super().__init__()\n        self.inner = inner\n"
+        "    def forward(self, x):\n        return self.inner(x)\n",
+        encoding="utf-8",
+    )
+    own = tmp_path / "own.py"
+    own.write_text(
+        f"{HEAD}from wrapping import Wrapper\n"
+        "class Inner(nn.Module):\n    def forward(self, x):\n        return x + x.sum().item()\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.inner = Wrapper(Inner())\n"
+        "    def forward(self, x):\n        print(x.shape)\n        return self.inner(x)\n",
+        encoding="utf-8",
+    )
+    options = ReadOptions(root=tmp_path, search_path=(tmp_path, installed), torch=PINNED)
+    found = [(f.rule, f.symbol) for f in read([f"{own}::Net"], options).findings]
+    assert sorted(found) == [("TCR201", "Inner.forward"), ("TCR301", "Net.forward")]
+    apart = [(f.rule, f.symbol) for f in read([f"{own}::Net"], replace(options, third_party=False)).findings]
+    assert apart == [("TCR301", "Net.forward")]
