@@ -64,7 +64,8 @@ class Run:
         """The calls ran, and not one operation in them; no break kept any from running in a graph."""
         seen = self.observation
         quiet = not (seen.break_sites or self.skipped or seen.graphs)
-        return self.state("capture") == "pass" and seen.coverage is None and quiet
+        counted = self.state("capture") == "pass" and seen.trace is None  # a trace counts no operation
+        return counted and seen.coverage is None and quiet
 
     def by_a_break(self, frame: SkippedFrame) -> bool:
         """Whether a frame was skipped on account of a break."""
