@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from tcready import project
 from tcready.installed import advice, rule_set, tool, torch_for
+from tcready.installed import is_of_a_run as is_of_a_run
 from tcready.installed import load_rules as load_rules  # as is the command line
 from tcready.installed import page_of as page_of
 from tcready.installed import page_of_break as page_of_break
@@ -274,6 +275,15 @@ def _report(
         from tcready import fixing
 
         report = fixing.verified(report, chosen, version, rule_set(), announce, progress)
+    report = dataclasses.replace(
+        report,
+        targets=tuple(
+            each  # what was asked of a run elsewhere, its worker wrote down
+            if observations and each.was_run
+            else each.asked_with(plan.asked(each.target, models.get(each.target), chosen))
+            for each in report.targets
+        ),
+    )
     how = Reading(mode, reading.low, reading.plain_call, ".".join(map(str, version)))
     report, notes = narrow.narrowed(
         dataclasses.replace(report, readings=(how,)), known, shown, readable, base
@@ -394,8 +404,8 @@ def fix(
 
     names = (targets,) if isinstance(targets, str) else tuple(targets)
     fixing.refuse_notebooks(names)
-    library.refuse_names(names)
     chosen = _chosen(settings, root, options)
+    library.refuse_names(names, chosen.root)
     wanted = fixing.FixOptions(unsafe, third_party, chosen.report.select)
     if not verify:
         return fixing.read_only(names, chosen, _torch_of(chosen), rule_set(), wanted)
@@ -495,8 +505,8 @@ def prove(
     """
     from tcready import fixing, library
 
-    library.refuse_names((target,))
     chosen = _chosen(settings, root, options)
+    library.refuse_names((target,), chosen.root)
     return fixing.proved_patch(target, _with_tables(chosen), rule_set(), (patch, named), announce, progress)
 
 
@@ -621,17 +631,22 @@ def explain(
         if found is None:
             raise TcreadyError(f"there is no finding {fingerprint} in {', '.join(named)}")
         return report, found
-    last = None if named else explaining.kept(base)
-    of_run = explaining.named(fingerprint, last) if last is not None else None
-    if last is not None and of_run is not None and explaining.still_holds(last, of_run, base):
-        return last, of_run
+    kept = () if named else (explaining.kept(base), explaining.kept(base, ran=False))
+    known = [
+        (last, of_last)
+        for last in kept
+        if last is not None and (of_last := explaining.named(fingerprint, last)) is not None
+    ]
+    for last, of_last in known:
+        if explaining.still_holds(last, of_last, base):
+            return last, of_last
     report = check_targets(tuple(named) or (".",), run=False, settings=settings, root=root, **options)
     found = explaining.named(fingerprint, report)
     if found is not None:
         return report, found
-    if last is not None and of_run is not None:
-        announce(f"{of_run.path} has changed since: this is what the last run here showed")
-        return last, of_run
+    if known:
+        announce(f"{known[0][1].path} has changed since: this is what the last run here showed")
+        return known[0]
     if named:
         raise TcreadyError(
             f"there is no finding {fingerprint} in {', '.join(named)}, as far as the source tells: "
@@ -644,7 +659,7 @@ def explain(
 
 
 def keep_last(report: Report, root: str | os.PathLike[str]) -> None:
-    """Keeps a report that holds a run in the cache of the working folder `root`, for `explain`."""
+    """Keeps a report in the cache of the working folder `root`, for `explain`, if reading the folder does not give it."""
     from tcready import explaining
 
     explaining.keep(report, Path(root))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from tcready.schema import Finding, Report, TcreadyError, as_json, from_json, named_by, short_names
+from tcready.static import locate
 from tcready.static.cache import Cache
 from tcready.static.disk import Disk
+from tcready.static.units import holds
+from tcready.target import Target
 
 STORED = (".json", ".html", ".htm")
 """How the files end that hold reports; whatever else is named is a target."""
@@ -56,14 +60,16 @@ def _told_for(text: str, report: Report) -> list[str]:
 
 
 def keep(report: Report, root: Path) -> None:
-    """Keeps the report of a run in the cache of a working folder; one of sources alone is soon made again."""
-    if any(target.was_run for target in report.targets):
-        Cache(root, "", Disk()).keep_last(as_json(report))
+    """Keeps a report in the cache of a working folder, if it is of a run or of what stands elsewhere: what stands in the
+    folder is soon read again."""
+    ran = any(target.was_run for target in report.targets)
+    if ran or not all(_is_below(target.target, root) for target in report.targets):
+        Cache(root, "", Disk()).keep_last(as_json(report), ran=ran)
 
 
-def kept(root: Path) -> Report | None:
-    """The report that was kept last; None if there is none that this tcready reads."""
-    data = Cache(root, "", Disk()).last()
+def kept(root: Path, *, ran: bool = True) -> Report | None:
+    """The report of a run, or of sources alone, that was kept last; None if there is none that this tcready reads."""
+    data = Cache(root, "", Disk()).last(ran=ran)
     try:
         return from_json(Report, data) if data is not None else None
     except (TcreadyError, LookupError, TypeError, ValueError):
@@ -75,12 +81,21 @@ def when_kept(root: Path) -> tuple[int, int] | None:
     return Cache(root, "", Disk()).when_last()
 
 
+def _is_below(target: str, root: Path) -> bool:
+    """Whether a target is read with the working folder."""
+    named = Target.parse(target)
+    return named.kind == "path" and holds(root, Path(os.path.normpath(root / named.place)))
+
+
 def still_holds(report: Report, finding: Finding, root: Path) -> bool:
-    """Whether the finding's file is as it was when the report was made; one of an installed package is taken to be."""
+    """Whether the finding's file is as it was when the report was made; one of an installed package that was not named is
+    taken to be."""
     if finding.origin == "third_party":
         return True
     then = next((source.sha256 for source in report.sources if source.path == finding.path), None)
+    places = (folder / finding.path for folder in locate.default_search_path(root))
     try:
-        return then == hashlib.sha256((root / finding.path).read_bytes()).hexdigest()
-    except OSError:
+        path = next(place for place in places if place.is_file())
+        return then == hashlib.sha256(path.read_bytes()).hexdigest()
+    except (OSError, StopIteration):
         return False

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -28,27 +27,24 @@ def load_rules() -> tuple[Rule, ...]:
 
 
 def rule_named(code: str) -> Rule:
-    """The rule with this code or name. Raises TcreadyError, with the one that is nearest, if there is none."""
+    """The rule with this code or name. Raises TcreadyError if there is none, with the one that may be meant."""
     known = {rule.code: rule for rule in load_rules()}
     by_name = {rule.name: rule for rule in known.values()}
     found = known.get(code.upper()) or by_name.get(code.lower())
     if found is None:
         from difflib import get_close_matches
 
-        names = get_close_matches(code.lower(), by_name, n=1)
-        near = names[0] if names else max(known, key=functools.partial(_alike, code.upper()))
-        raise TcreadyError(f"there is no rule {code}: did you mean {near}? (`tcready rules` lists them)")
+        digits = re.sub(r"\D", "", code.upper().translate(str.maketrans("OIL", "011")))
+        typed = [each for each in (f"TCR{digits}",) if each in known]
+        near = [*typed, *get_close_matches(code.lower(), by_name, n=1)][:1]
+        hint = f": did you mean {near[0]}?" if near else ""
+        raise TcreadyError(f"there is no rule {code}{hint} (`tcready rules` lists them)")
     return found
-
-
-def _alike(one: str, other: str) -> int:
-    """How many characters stand at the same place in both."""
-    return sum(map(operator.eq, one, other))
 
 
 def advice() -> dict[str, RuleText]:
     """What to say of each type of break that only a run shows, by its id: the text of its page, or of the only rule that
-    claims it."""
+    claims it. What has no type is there by the finding's name."""
     from tcready import breaks
 
     found: dict[str, RuleText] = {}
@@ -94,12 +90,23 @@ def page_of(rule: Rule) -> str:
     return f"{rule.document}\n## Rewrite\n\n{rule.no_rewrite}\n" if rule.no_rewrite else rule.document
 
 
-def page_of_break(gb_id: str) -> str:
-    """What is known of a type of break of PyTorch's registry, as text. Raises TcreadyError for an id of no type."""
+def is_of_a_run(code: str) -> bool:
+    """Whether it looks like the id of a type of break, or names what a run shows and has no type: `recompile`."""
+    from tcready import breaks
+
+    return bool(re.fullmatch(r"(?i)GB\d+", code)) or any(code.lower() in p.findings for p in breaks.load())
+
+
+def page_of_break(code: str) -> str:
+    """What is known of a type of break of PyTorch's registry, or of what has none, as text. Raises TcreadyError for an id
+    of no type."""
     from tcready import breaks
     from tcready.static import torch_tables
 
-    wanted = gb_id.upper()
+    without_type = next((page for page in breaks.load() if code.lower() in page.findings), None)
+    if without_type is not None:
+        return f"{without_type.name}: {without_type.page.strip()}\n"
+    wanted = code.upper()
     registries = {version: torch_tables.load(version).registry for version in torch_tables.versions()}
     having = [version for version, registry in registries.items() if wanted in registry]
     if not having:

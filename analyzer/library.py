@@ -18,8 +18,6 @@ from tcready.schema import ModeAsked, TcreadyError
 from tcready.static import hints, locate
 from tcready.target import LIGHTNING, PACKAGES, LibraryModel, Target
 
-WITHOUT_CONFIGURATION = ("timm", "torchvision")
-"""Libraries whose models are functions: nothing says how a smaller one would be built."""
 TRAINING_STEP = "training_step"
 """What Lightning calls of a model that is trained."""
 _DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
@@ -57,7 +55,7 @@ def named(
         flag = "--tiny" if options.tiny else "--config"
         raise TcreadyError(f"{flag} goes with a model of a library, as in hf:bert")
     for text, model in models.items():
-        if options.tiny and model.library in WITHOUT_CONFIGURATION:
+        if options.tiny and model.library != LIGHTNING and not model.from_configuration:
             raise TcreadyError(
                 f"{text}: --tiny goes with hf: and diffusers:; of {model.library} name a small model"
             )
@@ -89,16 +87,17 @@ def refuse_unread(models: Iterable[Named], run: bool | None) -> None:
             raise TcreadyError(f"{each.text}: its sources were not found, and --no-run forbids the run")
 
 
-def refuse_names(names: Iterable[str]) -> None:
+def refuse_names(names: Iterable[str], root: Path) -> None:
     """Raises TcreadyError for a model of a library where changes to its source are asked for."""
     for text in names:
         model = LibraryModel.parse(text)
         if model is not None and model.library == LIGHTNING:
             raise TcreadyError(f"{text}: changes are made in a source: name {model.name}, with --inputs")
         if model is not None:
+            target = _model_target(model, RunOptions(), locate.default_search_path(root))
             raise TcreadyError(
-                f"{text}: changes are made in a source: name the pkg.mod::Name that `tcready check {text}` tells, "
-                "with --inputs"
+                f"{text}: changes are made in a source: name {target or 'its pkg.mod::Name'} to be shown them; to have "
+                "them proved, a function in a file of yours that gives the model (FILE::function), with --inputs"
             )
 
 
@@ -122,10 +121,9 @@ def _model_target(model: LibraryModel, options: RunOptions, search: Sequence[Pat
     package = file.parent
     if model.library == "hf":
         return _of_transformers(model, package, options)
-    places = {"timm": "models", "torchvision": "models", "diffusers": "models"}
     name = model.name.partition(".")[0]  # timm puts the weights behind a dot, and there are none
-    kind = "class" if model.library == "diffusers" else "def"
-    known = dict(_definitions(package / places[model.library], package, kind))
+    kind = "class" if model.from_configuration else "def"
+    known = dict(_definitions(package / "models", package, kind))
     if name not in known:
         raise _unknown(model, known)
     return f"{known[name]}::{name}"

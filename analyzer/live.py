@@ -123,7 +123,7 @@ def checked(
     made = merge(static, [seen], sources.rules, sources.tool, advice())
     version = ".".join(map(str, read.torch)) if read.torch else ""
     how = Reading(run.mode, read.low, read.plain_call, version)
-    return Checked(dataclasses.replace(made, readings=(how,)))
+    return Checked(dataclasses.replace(made, readings=(how,), in_process=True))
 
 
 def checked_cell(text: str, read: ReadOptions, report: ReportOptions) -> Checked:
@@ -149,7 +149,8 @@ def checked_cell(text: str, read: ReadOptions, report: ReportOptions) -> Checked
         sources=tuple(cells.placed(text) for text in found.sources),
         warnings=(*sources.warnings, *found.warnings),
     )
-    return Checked(merge(static, [], sources.rules, sources.tool))
+    made = merge(static, [], sources.rules, sources.tool)
+    return Checked(dataclasses.replace(made, in_process=True))
 
 
 def lines_of(text: str) -> list[str]:

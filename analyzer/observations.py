@@ -20,6 +20,7 @@ from tcready.options import RunOptions
 from tcready.plan import MODE_WORDS, PlannedRun
 from tcready.resolve import Settings
 from tcready.schema import (
+    SYNTHESISED,
     Mode,
     ModeAsked,
     Observation,
@@ -96,6 +97,8 @@ def make(
                 in_mode = f" in {MODE_WORDS[options.mode]}" if len(each_mode) > 1 else ""
                 announce(f"running {due.target} with {due.inputs_from}{in_mode}")
                 seen = launch(due.target, options, settings.root, progress, toolchain, server)
+                if due.model is not None and (words := _built_and_called(seen)):
+                    announce(words)
                 if named := due.convention(settings):
                     seen = dataclasses.replace(seen, convention=named, inputs_from="project")
                 if not _lacks_torch(seen):
@@ -117,6 +120,15 @@ def fork_server() -> ForkServer:
     from tcready import dynamic
 
     return dynamic.ForkServer()
+
+
+def _built_and_called(seen: Observation) -> str:
+    """What a run of a named model built and with what it called it; empty if it did not come so far."""
+    built = next(stage for stage in seen.stages if stage.stage == "build")
+    if built.state != "pass" or seen.convention is None:
+        return ""
+    made_up = "made-up inputs: " if seen.inputs_from == "made_up" else ""
+    return f"{built.detail}, called with {made_up}{seen.convention.removeprefix(SYNTHESISED)}"
 
 
 def launch(

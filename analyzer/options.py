@@ -8,6 +8,7 @@ target's table, and the keywords of `tcready.check` and `tcready.observe` are ma
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,6 +114,29 @@ def declared(*values: type) -> tuple[Declared, ...]:
         for each in dataclasses.fields(value)
         if "option" in each.metadata
     )
+
+
+def words(said: Mapping[str, Any], *values: type) -> tuple[str, ...]:
+    """What says `said`, values by the names of their fields, on the command line of `tcready check`; those of the fields
+    of `values` alone, and of these what has a flag."""
+    found: list[str] = []
+    for each in declared(*values):
+        value, option, flag = said.get(each.field), each.option, f"--{each.name}"
+        if value is None or not option.flag:
+            continue
+        if option.kind == "flag":
+            found.append(flag if value else f"--no-{each.name}")
+        elif option.kind in ("texts", "files"):
+            found += [word for text in value for word in (flag, text)]
+        elif option.kind == "list":
+            found += [flag, ",".join(value)]
+        elif option.kind == "command":
+            found += [flag, shlex.join(value)]
+        elif option.kind == "version":
+            found += [flag, ".".join(map(str, value))]
+        else:
+            found += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,16 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tcready import project
-from tcready.options import RunOptions
-from tcready.resolve import PROJECT, Settings, TargetTable
+from tcready.options import ReadOptions, RunOptions, words
+from tcready.resolve import COMMAND_LINE, PROJECT, Settings, TargetTable
 from tcready.schema import Mode, ModeAsked, StaticResult, TcreadyError
-from tcready.target import Target
+from tcready.target import LibraryModel, Target
 
 MODE_WORDS: Mapping[Mode, str] = {"infer": "inference mode", "train": "training mode"}
 AUTOCAST = ("bfloat16", "float16", "half", "float32", "float64")
 """What torch.autocast takes: of any other dtype it only warns, and runs without."""
 MADE_UP = "made-up inputs"
+LIBRARY_OR_MADE_UP = "the inputs that its library speaks of, or else made-up ones"
 NOT_RUN = "{target}: a notebook is read, not run; in a cell of it, tcready.check(model, inputs) runs a model"
 
 
@@ -58,6 +59,22 @@ class PlannedRun:
         if self.table is None or settings.with_table(self.table).sources["inputs"] != self.table.source:
             return None
         return self.table.source
+
+
+def asked(target: str, model: str | None, settings: Settings) -> tuple[str, ...]:
+    """What names a target and its run on the command line of `tcready check`, word by word; what the project says holds
+    there again, and is left out.
+
+    `model` is the model of a library, or the expression, that the target stands for; None if it stands for none.
+    """
+    of_library = model is not None and LibraryModel.parse(model) is not None
+    said = {name: settings.values[name] for name, who in settings.sources.items() if who == COMMAND_LINE}
+    if model is None or of_library:
+        said.pop("model", None)
+    if not of_library:
+        said = {name: value for name, value in said.items() if name not in ("tiny", "config")}
+    named = (target,) if model is None else (model,) if of_library else ()
+    return (*named, *words(said, ReadOptions, RunOptions))
 
 
 def refuse_contradictions(
@@ -158,7 +175,7 @@ def due(
         return
     for target in targets:
         if target in models:
-            given = f"inputs from {inputs}" if inputs is not None else "what the library says of its inputs"
+            given = f"inputs from {inputs}" if inputs is not None else LIBRARY_OR_MADE_UP
             yield PlannedRun(target, given, requested, synthesise=inputs is None, model=models[target])
             continue
         if Target.parse(target).is_notebook:

@@ -126,8 +126,8 @@ def _target_table(name: str, value: Any) -> TargetTable:
         raise _refusal(where, "target", target, "a string: path.py::Name or pkg.mod::Name")
     if target is not None and LibraryModel.parse(target) is not None:
         raise TcreadyError(
-            f"{FILE}: [{where}] target {target}: such a name is for the command line; write the pkg.mod::Name that "
-            f"`tcready check {target}` tells, with inputs"
+            f"{FILE}: [{where}] target {target}: such a name is for the command line; write a function in a file that "
+            "gives the model (FILE::function), with inputs"
         )
     if target is None or Target.parse(target).name is None:
         raise TcreadyError(f"{FILE}: [{where}] needs a target: path.py::Name or pkg.mod::Name")

@@ -6,6 +6,7 @@ Standard library and the schema only: it travels with the worker.
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -18,8 +19,16 @@ PACKAGES = MappingProxyType(
     {"hf": "transformers", "timm": "timm", "torchvision": "torchvision", "diffusers": "diffusers"}
 )
 """The package of each library whose models can be named: `hf:bert`."""
+FROM_CONFIGURATION = frozenset({"hf", "diffusers"})
+"""Those whose models are made of a configuration, so that a small one can be built; of the others functions give them."""
 LIGHTNING = "lightning"
 """What stands before a LightningModule of the user's own: `lightning:model.py::LitModel`."""
+
+
+def quoted(word: str) -> str:
+    """A word as a shell takes it, in double quotes where single ones stand in it: `"timm.create_model('resnet18')"`."""
+    plain = "'" in word and not set('"$`\\!') & set(word)  # easier to read than the quotes of quotes
+    return f'"{word}"' if plain else shlex.quote(word)
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,11 @@ class LibraryModel:
     def package(self) -> str:
         """The package whose models it names. Raises KeyError for LIGHTNING."""
         return PACKAGES[self.library]
+
+    @property
+    def from_configuration(self) -> bool:
+        """Whether a configuration says how large it is."""
+        return self.library in FROM_CONFIGURATION
 
     def __str__(self) -> str:
         return f"{self.library}:{self.name}"

@@ -116,8 +116,8 @@ class BriefText(LongText):
         if single:
             name = self.names[(loud or notes)[0].fingerprint]
             more = f"`tcready explain {name}` tells all of that finding, `-v` all of the report."
-            if any(target.observation.inputs_from == "object" for target in ran):
-                more = "`to_text(verbose=True)` of the result of `tcready.check` is all of the report."
+            if report.in_process:
+                more = f"`{self.in_full}` of this result (`_` in IPython) is all of the report."
             self.wrapped("", more, "dim")
         self.counts()
 
@@ -161,7 +161,9 @@ class BriefText(LongText):
         for line in code[:SHOWN_CODE]:
             self.line("      > ", visible(line, keep="\t"))
         if len(code) > SHOWN_CODE:
-            self.line((f"      ... and {number(len(code) - SHOWN_CODE, 'more line')} (-v)", "dim"))
+            self.line(
+                (f"      ... and {number(len(code) - SHOWN_CODE, 'more line')} ({self.in_full})", "dim")
+            )
 
     # A finding
 
@@ -233,7 +235,7 @@ class BriefText(LongText):
             facts += [f"{percent(share)} of the {of}" for share, of in shares if share is not None]
             self.wrapped(f"    {name}{' ' * (wide - cell_len(name))}  ", ", ".join(facts), lead_style="")
         if len(modules) > SHOWN_REGIONS:
-            self.line((f"    ... and {len(modules) - SHOWN_REGIONS} more (-v)", "dim"))
-        if proof := how_to_prove(target):
+            self.line((f"    ... and {len(modules) - SHOWN_REGIONS} more ({self.in_full})", "dim"))
+        if proof := how_to_prove(target, self.given):
             self.wrapped("    ", proof, style="dim")
         self.line()

@@ -14,6 +14,7 @@ from tcready.reports.view import (
     percent,
     region_word,
     shortened,
+    which_calls,
 )
 from tcready.schema import (
     EAGER,
@@ -25,6 +26,7 @@ from tcready.schema import (
     TargetReport,
     Troubles,
 )
+from tcready.target import LibraryModel
 
 _CHANGE = {True: "; a change is proved", None: "; a change is suggested", False: ""}
 """By what a run showed of it."""
@@ -49,7 +51,7 @@ def verdict_words(target: TargetReport) -> str:
     ops = f"{percent(cover.share)} of the operations ({cover.ops_captured} of {cover.ops_total})"
     share = ops if cover.time_share is None else f"{percent(cover.time_share)} of the time, {ops}"
     if Troubles.of(target.observation).recompiling:
-        share += " in the first calls"
+        share += f"; {which_calls(cover)}" if which_calls(cover) else " in the first calls"
     made_up = "; the inputs were made up" if target.observation.inputs_from == "made_up" else ""
     return f"{troubles}; in graphs: {share}{made_up}"
 
@@ -61,7 +63,7 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
     if that holds enough; then mend what costs most.
     """
     if target.was_run and target.verdict == "unknown":
-        yield from _what_failed(target)
+        yield from _what_failed(target, report)
         return
     differs = next((s for s in target.stages if s.stage == "parity" and s.state == "fail"), None)
     if differs is not None:
@@ -76,14 +78,22 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
         yield mending
 
 
-def _what_failed(target: TargetReport) -> Iterator[Step]:
+def _what_failed(target: TargetReport, report: Report) -> Iterator[Step]:
     """The stage that failed for a reason that says nothing of compiling: until it passes nothing else is known."""
     for stage in target.stages:
         if stage.state == "fail" and stage.reason not in OF_THE_MODEL:
             why = shortened(first_line(stage.detail)) if stage.detail else "it failed"
             made = "; say how it is made with --model 'Net(...)', or with get_init_inputs() in its file"
-            yield Step(f"{stage.stage} has to pass: {why}{made if stage.stage == 'build' else ''}")
+            known = report.in_process or _is_named_model(target)  # how it is made
+            how = made if stage.stage == "build" and not known else ""
+            yield Step(f"{stage.stage} has to pass: {why}{how}")
             return
+
+
+def _is_named_model(target: TargetReport) -> bool:
+    """Whether it was asked for as `hf:bert`, or as an expression."""
+    asked = target.observation.asked
+    return "--model" in asked or any(LibraryModel.parse(word) is not None for word in asked[:1])
 
 
 def _by_bench(target: TargetReport) -> Step | None:
@@ -172,7 +182,7 @@ def _most_urgent(findings: Iterable[Finding]) -> Sequence[Finding]:
     for finding in findings:
         if finding.level != "note" and asks_for_change(finding) and finding.origin == "own":
             groups.setdefault(finding.rule or finding.message, []).append(finding)
-    return min(groups.values(), key=_urgency, default=())
+    return min(groups.values(), key=urgency, default=())
 
 
 def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> Step:
@@ -182,15 +192,6 @@ def _step(group: Sequence[Finding], names: Mapping[str, str], cost: str) -> Step
     change = _CHANGE[first.fix.verified] if first.fix is not None and first.fix.diff else ""
     what = f"mend {code_of(first)} at {places} ({names[first.fingerprint]}): "
     return Step(what + (cost or first.message) + change)
-
-
-def _again_each_time(finding: Finding) -> bool:
-    """What a run saw compiled again with the same inputs: at Dynamo's limit all of the function runs eagerly."""
-    return finding.effect == "recompile" and finding.status in ("confirmed", "runtime_only")
-
-
-def _urgency(group: Sequence[Finding]) -> tuple[object, ...]:
-    return not any(map(_again_each_time, group)), *urgency(group)
 
 
 def _cost(target: TargetReport, report: Report, group: Sequence[Finding]) -> str:

@@ -71,6 +71,7 @@ from tcready.reports.view import (
     verdict_sentence,
     visible,
     was_shown,
+    which_calls,
 )
 from tcready.schema import Finding, Fix, Plan, Region, Report, RuleText, Stage, TargetReport, Troubles
 
@@ -204,6 +205,8 @@ class LongText:
         self.lines: dict[str, list[str]] = {}
         """Of the files that were shown so far."""
         self.ran = any(target.was_run for target in report.targets)
+        self.in_full = "to_text(verbose=True)" if report.in_process else "-v"
+        """What gives all of the report."""
 
     def report(self) -> None:
         report = self.given
@@ -370,6 +373,8 @@ class LongText:
             time = f"; {percent(cover.time_share)} of their time" if cover.time_share is not None else ""
             counted = f"({cover.ops_captured} of {cover.ops_total})"
             row("coverage", f"{percent(cover.share)} of operations in graphs {counted}{time}")
+            if calls := which_calls(cover):
+                row("", calls)
             if cover.cases:
                 row("", f"by case: {cases_sentence(cover)}")
         row("graphs", f"{len(seen.graphs)}, {number(sum(g.ops for g in seen.graphs), 'operation')}")
@@ -586,7 +591,7 @@ class LongText:
         for region in shown:
             self.region(region, wide, f"{region_word(region, target):<{state_wide}}")
         self.more(len(target.regions))
-        if proof := how_to_prove(target):
+        if proof := how_to_prove(target, self.given):
             self.wrapped("    ", proof, style="dim")
         self.line()
 
@@ -648,7 +653,7 @@ class LongText:
 
     def left_out(self, count: int, most: int | None) -> None:
         if most is not None and count > most:
-            self.line((f"  ... and {count - most} more (-v)", "dim"))
+            self.line((f"  ... and {count - most} more ({self.in_full})", "dim"))
 
     def counts(self) -> None:
         findings = self.given.findings

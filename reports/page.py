@@ -469,7 +469,7 @@ def _groups(foreign: Iterable[FindingView]) -> tuple[Group, ...]:
 
 
 def _actions(loud: Iterable[FindingView]) -> tuple[ActionView, ...]:
-    """The distinct changes that findings ask for: what costs most in a run first, then what one confirmed."""
+    """The distinct changes that findings ask for, the most urgent first."""
     grouped: dict[tuple[str, str], list[FindingView]] = {}
     for item in loud:
         if asks_for_change(item.finding):

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tcready.reports.paths import outside, without_absolute_paths
-from tcready.reports.view import EFFECT_WORD, heaviest_first, listed, reflowed, rules_by_code
+from tcready.reports.view import EFFECT_WORD, advice_on, heaviest_first, listed, reflowed, rules_by_code
 from tcready.schema import Edit, Finding, Report, RuleText
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -37,7 +37,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
             "driver": {
                 "name": shown.tool.name,
                 "version": shown.tool.version,
-                "rules": [_rule(code, known.get(code), samples[code]) for code in ids],
+                "rules": [_rule(code, advice_on(samples[code], known), samples[code]) for code in ids],
             }
         },
         "columnKind": "unicodeCodePoints",
@@ -56,8 +56,8 @@ def render(report: Report, *, third_party: bool = False) -> str:
 
 
 def code_of_rule(finding: Finding) -> str:
-    """The rule's code; what a run alone showed has an id by its effect."""
-    return finding.rule or f"run-{finding.effect.replace('_', '-')}"
+    """The rule's code; what a run alone showed has an id by what advises on it (`run-GB0170`), else by its effect."""
+    return finding.rule or f"run-{finding.advice or finding.effect.replace('_', '-')}"
 
 
 def _rule(code: str, rule: RuleText | None, finding: Finding) -> dict[str, Any]:

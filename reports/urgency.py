@@ -24,9 +24,11 @@ def asks_for_change(finding: Finding) -> bool:
     return finding.effect != "intent" and finding.status != "not_observed"
 
 
-def urgency(group: Sequence[Finding]) -> tuple[float, int, bool, int, int, str]:
-    """What sorts findings of one kind: what costs most in a run first, then what is worst and surest."""
+def urgency(group: Sequence[Finding]) -> tuple[bool, float, int, bool, int, int, str]:
+    """What sorts findings of one kind: what compiles again at every call comes first, whatever a call costs; then what
+    costs most in a run, then what is worst and surest."""
     return (
+        not any(map(_again_at_every_call, group)),
         -seconds(group),
         -operations(group),
         all(finding.level != LEVELS[-1] for finding in group),
@@ -34,6 +36,12 @@ def urgency(group: Sequence[Finding]) -> tuple[float, int, bool, int, int, str]:
         -len(group),
         group[0].rule or "",
     )
+
+
+def _again_at_every_call(finding: Finding) -> bool:
+    """Whether a run saw it compile again with the same inputs: at Dynamo's limit all of the function runs eagerly."""
+    shown = finding.status in ("confirmed", "runtime_only")
+    return shown and finding.effect == "recompile" and finding.level == LEVELS[-1]
 
 
 def seconds(group: Iterable[Finding]) -> float:

@@ -6,7 +6,6 @@ Pure functions over `tcready.schema`; no markup and no layout.
 from __future__ import annotations
 
 import re
-import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +50,7 @@ from tcready.schema import (
     Troubles,
     Verdict,
 )
-from tcready.target import Target
+from tcready.target import Target, quoted
 
 STAGE_SIGN = {"pass": "✅", "fail": "❌", "not_run": "⚪"}
 STAGE_WORD = {"pass": "passed", "fail": "failed", "not_run": "not run"}
@@ -252,13 +251,13 @@ def region_word(region: Region, target: TargetReport) -> str:
     return "captured whole" if whole else _REGION_WORD[region.state]
 
 
-def how_to_prove(target: TargetReport) -> str:
+def how_to_prove(target: TargetReport, report: Report) -> str:
     """What `proving` says as a sentence; empty where it says nothing."""
-    found = proving(target)
+    found = proving(target, report)
     return "{} `{}`{}".format(*found) if found else ""
 
 
-def proving(target: TargetReport) -> tuple[str, str, str] | None:
+def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None:
     """What tries the regions that are predicted: words before, the command, words behind it; None if no region is
     predicted, or a plan has tried what it could.
 
@@ -270,14 +269,14 @@ def proving(target: TargetReport) -> tuple[str, str, str] | None:
     )
     if not predicted or target.observation.plan is not None:
         return None
-    if Target.parse(target.target).is_notebook or target.observation.inputs_from == "object":
+    seen = target.observation
+    if report.in_process or Target.parse(target.target).is_notebook:
         behind = ": it compiles each of these regions alone."
         return "To prove what is predicted, call", "tcready.check(model, inputs, plan=True)", behind
-    named = shlex.quote(target.target)
-    if target.observation.inputs_from == "library":  # the label ends in what names it on the command line
-        named = (target.observation.convention or named).rpartition(", of ")[2]
-    command = f"tcready check {named} --run --plan"
-    inputs = " with the same `--inputs`" if target.observation.inputs_from == "option" else ""
+    asked = [word for word in seen.asked if word not in ("--plan", "--no-plan")] or [target.target]
+    command = f"tcready check {' '.join(map(quoted, asked))} --run --plan"
+    # an older tcready did not write down what was asked
+    inputs = " with the same `--inputs`" if seen.inputs_from == "option" and not seen.asked else ""
     lines = any(region.kind == "lines" for region in target.regions)
     aside = " (lines of functions aside)" if lines else ""
     behind = f"{inputs}: it compiles each of these regions alone{aside}."
@@ -547,6 +546,16 @@ def cases_sentence(coverage: Coverage) -> str:
         + (f", weight {case.weight:g})" if weighed else ")")
         for case in coverage.cases
     )
+
+
+def which_calls(cover: Coverage) -> str:
+    """Of which calls the shares in graphs are; empty if there is one share alone, or an older tcready did not say."""
+    if cover.time_share is None or cover.timed_calls is None:
+        return ""
+    if not cover.timed_calls:
+        return "operations and times of the third call"
+    times = f"the median of the {cover.timed_calls} calls" if cover.timed_calls > 1 else "those of the call"
+    return f"operations of the third call, times {times} after it"
 
 
 def ddp_sentence(ddp: Ddp) -> str:

@@ -190,6 +190,6 @@ def test_every_type_has_advice_that_a_report_can_carry() -> None:
     jvp = texts["GB0144"]
     assert (jvp.code, jvp.name) == ("GB0144", "autograd-function")
     assert jvp.why.startswith("A `jvp` of one's own is not traced. Dynamo traces")
-    assert jvp.instead.startswith("Leave it out of the class that is compiled. Write")
+    assert jvp.instead.startswith("Leave it out of the class that is compiled: eager code")
     assert "# BAD" not in (jvp.before or "# BAD")
     assert texts["GB0375"].before is None

@@ -97,6 +97,24 @@ def test_without_a_place_it_is_the_last_run_as_long_as_the_code_is_the_same(
     assert run("explain", name) == 2
 
 
+def test_what_stands_in_no_part_of_the_folder_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A class of a package, which a reading of the folder does not come by."""
+    package = tmp_path / "site-packages" / "acme"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    shutil.copy(MANY / "model.py", package)
+    monkeypatch.syspath_prepend(str(package.parent))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    run("check", "acme.model::Model", "--no-run", "--output-format", "concise")
+    line = capsys.readouterr().out.splitlines()[0]
+    assert run("explain", line.rpartition(" ")[2]) == 0
+    said = capsys.readouterr()
+    assert (said.out.partition(" ")[0], said.err) == (line.partition(" ")[0], "")
+
+
 def test_a_check_without_a_cache_keeps_no_run(project: Path) -> None:
     run("check", "model.py", "--observation", "seen.json", "--no-cache")
     assert not (project / ".tcready_cache").exists()

@@ -146,6 +146,18 @@ def test_what_was_meant(project: Path, named: str) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "named", ["os.path", "os:path", "json.decoder", "json", "modle", "src/acme/gpt/mode.tx"]
+)
+def test_what_can_be_no_target_is_not_what_was_meant(project: Path, named: str) -> None:
+    """Python's own modules, a link that leads to itself or to the folder around it, a file of another kind."""
+    (project / "modlee").symlink_to("modlee")
+    (project / "modles").symlink_to(".")
+    (project / "src" / "acme" / "gpt" / "mode.txt").touch()
+    with pytest.raises(TcreadyError, match=rf"^{named}: no such file or folder$"):
+        check(named, run=False)
+
+
 def test_a_folder_src_that_is_in_no_project_says_nothing(tmp_path: Path) -> None:
     """Many keep their projects in `~/src`, and images their code in `/usr/src/app`."""
     path = tmp_path / "src" / "app" / "model.py"

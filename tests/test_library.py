@@ -173,8 +173,12 @@ def checked(names: tuple[str, ...], root: Path, **options: Any) -> Report:
 
 @pytest.mark.dynamo
 def test_a_small_model_runs_with_the_inputs_of_its_library(tmp_path: Path) -> None:
-    report = checked(("hf:bert",), tmp_path, tiny=True, config=["num_hidden_layers=1"])
+    said: list[str] = []
+    report = checked(("hf:bert",), tmp_path, tiny=True, config=["num_hidden_layers=1"], announce=said.append)
     (seen,) = report.targets
+    assert said[0].endswith("with the inputs that its library speaks of, or else made-up ones")
+    assert said[1].startswith("BertModel, 1")
+    assert "B, called with model.dummy_inputs, of hf:bert --tiny" in said[1]
     assert (seen.target, seen.verdict, seen.observation.inputs_from) == (BERT, "ready", "library")
     assert seen.observation.convention == (
         "model.dummy_inputs, of hf:bert --tiny --config num_hidden_layers=1"
@@ -183,10 +187,35 @@ def test_a_small_model_runs_with_the_inputs_of_its_library(tmp_path: Path) -> No
     assert "BertModel, 1" in build.detail
 
 
+def test_the_command_that_proves_repeats_what_was_asked(tmp_path: Path) -> None:
+    from tcready.reports.view import proving
+
+    def command(*names: str, **options: Any) -> str:
+        report = checked(names, tmp_path, run=False, **options)
+        found = [proving(target, report) for target in report.targets]
+        return next(each[1] for each in found if each is not None)
+
+    options = {"config": ["num_hidden_layers=1"], "checkpoint": "w.safetensors", "mode": "both"}
+    (tmp_path / "w.safetensors").touch()
+    assert command("hf:bert", tiny=True, **options) == (
+        "tcready check hf:bert --mode both --checkpoint w.safetensors --tiny --config num_hidden_layers=1 --run --plan"
+    )
+    expression = (
+        "transformers.models.bert.modeling_bert.BertLayer(transformers.BertConfig(hidden_act='gelu'))"
+    )
+    assert command(model=expression, device="cpu") == (
+        f'tcready check --device cpu --model "{expression}" --run --plan'
+    )
+
+
 @pytest.mark.dynamo
 def test_an_expression_is_run_and_the_report_says_that_it_was_not_read(tmp_path: Path) -> None:
     expression = "torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())"
-    report = checked((), tmp_path, model=expression, run=True)
+    said: list[str] = []
+    report = checked((), tmp_path, model=expression, run=True, announce=said.append)
+    assert f'80 bytes; built from --model "{expression}", called with made-up inputs: ' in said[-1].replace(
+        "'", '"'
+    )
     (seen,) = report.targets
     assert (seen.target, seen.verdict) == (expression, "ready")
     assert any("the run alone tells of it" in warning for warning in report.warnings)
@@ -241,7 +270,11 @@ def test_a_lightning_module_stands_for_itself_or_its_training_step(tmp_path: Pat
     with pytest.raises(TcreadyError, match="--tiny goes with a model of a library"):
         lightning_named(text, tmp_path, tiny=True)
     with pytest.raises(TcreadyError, match=r"name lit.py::LitModel, with --inputs"):
-        library.refuse_names((text,))
+        library.refuse_names((text,), tmp_path)
+    with pytest.raises(
+        TcreadyError, match=rf"name {BERT} to be shown them; .* \(FILE::function\), with --inputs"
+    ):
+        library.refuse_names(("hf:bert",), tmp_path)
 
 
 @pytest.mark.dynamo
@@ -260,6 +293,7 @@ def test_a_lightning_module_is_run_with_batches_of_its_data_module(tmp_path: Pat
     line = next(n for n, text in enumerate(LIGHTNING.splitlines(), 1) if "data-dependent" in text)
     (found,) = report.findings
     assert (found.rule, found.line, found.status) == ("TCR101", line, "confirmed")
+    assert not [text for text in report.warnings if "patched torch" in text], "Lightning wraps torch.compile"
 
 
 @pytest.mark.dynamo
@@ -289,9 +323,41 @@ def test_a_model_of_timm_runs(tmp_path: Path, with_timm: str, monkeypatch: pytes
 def test_a_table_of_the_project_says_what_it_wants_instead_of_a_name(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.tcready.targets.x]\ntarget = "hf:bert"\n')
     with pytest.raises(
-        TcreadyError, match=r"target hf:bert: such a name is for the command line; write the pkg"
+        TcreadyError, match=r"target hf:bert: such a name is for the command line; write a function in a file"
     ):
         checked((), tmp_path, run=True)
+
+
+@pytest.mark.dynamo
+def test_the_size_of_a_model_is_known_before_it_is_built() -> None:
+    torch = pytest.importorskip("torch")
+    from tcready.dynamic.worker import by_name
+    from tcready.dynamic.worker.request import Work
+
+    def size(name: str, build: Any, **options: Any) -> str:
+        return str(by_name.size_to_be(build, Work(name, RunOptions(model=name, **options), "/")))
+
+    def large() -> Any:
+        return torch.nn.Linear(40_000, 40_000, bias=False)  # 6.4 GB, were it to hold values
+
+    assert size("hf:bert", large) == "1,600,000,000 parameters, 6.4 GB"
+    assert size("hf:bert", lambda: torch.nn.Linear(3, 2)) == "8 parameters, 32 bytes"
+    assert size("hf:bert", large, tiny=True) == size("timm:resnet18", large) == "None"
+    assert size("diffusers:X", lambda: torch.nn.Linear(2, int(torch.ones(1).item()))) == "None", (
+        "it asks for a value"
+    )
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize("pair", ["num_hidden_layers=-1", "hidden_size=0"])
+def test_a_configuration_of_nothing_is_refused(pair: str) -> None:
+    pytest.importorskip("torch")
+    from tcready.dynamic.worker import by_name
+    from tcready.dynamic.worker.case import RunError
+    from tcready.dynamic.worker.request import Work
+
+    with pytest.raises(RunError, match=f"--config {pair}: .* write 1 or more"):
+        by_name._values(Work("hf:bert", RunOptions(model="hf:bert", config=(pair,)), "/"))
 
 
 @pytest.mark.dynamo

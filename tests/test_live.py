@@ -266,6 +266,8 @@ CELLS = (
     "%%tcready net,, x\nz = 1",
     "%%tcready\n1 / 0",
     "z",
+    "%%tcready\nclass Three(nn.Module):\n    def forward(self, x):\n        return x.tolist()",
+    "print(_.verdict); print(_)",
 )
 
 
@@ -327,6 +329,12 @@ def test_the_magic(ran: Any) -> None:
     assert "write a model and its inputs" in shown(ran[9])
     assert "division by zero" in shown(ran[10])
     assert shown(ran[11]) == "1"
+    text = shown(ran[13])
+    assert text.startswith("unknown\n")
+    assert "notebook:cell 13:4:" in text
+    assert "`to_text(verbose=True)` of this result" in " ".join(text.split())
+    assert "tcready explain" not in text
+    assert "--run" not in text
 
 
 def test_nothing_is_shown_but_the_result(capfd: pytest.CaptureFixture[str]) -> None:
@@ -455,4 +463,4 @@ def test_what_cannot_be_copied_is_named() -> None:
 def test_a_report_of_an_object_tells_how_to_see_more() -> None:
     found = tcready.check(Net(), torch.randn(8, 4))
     assert "`tcready explain" not in found.to_text()
-    assert "`to_text(verbose=True)` of the result of `tcready.check`" in found.to_text(width=200)
+    assert "`to_text(verbose=True)` of this result" in found.to_text(width=200)

@@ -519,6 +519,10 @@ def test_what_only_a_run_shows_carries_the_advice_on_its_type() -> None:
         static(finding(8)), [observation(break_sites=(site(8),))], RULES, Tool("tcready", "0"), about
     )
     assert only(predicted).advice is None
+    again = {"recompile": RuleText("recompile", "n", "s", "why", "instead", None, None)}
+    report = merge(static(), [observation(recompiles=(RECOMPILE,))], RULES, Tool("tcready", "0"), again)
+    assert only(report).advice == "recompile", "it has no type"
+    assert [text.code for text in report.advice] == ["recompile"]
     assert [text.code for text in predicted.rules] == ["TCR101"]
 
 
@@ -543,6 +547,15 @@ def test_captured_whole_is_ready_and_names_what_did_not_run() -> None:
         verdict(stages=stages(fullgraph="pass", backend="pass"))[1]
         == "captured whole; parity and speed not run"
     )
+
+
+def test_a_call_without_an_operation_leaves_nothing_to_compile() -> None:
+    target = merged(static(), observation(coverage=None)).targets[0]
+    assert (target.verdict, target.regions) == ("unknown", ())
+    assert target.verdict_reason.startswith(
+        "the call runs no operation of torch, so there is nothing to compile"
+    )
+    assert verdict(coverage=None, break_sites=(site(),))[0] != "unknown", "a break says more"
 
 
 def test_benign_skips_and_recompiles_for_other_inputs_do_not_stand_in_the_way() -> None:

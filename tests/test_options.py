@@ -13,7 +13,7 @@ import pytest
 from tcready import api
 from tcready.cli import ASKED, CommandOptions, app
 from tcready.dynamic.by_hand import _parser
-from tcready.options import Declared, ReadOptions, ReportOptions, RunOptions, WorkOptions, declared
+from tcready.options import Declared, ReadOptions, ReportOptions, RunOptions, WorkOptions, declared, words
 from tcready.project import options, target_tables
 from tcready.resolve import (
     COMMAND_LINE,
@@ -221,6 +221,47 @@ def test_a_run_alone_takes_every_field_of_a_run() -> None:
     }
     with pytest.raises(TcreadyError, match="mode = 'both': it takes one of infer, train"):
         api.observe("net.py::Net", mode="both")
+
+
+def test_what_was_said_is_said_again_on_the_command_line() -> None:
+    said = {
+        "inputs": "data.py::x",
+        "fullgraph": True,
+        "shapes": False,
+        "launcher": ("srun", "-n1"),
+        "timeout": 90.0,
+        "processes": 2,
+        "config": ("a=1", "b=2"),
+        "weights": (("a", 1.0),),
+        "exclude": ("x", "y"),
+        "torch": (2, 11),
+        "dtype": None,
+        "html": "page.html",
+    }
+    assert words(said, ReadOptions, RunOptions) == (
+        *(
+            "--torch-version",
+            "2.11",
+            "--exclude",
+            "x,y",
+            "--inputs",
+            "data.py::x",
+            "--fullgraph",
+            "--no-shapes",
+        ),
+        *(
+            "--launcher",
+            "srun -n1",
+            "--nproc-per-node",
+            "2",
+            "--timeout",
+            "90",
+            "--config",
+            "a=1",
+            "--config",
+            "b=2",
+        ),
+    )
 
 
 def test_no_function_of_the_facade_has_more_than_ten_parameters() -> None:

@@ -106,7 +106,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "reports",
         }
     ),
-    "explaining": frozenset({"schema", "static"}),
+    "explaining": frozenset({"schema", "target", "static"}),
     "editor": frozenset(
         {
             "schema",

@@ -89,7 +89,7 @@ def _rule(asked: RuleAsked, place: Place, progress: Progressing) -> Answer:
         )
         return Answer(f"{len(rules)} rules.", {}, (Section("rules", "rule", pieces),))
     code = asked.code.strip()
-    if re.fullmatch(r"(?i)GB\d+", code):
+    if api.is_of_a_run(code):
         return telling.of_text(api.page_of_break(code))
     if not FINGERPRINT.fullmatch(code.lower()):
         return telling.of_text(api.page_of(api.rule_named(code)))

@@ -1,4 +1,4 @@
-"""Pages on types of graph breaks, for what a run shows and no rule predicts; one kind of break a file.
+"""Pages on types of graph breaks, and on recompilations, for what a run shows and no rule predicts; one kind a file.
 
 `load()` finds the pages by walking this folder. Every type of PyTorch's registry stands on one of them, or is claimed by
 exactly one rule; a type that several rules claim stands on a page, too, since a run does not say which of them fits.
@@ -27,5 +27,6 @@ def load() -> tuple[Page, ...]:
 
 
 def texts() -> tuple[RuleText, ...]:
-    """What the pages say of each type: its code is the type's id."""
-    return tuple(page.text(gb_id) for page in load() for gb_id in page.gb_ids)
+    """What the pages say of each type, whose id is the code, and of each finding of a run that is of no type, whose name
+    is."""
+    return tuple(page.text(code) for page in load() for code in (*page.gb_ids, *page.findings))

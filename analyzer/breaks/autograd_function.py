@@ -92,7 +92,8 @@ def model(x):
         Break(
             "GB0144",
             "A `jvp` of one's own is not traced.",
-            cure="Leave it out of the class that is compiled.",
+            cure="Leave it out of the class that is compiled: eager code may use a class that derives from it "
+            "and has it.",
             bad="""
 class Double(torch.autograd.Function):
     @staticmethod
@@ -121,8 +122,15 @@ class Double(torch.autograd.Function):
         return grad * 2
 
 
+class DoubleWithForwardMode(Double):
+    @staticmethod
+    def jvp(ctx, x):
+        return x * 2
+
+
 def model(x):
-    return Double.apply(x)
+    double = Double if torch.compiler.is_compiling() else DoubleWithForwardMode
+    return double.apply(x)
 """,
             inputs="(torch.randn(4, 8, requires_grad=True),)",
         ),
@@ -380,7 +388,8 @@ def model(x):
         Break(
             "GB0347",
             "`forward` sets `_materialize_non_diff_grads` of its context.",
-            cure="Leave it as it is.",
+            cure="There is nothing to put in its place: without it `backward` gets zeros, not None, for an output "
+            "that is not differentiable.",
             bad="""
 class Double(torch.autograd.Function):
     @staticmethod

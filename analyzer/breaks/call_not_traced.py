@@ -108,8 +108,9 @@ def model(x):
         ),
         Break(
             "GB0059",
-            "A built-in function with arguments that Dynamo does not trace it with, as `print` with a "
-            "tensor.",
+            "A built-in function is called with arguments that Dynamo cannot trace, such as `print` with "
+            "a tensor.",
+            cure="Where it only tells something, leave it to eager code.",
             bad="""
 def model(x):
     print(x)  # BAD
@@ -309,7 +310,8 @@ def shared(compiled, x):
         Break(
             "GB0098",
             "A function under `torch.compiler.disable` is called.",
-            cure="It runs eagerly, as was asked.",
+            cure="It runs eagerly, as was asked. Take the decorator off once its reason is gone, as here; "
+            "until then call the function before or after what is compiled, where it parts no graph.",
             bad="""
 @torch.compiler.disable
 def double(x):
@@ -331,6 +333,7 @@ def model(x):
         Break(
             "GB0025",
             "`torch._dynamo.graph_break()` is called.",
+            cure="There is nothing to put in its place: without it the code computes the same, compiled.",
             bad="""
 def model(x):
     y = x * 2
@@ -369,6 +372,7 @@ def model(x):
         Break(
             "GB0193",
             "A built-in function with arguments that no rule of Dynamo takes.",
+            cure="Call `super()` without arguments, or with the object as the second.",
             bad="""
 class Part:
     def f(self):
@@ -383,8 +387,21 @@ def model(x):
     return x * 2
 """,
             good="""
+class Base:
+    def f(self):
+        return 2
+
+
+class Part(Base):
+    def f(self):
+        return super().f()
+
+
+part = Part()
+
+
 def model(x):
-    return x * 2
+    return x * part.f()
 """,
         ),
         Break(
@@ -398,36 +415,42 @@ def model(x):
         Break(
             "GB0467",
             "An attribute is set on an object that Dynamo does not follow.",
+            cure="Set it on an object of a class of your own.",
             bad="""
-import types
-
-MARK = len
-
-
 def model(x):
     x.sum.note = 3  # BAD
     return x * 2
 """,
             good="""
+class Notes:
+    note = 0
+
+
+NOTES = Notes()
+
+
 def model(x):
+    NOTES.note = 3
     return x * 2
 """,
         ),
         Break(
             "GB6215",
             "Methods or attributes that Dynamo does not know are compared.",
+            cure="Compare names.",
             bad="""
 def model(x):
     return x * 2 if x.add == x.mul else x  # BAD
 """,
             good="""
-def model(x):
-    return x * 2
+def model(x, name="add"):
+    return x * 2 if name == "mul" else x
 """,
         ),
         Break(
             "GB7786",
             "An element of an object of a type written in C is set.",
+            cure="Use a list.",
             bad="""
 import array
 
@@ -439,7 +462,11 @@ def model(x):
     return x * 2
 """,
             good="""
+NUMBERS = [1.0, 2.0]
+
+
 def model(x):
+    NUMBERS[0] = 3.0
     return x * 2
 """,
         ),

@@ -1,8 +1,9 @@
-"""Generators, contexts and inner functions that Dynamo cannot trace as they stand.
+"""Loops, generators, contexts and inner functions that Dynamo cannot trace as they stand.
 
 ## Why it hurts torch.compile
-A generator is traced where it is used up within one frame; a decorated context must be a generator; a break within
-a function that must be traced whole has nowhere to go on.
+Behind a break Dynamo goes on in the same function, but not within a loop: it gives the function up. A break within a
+function that must be traced whole has nowhere to go on either. A generator is traced where it is used up within one
+frame; a decorated context must be a generator.
 
 ## Use instead
 Return a list; use up generators in the function that makes them; take the break out of what is called by a
@@ -31,6 +32,27 @@ def model(x):
     return [x * 2]
 """,
             fullgraph=True,
+        ),
+        Break(
+            "GB7000",
+            "A break stands in a loop, and Dynamo runs the whole function eagerly: it cannot go on within a loop.",
+            cure="Cure the break on that line, whatever its kind, or take it out of the loop; else compile the body of "
+            "the loop as a function of its own.",
+            bad="""
+def model(x):
+    for _ in range(2):
+        x = x + 1
+        print("a round")  # BAD
+    return x
+""",
+            good="""
+def model(x):
+    for _ in range(2):
+        x = x + 1
+        if not torch.compiler.is_compiling():
+            print("a round")
+    return x
+""",
         ),
         Break(
             "GB0221",

@@ -18,6 +18,7 @@ PAGE = Page(
         Break(
             "GB0030",
             "`comptime.graph_break()` is called.",
+            cure="There is nothing to put in its place: without it the code computes the same, compiled.",
             bad="""
 from torch._dynamo.comptime import comptime
 def model(x):
@@ -32,6 +33,7 @@ def model(x):
         Break(
             "GB4297",
             "`torch._dynamo.skip_frame()` is called.",
+            cure="There is nothing to put in its place: without it the code computes the same, compiled.",
             bad="""
 def model(x):
     torch._dynamo.skip_frame()  # BAD
@@ -45,6 +47,7 @@ def model(x):
         Break(
             "GB4636",
             "`torch._dynamo.step_unsupported()` is called.",
+            cure="There is nothing to put in its place: without it the code computes the same, compiled.",
             bad="""
 def model(x):
     torch._dynamo.step_unsupported()  # BAD
@@ -58,6 +61,7 @@ def model(x):
         Break(
             "GB0275",
             "`torch._dynamo.step_unsupported()` is called where nothing was computed yet.",
+            cure="There is nothing to put in its place: without it the code computes the same, compiled.",
             bad="""
 def model(x):
     torch._dynamo.step_unsupported()  # BAD

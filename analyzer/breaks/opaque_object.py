@@ -39,7 +39,8 @@ def model(x):
         Break(
             "GB0146",
             "A method of an event is called that Dynamo does not know.",
-            cure="Measure outside of the compiled code.",
+            cure="There is no counterpart in a graph: record events around the call of the compiled code, and "
+            "read the time there.",
             bad="""
 e = torch.Event()
 def model(x):
@@ -54,6 +55,8 @@ def model(x):
         Break(
             "GB0285",
             "`torch.accelerator.current_stream` got too many arguments.",
+            cure="Python refuses the call as well: give a device, or nothing, and ask before the compiled code "
+            "is called.",
             bad="""
 def model(x):
     torch.accelerator.current_stream("cpu", 3)  # BAD
@@ -67,6 +70,8 @@ def model(x):
         Break(
             "GB0249",
             "`torch.accelerator.current_stream` got something that is no device, or there is no accelerator.",
+            cure="Ask before the compiled code is called, and where there is an accelerator: without one the "
+            "call raises in eager code too.",
             bad="""
 def model(x):
     torch.accelerator.current_stream(x)  # BAD
@@ -80,7 +85,8 @@ def model(x):
         Break(
             "GB0166",
             "A callback is put into autograd's queue.",
-            cure="That is for code that runs in a backward pass.",
+            cure="That is for code that runs in a backward pass, and raises anywhere else: what is to be done "
+            "after a forward is done behind the call.",
             bad="""
 def model(x):
     torch.autograd.Variable._execution_engine.queue_callback(lambda: None)  # BAD
@@ -94,19 +100,24 @@ def model(x):
         Break(
             "GB0165",
             "A method of autograd's engine is called.",
+            cure="Ask before the compiled code is called.",
             bad="""
 def model(x):
-    torch.autograd.Variable._execution_engine.is_checkpoint_valid()  # BAD
-    return x * 2
+    valid = torch.autograd.Variable._execution_engine.is_checkpoint_valid()  # BAD
+    return x * 2 if valid else x
 """,
             good="""
+VALID = torch.autograd.Variable._execution_engine.is_checkpoint_valid()
+
+
 def model(x):
-    return x * 2
+    return x * 2 if VALID else x
 """,
         ),
         Break(
             "GB6735",
             "`torch.library.wrap_triton` got more than a kernel.",
+            cure="Python refuses the call as well: give the kernel alone.",
             bad="""
 def model(x):
     torch.library.wrap_triton(x, 3)  # BAD

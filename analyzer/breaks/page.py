@@ -58,6 +58,8 @@ class Page:
     page: str
     breaks: tuple[Break, ...] = ()
     unshown: tuple[Unshown, ...] = ()
+    findings: tuple[str, ...] = ()
+    """Names of findings of a run that are of no type in the registry, and that it speaks of."""
 
     @property
     def summary(self) -> str:
@@ -73,7 +75,7 @@ class Page:
 
     @property
     def gb_ids(self) -> tuple[str, ...]:
-        """The types it speaks of, in order."""
+        """The types it speaks of, in order; none if it speaks of what has no type."""
         unshown = (gb_id for each in self.unshown for gb_id in each.gb_ids)
         return tuple(sorted((*(each.gb_id for each in self.breaks), *unshown)))
 
@@ -82,7 +84,7 @@ class Page:
         return next((each for each in self.breaks if each.gb_id == gb_id), None)
 
     def text(self, gb_id: str) -> RuleText:
-        """What people are told of one type."""
+        """What people are told of one type, or of a finding that is of none."""
         found = self.find(gb_id)
         return RuleText(
             code=gb_id,

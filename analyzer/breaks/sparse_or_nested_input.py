@@ -19,7 +19,7 @@ PAGE = Page(
         Break(
             "GB0129",
             "`sparse_resize_` is called.",
-            cure="Make a tensor of the right size outside.",
+            cure="Nothing in a graph resizes a sparse tensor: make one of the right size outside.",
             bad="""
 def model(x):
     x.sparse_resize_((4, 8), 2, 0)  # BAD
@@ -33,7 +33,7 @@ def model(x):
         Break(
             "GB0130",
             "`sparse_resize_and_clear_` is called.",
-            cure="Make a tensor of the right size outside.",
+            cure="Nothing in a graph resizes a sparse tensor: make one of the right size outside.",
             bad="""
 def model(x):
     x.sparse_resize_and_clear_((4, 8), 2, 0)  # BAD

@@ -224,8 +224,8 @@ def model(x):
     ),
     unshown=(
         Unshown(
-            "The types that were tried with it (`decimal.Decimal`, `array.array`, iterators, descriptors) "
-            "break with another type of this page, or with none; no example has been found so far.",
+            "With objects of `decimal.Decimal` and `array.array`, iterators and descriptors Dynamo breaks with another "
+            "type of this page, or with none. What is said above holds for these types, too.",
             (
                 "GB0153",
                 "GB0281",

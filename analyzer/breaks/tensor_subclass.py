@@ -20,15 +20,16 @@ PAGE = Page(
         Break(
             "GB0026",
             "The subclass is made with more than a tensor, which its constructor refuses, too.",
+            cure="Give the tensor alone; a subclass that does nothing is left out, as here.",
             bad="""
 class Sub(torch.Tensor):
     pass
 def model(x):
-    return Sub(x, 3)  # BAD
+    return Sub(x, 3) * 2  # BAD
 """,
             good="""
 def model(x):
-    return x * 1
+    return x * 2
 """,
         ),
     ),

@@ -257,6 +257,7 @@ def model(x):
         Break(
             "GB0297",
             "`random.Random` got more than a seed.",
+            cure="Give a seed alone.",
             bad="""
 import random
 def model(x):
@@ -264,8 +265,12 @@ def model(x):
     return x * 2
 """,
             good="""
+import random
+
+
 def model(x):
-    return x * 2
+    r = random.Random(1)
+    return x * r.random()
 """,
         ),
         Break(
@@ -322,8 +327,14 @@ def model(x):
     return x * 2
 """,
             good="""
+class Mode(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
 def model(x):
-    return x * 2
+    with Mode():
+        return x * 2
 """,
         ),
         Break(

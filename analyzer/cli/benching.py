@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 from tcready import api
-from tcready.cli.asked import HOW_TO_RUN, asked, complete_files, settings_of, writable
+from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files, settings_of, writable
 from tcready.cli.output import refuse_one_file_twice, show
 from tcready.cli.telling import telling
 from tcready.options import BenchOptions, ReadOptions, RunOptions
@@ -21,6 +21,7 @@ from tcready.schema import TcreadyError
 @asked(BenchOptions)
 @asked(RunOptions, only=HOW_TO_RUN | {"tiny", "config"})
 @asked(ReadOptions, only=frozenset({"mode"}))
+@asked(CommandOptions, only=frozenset({"editor"}))
 @click.option("--output-format", type=click.Choice(tuple(api.FORMATS)), default="text", show_default=True)
 @click.option(
     "-o", "--output", metavar="FILE", callback=writable, help="Write the report there instead of stdout."
@@ -49,6 +50,7 @@ def bench(
     if (wanted.fail_on_regression is None) != (wanted.against is None):
         raise TcreadyError("--fail-on-regression and --against go together: give both or none")
     refuse_one_file_twice({"--output": output, "--html": html})
+    api.editor_address(options["editor"])  # a wrong one is told before anything runs
     with telling(quiet) as (announce, progress):
         report = api.bench(
             target,
@@ -66,7 +68,16 @@ def bench(
         except TcreadyError as error:
             unknown = error
     # Only now: what is written may be the file that was compared with.
-    show(report, output_format, output, html, third_party=False, quiet=quiet, verbose=verbose)
+    show(
+        report,
+        output_format,
+        output,
+        html,
+        third_party=False,
+        quiet=quiet,
+        verbose=verbose,
+        editor=options["editor"],
+    )
     if unknown is not None:
         raise unknown
     for line in slower:

@@ -31,4 +31,6 @@ def explain(context: click.Context, /, fingerprint: str, named: tuple[str, ...],
     write_out(api.render_finding(report, finding, **on_terminal()))
     if finding.rule:
         write_out(f"`tcready rule {finding.rule}` is the page of its rule.\n")
+    elif finding.advice:
+        write_out(f"`tcready rule {finding.advice}` is the page on it.\n")
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -88,10 +87,9 @@ def completion(shell: str) -> None:
 @click.command()
 @click.argument("code", shell_complete=complete_codes)
 def rule(code: str) -> None:
-    """Show the page of one rule, or of one type of graph break (GB0170): why it hurts, what to write instead."""
-    write_out(
-        api.page_of_break(code) if re.fullmatch(r"(?i)GB\d+", code) else api.page_of(api.rule_named(code))
-    )
+    """Show the page of one rule, of one type of graph break (GB0170), or of `recompile`: why it hurts, what to write
+    instead."""
+    write_out(api.page_of_break(code) if api.is_of_a_run(code) else api.page_of(api.rule_named(code)))
 
 
 @click.command()

@@ -21,7 +21,7 @@ from tcready.dynamic.arms import PLAN, PatchToMeasure, arms_of
 from tcready.dynamic.launch import RunRequest, observe, refuse_trace_folder
 from tcready.dynamic.schedule import Schedule, asked_of, budget_of, measure, process_of
 from tcready.dynamic.worker.request import write_json
-from tcready.options import BenchOptions, Declared, Kind, RunOptions, declared
+from tcready.options import BenchOptions, Declared, Kind, ReadOptions, RunOptions, declared, words
 from tcready.schema import EAGER, BenchRun, Observation, TcreadyError
 from tcready.target import Target
 
@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TcreadyError as error:
         print(error, file=sys.stderr)
         return 2
+    seen = replace(seen, asked=_asked(given))
     try:
         write_json(given.output, seen)
     except OSError as error:
@@ -186,6 +187,13 @@ def _argument(each: Declared) -> dict[str, Any]:
     kinds: dict[Kind, Any] = {"number": float, "count": int, "command": _words}
     shown = {"default": each.default, "type": kinds.get(option.kind, str)}
     return {**shown, "choices": option.choices} if option.choices else {**shown, "metavar": option.metavar}
+
+
+def _asked(given: argparse.Namespace) -> tuple[str, ...]:
+    """The same run on the command line of `tcready check`."""
+    said = {each.field: getattr(given, each.field) for each in _OPTIONS}
+    other = {each.field: said[each.field] for each in _OPTIONS if said[each.field] != each.default}
+    return (given.target, *words(other, ReadOptions, RunOptions))
 
 
 def _words(text: str) -> tuple[str, ...]:

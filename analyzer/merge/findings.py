@@ -261,8 +261,9 @@ def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Find
 
 
 def advised(finding: Finding, advice: Mapping[str, RuleText]) -> Finding:
-    """What only a run showed, with the text that speaks of the first of its types that any speaks of."""
-    text = next((advice[gb_id] for gb_id in finding.gb_ids if gb_id in advice), None)
+    """What only a run showed, with the text that speaks of the first of its types that any speaks of; of what has no type
+    with the one that speaks of its name, as of a recompilation."""
+    text = next((advice[each] for each in (*finding.gb_ids, finding.name) if each in advice), None)
     return finding if text is None else dataclasses.replace(finding, advice=text.code)
 
 

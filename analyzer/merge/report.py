@@ -48,8 +48,8 @@ def merge(
     Findings are sorted by place; targets that ran come first, in the order given, then those that only the
     source speaks of. `static.sources` should hold the sources of observed files too, if they are to be
     shown; a run-only finding spans its source line if the source is there, one character if not.
-    The report's `rules` keep those that a finding names, and of `advice`, by id of the type of break, what speaks of
-    what only a run showed.
+    The report's `rules` keep those that a finding names, and of `advice`, by id of the type of break or by the name of
+    what has none, what speaks of what only a run showed.
     """
     code = Code({source.path: source.text for source in static.sources})
     modes: dict[str, set[Mode]] = defaultdict(set)

@@ -59,6 +59,14 @@ class Run:
             seen.coverage is not None and not seen.graphs and seen.coverage.ops_captured == 0 and not skipped
         )
 
+    @property
+    def nothing_to_compile(self) -> bool:
+        """The calls ran, and not one operation in them; no break kept any from running in a graph."""
+        seen = self.observation
+        quiet = not (seen.break_sites or self.skipped or seen.graphs)
+        counted = self.state("capture") == "pass" and seen.trace is None  # a trace counts no operation
+        return counted and seen.coverage is None and quiet
+
     def by_a_break(self, frame: SkippedFrame) -> bool:
         """Whether a frame was skipped on account of a break."""
         return (frame.path, frame.line) not in self._own

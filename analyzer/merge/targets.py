@@ -84,7 +84,7 @@ def _observed_target(
     plan = run.observation.plan
     if plan is not None and plan.regions:
         found = regions.tried(plan.regions)
-    elif run.captured and not failed_to_compile(run):
+    elif run.captured and not run.nothing_to_compile and not failed_to_compile(run):
         found = _regions(run, static, findings, breaks_by_code, code)
     else:
         found = ()

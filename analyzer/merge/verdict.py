@@ -80,6 +80,11 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
             "unknown",
             "no operation ran in a graph and nothing says why: does the code switch compilation off?",
         )
+    if run.nothing_to_compile:
+        return (
+            "unknown",
+            "the call runs no operation of torch, so there is nothing to compile: is it the model, with its layers?",
+        )
     troubles = ", ".join([*causes, *run.troubles.words()])
     missing = _missing(run)
     if not troubles and run.observation.trace is not None:

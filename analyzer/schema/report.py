@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tcready.schema.codec import FLAT
@@ -99,6 +99,12 @@ class TargetReport:
     def was_run(self) -> bool:
         """Whether anything beyond reading the source was tried."""
         return self.observation.was_run
+
+    def asked_with(self, words: tuple[str, ...]) -> TargetReport:
+        """The same, made by this command line if that is not known yet."""
+        if self.observation.asked:
+            return self
+        return replace(self, observation=replace(self.observation, asked=words))
 
     # What a program asks a report for most often.
 
@@ -220,5 +226,8 @@ class Report:
     static_warnings: tuple[str, ...] | None = None
     """Of `warnings`, those that came with the sources, not with a run; None in reports of an older tcready."""
     advice: tuple[RuleText, ...] = ()
-    """On types of breaks, of findings that no rule predicts; `code` is that of the type in PyTorch's registry."""
+    """On findings that no rule predicts; `code` is the id of the type of break in PyTorch's registry, or the finding's
+    name if it has none (`recompile`)."""
+    in_process: bool = False
+    """Whether it is on an object or a cell of a Python process: no command line makes it again."""
     schema_version: int = SCHEMA_VERSION

@@ -179,6 +179,9 @@ class Coverage:
     """`cuda` if the device's events measured the time, `host` if `time.perf_counter` did."""
     cases: tuple[CaseCoverage, ...] = ()
     """Where the inputs name cases."""
+    timed_calls: int | None = None
+    """Calls after the counted one whose times were measured, of which `seconds` are the median, of the case with the
+    fewest; 0: the times are those of the counted call. None if that is not known."""
 
 
 @dataclass(frozen=True)
@@ -709,6 +712,9 @@ class Observation:
     trace: Trace | None = None
     """What the job's trace holds, if this was read from one; None for a run. `executed` is then not known, and `traced`
     are the lines of operations in graphs alone."""
+    asked: tuple[str, ...] = ()
+    """What names the target and its run on the command line of `tcready check`, word by word, without `--run`; empty if
+    it is not known, or no command line does."""
     schema_version: int = SCHEMA_VERSION
 
     @property

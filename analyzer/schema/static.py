@@ -136,7 +136,8 @@ class Finding:
     """In a notebook, where `line` stands: lines are those of its code cells one after the other."""
     advice: str | None = None
     """Of what only a run showed: the code, among the report's `advice`, of the text that says why and what to do: the
-    type's id (`GB0007`); or a rule's code, which is among its `rules`; None if a rule speaks, or the type is unknown."""
+    type's id (`GB0007`), or the finding's name if it has no type (`recompile`); or a rule's code, which is among its
+    `rules`; None if a rule speaks, or the type is unknown."""
 
 
 @dataclass(frozen=True)

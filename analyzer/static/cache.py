@@ -149,13 +149,13 @@ class Cache:
         }
         self._write(_question(unit), entry)
 
-    def keep_last(self, report: Any) -> None:
-        """Keeps a report, as JSON data, in place of the one that was kept before."""
-        self._write("last", report)
+    def keep_last(self, report: Any, *, ran: bool = True) -> None:
+        """Keeps a report, as JSON data, in place of the one that was kept before: of a run, or of sources alone."""
+        self._write("last" if ran else "last read", report)
 
-    def last(self) -> Any:
-        """The report that was kept last, None if there is none."""
-        return self._read("last")
+    def last(self, *, ran: bool = True) -> Any:
+        """The report of a run, or of sources alone, that was kept last, None if there is none."""
+        return self._read("last" if ran else "last read")
 
     def when_last(self) -> tuple[int, int] | None:
         """Another value whenever another report is kept; None if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,19 +21,18 @@ _PASSED_BY = frozenset({"__pycache__", "node_modules", "site-packages", "venv", 
 
 def for_place(text: str, place: str, root: Path) -> str:
     """What to say behind `no such file or folder`; empty if nothing is near."""
-    path = locate.default_search_path(root)
     if (found := _FILE.fullmatch(text)) and (root / found["place"]).is_file():
         return f": did you mean {found['place']}::{found['name']}?"
-    if (found := _MODULE.fullmatch(text)) and locate.find_module(found["place"], path):
+    if (found := _MODULE.fullmatch(text)) and _holds_models(found["place"], root):
         return f": did you mean {found['place']}::{found['name']}?"
     if _DOTTED.fullmatch(text) and not text.endswith((".py", ".ipynb")):
-        if locate.find_module(text, path):
+        if _holds_models(text, root):
             return f": {text} is a module; name a class or function of it, as in {text}::Name"
         module, _, name = text.rpartition(".")
-        if module and locate.find_module(module, path):
+        if module and _holds_models(module, root):
             return f": did you mean {module}::{name}?"
     folder = root / os.path.dirname(place)
-    near = get_close_matches(os.path.basename(place), _names(folder), n=1, cutoff=0.7)
+    near = get_close_matches(os.path.basename(place), _readable(folder), n=1, cutoff=0.7)
     if near:
         return f": did you mean {os.path.join(os.path.dirname(place), near[0])}{text[len(place) :]}?"
     return ""
@@ -66,6 +66,26 @@ def near_name(name: str, known: Iterable[str]) -> str:
     alike = {each.lower(): each for each in names}
     near = get_close_matches(name, names, n=1) or get_close_matches(name.lower(), alike, n=1)
     return f"did you mean {alike.get(near[0], near[0])}?" if near else ""
+
+
+def _holds_models(module: str, root: Path) -> bool:
+    """Whether a module is there, and none of Python's own library, in which no model stands."""
+    file = locate.find_module(module, locate.default_search_path(root))
+    of_python = module.partition(".")[0] in sys.stdlib_module_names
+    return file is not None and not (of_python and not file.is_relative_to(root))
+
+
+def _readable(folder: Path) -> list[str]:
+    """What in a folder can be a target: Python files, notebooks, and folders but for links to one around it."""
+    around = Path(os.path.realpath(folder))
+
+    def can_be_read(name: str) -> bool:
+        path = os.path.join(folder, name)
+        if name.endswith((".py", ".ipynb")) and os.path.isfile(path):
+            return True
+        return os.path.isdir(path) and not around.is_relative_to(os.path.realpath(path))
+
+    return list(filter(can_be_read, _names(folder)))
 
 
 def _names(folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from observing import observe_target
-from tcready.schema import Observation
+from tcready.schema import Cost, Observation
 
 pytestmark = pytest.mark.dynamo
 
@@ -50,6 +50,29 @@ class Model(nn.Module):
         y = self.first(x)
         count = y.abs().sum().item()  # one number
         return self.last(self.gate(y)) + count
+
+
+class Counting(nn.Module):
+    def __init__(self, calls):
+        super().__init__()
+        self.calls = calls
+        self.line = nn.Linear(8, 8)
+
+    def forward(self, x):
+        print("told")
+        self.calls += 1
+        return torch.relu(self.line(x)) * self.calls
+
+
+# Two instances, compiled again at every call: within the calls that are timed Dynamo reaches its limit.
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = Counting(0)
+        self.second = Counting(100)
+
+    def forward(self, x):
+        return self.second(self.first(x))
 
 
 @torch.compiler.disable
@@ -111,6 +134,19 @@ def test_operations_outside_of_graphs_are_on_the_account_of_the_break(seen: Obse
     cover = seen.coverage
     assert cover is not None
     assert number.ops + loop.ops == cover.ops_total - cover.ops_captured
+
+
+def test_what_a_recompilation_loses_is_on_no_breaks_account(folder: Path) -> None:
+    """Behind a break the rest of its function is called from the break's line."""
+    seen = observe_target("model.py::Twice", inputs="model.py::get_inputs", root=str(folder))
+    (site,) = (site for site in seen.break_sites if site.line == line_of('print("told")'))
+    assert any(event.identical_call for event in seen.recompiles)
+    assert seen.coverage is not None
+    assert seen.coverage.share == 1, "the third call was compiled whole"
+    assert seen.coverage.time_share is not None
+    assert seen.coverage.time_share < 0.9, "of later ones most of the time is lost"
+    assert seen.coverage.timed_calls == 5
+    assert site.cost == Cost(0, 0.0)
 
 
 def test_time_is_shared_out_as_operations_are(seen: Observation) -> None:

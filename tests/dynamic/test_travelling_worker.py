@@ -74,6 +74,8 @@ def test_it_writes_an_observation_and_one_line(far: tuple[Path, str]) -> None:
     assert said.count("\n") == 1
     fullgraph = next(stage for stage in seen.stages if stage.stage == "fullgraph")
     assert fullgraph.state == "fail", "it was asked for though there is a break"
+    inputs = ("--inputs", "src/model.py::example")
+    assert seen.asked == ("src/model.py::Net", *inputs, "--device", "auto", "--fullgraph")
 
 
 def test_what_it_saw_is_merged_here(far: tuple[Path, str], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from report_samples import (
@@ -25,7 +26,7 @@ from tcready.reports import render
 from tcready.reports.first import steps
 from tcready.reports.text import LINES
 from tcready.reports.view import visible
-from tcready.schema import ArmBench, Bench, BenchCase, Report, named_by, short_names
+from tcready.schema import ArmBench, Bench, BenchCase, Report, Stage, named_by, short_names
 
 ROOT = Path(__file__).resolve().parents[2]
 MANY = ROOT / "fixtures" / "many"
@@ -93,6 +94,19 @@ def test_without_a_run_what_is_surest_comes_first_and_the_way_to_prove_it_is_tol
     assert "To prove what is predicted, run `tcready check model.py::Net --run --plan`" in " ".join(
         one.split()
     )
+
+
+def test_of_a_model_whose_build_failed_it_is_asked_how_it_is_made_unless_that_was_said() -> None:
+    stage = Stage("build", "fail", "TypeError: missing 1 required positional argument", reason="error")
+    target = changed(broken().targets[0], stages=(stage,), verdict="unknown")
+
+    def first(**given: Any) -> str:
+        made = report(targets=(changed(target, **given),))
+        return " ".join(render(made, "text", width=200).split())
+
+    assert "say how it is made with --model" in first(asked=("model.py::Net",))
+    assert "say how it is made" not in first(asked=("hf:bert", "--tiny"))
+    assert "say how it is made" not in first(asked=("--model", "acme.Net(3)"))
 
 
 def test_what_to_do_first_is_what_costs_most_in_the_run() -> None:

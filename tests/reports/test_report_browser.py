@@ -349,7 +349,8 @@ def test_what_is_pasted_can_be_copied(visit: Opener, clipboard: str) -> None:
             (sample("planned").targets[0].observation.plan or pytest.fail("no plan")).rollback + "\n",
         ),
     ):
-        figure = page.locator("figure.code").filter(has=page.get_by_text(caption, exact=True)).first
+        captioned = page.locator("figure.code").filter(has=page.get_by_text(caption, exact=True))
+        figure = captioned.filter(has_text=text.splitlines()[0].strip()).first
         button = figure.get_by_role("button")
         button.click()
         expect(button).to_have_text("Copied")

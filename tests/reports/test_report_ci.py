@@ -13,7 +13,7 @@ import pytest
 from report_samples import SAMPLES, report, sample
 from tcready.edits import applied
 from tcready.reports import render
-from tcready.schema import Edit, Finding, Fix
+from tcready.schema import Edit, Finding, Fix, RuleText
 
 ROOT = Path(__file__).parents[2]
 SARIF = json.loads((ROOT / "fixtures" / "sarif-schema-2.1.0.json").read_text("utf-8"))
@@ -109,6 +109,20 @@ def test_what_only_a_run_showed_has_a_rule_of_its_own() -> None:
     rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
     for item in seen:
         assert rules[f"run-{item.effect.replace('_', '-')}"]["help"]["text"]
+
+
+def test_what_only_a_run_showed_carries_the_advice_on_its_type() -> None:
+    """Two types of break are two rules, each with what is said of it; so is a recompilation, which has no type."""
+    seen = next(f for f in own("broken") if f.rule is None)
+    codes = ("GB0007", "GB0059", "recompile")
+    found = tuple(
+        dataclasses.replace(seen, advice=code, line=at, fingerprint=code) for at, code in enumerate(codes, 1)
+    )
+    texts = tuple(RuleText(code, "a-page", "s", f"why {code}", "instead", None, None) for code in codes)
+    made = dataclasses.replace(sample("broken"), findings=found, advice=texts)
+    (run,) = json.loads(render(made, "sarif"))["runs"]
+    rules = {rule["id"]: rule["help"]["text"] for rule in run["tool"]["driver"]["rules"]}
+    assert rules == {f"run-{code}": f"why {code}\n\nUse instead: instead" for code in codes}
 
 
 @pytest.mark.parametrize("form", FORMS)

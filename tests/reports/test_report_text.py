@@ -25,7 +25,7 @@ from rich.cells import cell_len
 from tcready import reports
 from tcready.reports.long_text import source_window
 from tcready.reports.view import kind_of, lines_of, number, percent, reflowed, shape_sentence, visible
-from tcready.schema import BreakEffect, Finding, FindingTarget, Frame, FrameFate, Plan, Report
+from tcready.schema import BreakEffect, Coverage, Finding, FindingTarget, Frame, FrameFate, Plan, Report
 
 
 def render(made: Report, form: str, **options: object) -> str:
@@ -419,5 +419,34 @@ def test_a_region_that_is_predicted_says_how_to_prove_it() -> None:
     assert "To prove what is predicted, run `tcready check model.py::Net --run --plan`: " in text
     given = changed(broken().targets[0], inputs_from="option", target="my model.py::Net")
     text = " ".join(render(report(targets=(given,)), "text").split())
-    assert "run `tcready check 'my model.py::Net' --run --plan` with the same `--inputs`: it" in text
+    assert "run `tcready check 'my model.py::Net' --run --plan` with the same `--inputs`: it" in text, "older"
+    asked = changed(given, asked=("my model.py::Net", "--plan", "--inputs", "data.py::x", "--python", "a b"))
+    text = " ".join(render(report(targets=(asked,)), "text").split())
+    assert "`tcready check 'my model.py::Net' --inputs data.py::x --python 'a b' --run --plan`: it" in text
+
+
+def test_a_report_on_a_process_names_no_command() -> None:
+    """An object or a cell of a notebook: nothing on a command line finds it."""
+    for made in (static(), broken()):
+        ours = dataclasses.replace(made, in_process=True)
+        for text in (render(ours, "html"), render(ours, "text"), reports.render(ours, "text", width=200)):
+            assert "tcready explain" not in text
+            assert "tcready check model.py" not in text
+        assert "`to_text(verbose=True)` of this result" in text
+        assert "tcready.check(model, inputs, plan=True)" in text
+
+
+def test_shares_by_operations_and_by_time_say_of_which_calls_they_are() -> None:
+    def text(calls: int | None, *, verbose: bool) -> str:
+        found = changed(broken().targets[0], coverage=Coverage(10, 8, 0.8, 0.7, timed_calls=calls))
+        made = report(targets=(found,))
+        return " ".join(reports.render(made, "text", width=200, verbose=verbose).split())
+
+    after = "operations of the third call, times the median of the 5 calls after it"
+    brief = text(5, verbose=False)
+    assert f"80 % of the operations (8 of 10); {after}" in brief, "it compiles again at every call"
+    assert after in text(5, verbose=True)
+    assert "operations and times of the third call" in text(0, verbose=True)
+    assert "third call" not in text(None, verbose=True), "an older tcready did not say"
+
     assert "To prove" not in render(sample("clean"), "text")

@@ -8,7 +8,6 @@ import difflib
 import functools
 import importlib
 import inspect
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from tcready.dynamic.worker.case import RunError
 from tcready.dynamic.worker.loading import cases, import_target, target_in
 from tcready.dynamic.worker.request import Work
 from tcready.options import RunOptions
-from tcready.target import LIGHTNING, LibraryModel, Target
+from tcready.target import LIGHTNING, LibraryModel, Target, quoted
 
 SMALL: Mapping[str, int] = {
     **dict.fromkeys(
@@ -45,6 +44,10 @@ SMALL: Mapping[str, int] = {
 """The usual fields of a configuration, and what `--tiny` makes of greater numbers."""
 
 
+LARGE = 1e9
+"""Bytes of parameters from which on `--tiny` is spoken of."""
+
+
 @dataclass(frozen=True)
 class LibraryInputs:
     """What a library says of a model's inputs: what draws them, and how they were found, in words."""
@@ -57,10 +60,40 @@ def command(options: RunOptions) -> str:
     """What names the model on the command line."""
     assert options.model is not None
     if LibraryModel.parse(options.model) is None:
-        plain = not set('"$`\\!') & set(options.model)  # easier to read than the quotes of quotes
-        return f'--model "{options.model}"' if plain else f"--model {shlex.quote(options.model)}"
-    pairs = [word for pair in options.config for word in ("--config", shlex.quote(pair))]
+        return f"--model {quoted(options.model)}"
+    pairs = [word for pair in options.config for word in ("--config", quoted(pair))]
     return " ".join([options.model, *(["--tiny"] if options.tiny else []), *pairs])
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a model is."""
+
+    parameters: int
+    bytes: int
+
+    @classmethod
+    def of(cls, model: torch.nn.Module) -> Size:
+        every = list(model.parameters())
+        return cls(sum(p.numel() for p in every), sum(p.numel() * p.element_size() for p in every))
+
+    def __str__(self) -> str:
+        units = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+        size = next((f"{self.bytes / of:.1f} {unit}" for of, unit in units if self.bytes >= of), "")
+        return f"{self.parameters:,} parameters, {size or f'{self.bytes} bytes'}"
+
+
+def size_to_be(build: Callable[[], Any], work: Work) -> Size | None:
+    """How large the model will be, found on the device `meta`, which holds no values; None if it is built small, is of a
+    library that builds none small, or cannot be built there."""
+    model = LibraryModel.parse(work.options.model or "")
+    if model is None or not model.from_configuration or work.options.tiny:
+        return None
+    try:
+        with torch.device("meta"):
+            return Size.of(build())
+    except Exception:  # it asks for values, or is none that can be built: the build itself will say so
+        return None
 
 
 def imported(work: Work, text: str) -> tuple[ModuleType, Callable[[], Any]]:
@@ -126,7 +159,7 @@ def _image(*size: int, label: str) -> LibraryInputs:
 
 
 def _values(work: Work) -> dict[str, Any]:
-    """What `--config` says."""
+    """What `--config` says. Raises RunError for a size or number of which there would be none."""
     found = {}
     for pair in work.options.config:
         key, _, text = pair.partition("=")
@@ -134,6 +167,10 @@ def _values(work: Work) -> dict[str, Any]:
             found[key] = ast.literal_eval(text)
         except (ValueError, SyntaxError):
             found[key] = {"true": True, "false": False, "null": None}.get(text, text)
+        if key in SMALL and isinstance(found[key], (int, float)) and found[key] < 1:
+            raise RunError(
+                f"--config {pair}: it counts or measures something that a model has, so write 1 or more"
+            )
     return found
 
 

@@ -15,8 +15,11 @@ def coverage(counts: Counts, device: str) -> Coverage | None:
     total, captured = counts.total.ops.total(), counts.captured.ops.total()
     spent = counts.total.seconds_in_all
     time_share = counts.captured.seconds_in_all / spent if spent else None
-    return (
-        Coverage(total, captured, captured / total, time_share, spent, Clock(device).name) if total else None
+    if not total:
+        return None
+    clock = Clock(device).name
+    return Coverage(
+        total, captured, captured / total, time_share, spent, clock, timed_calls=counts.timed_calls
     )
 
 

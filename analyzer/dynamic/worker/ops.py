@@ -38,16 +38,21 @@ class Owners:
     """File and line that break the graph."""
     codes: Mapping[tuple[str, int, str], Site] = field(default_factory=dict)
     """File, first line and name of a function, or a resumed part of one, that Dynamo gave up because of a site."""
+    again: frozenset[tuple[str, int, str]] = frozenset()
+    """Those that were compiled again: at Dynamo's limit they run eagerly, on no break's account."""
 
     def of(self, frames: Iterator[types.FrameType]) -> Site | None:
         """The site that the innermost frame of a known break stands for."""
+        calls_the_rest = False
         for frame in frames:
             code = frame.f_code
-            found = self.lines.get((code.co_filename, frame.f_lineno)) or self.codes.get(
-                (code.co_filename, code.co_firstlineno, code.co_name)
-            )
-            if found is not None:
+            key = code.co_filename, code.co_firstlineno, code.co_name
+            # What calls the rest of a function behind a break stands on the break's line; the rest is not on its account.
+            at_line = None if calls_the_rest else self.lines.get((code.co_filename, frame.f_lineno))
+            found = at_line or self.codes.get(key)
+            if found is not None or key in self.again:
                 return found
+            calls_the_rest = code.co_name.startswith(RESUME)
         return None
 
 
@@ -79,8 +84,13 @@ class Counts:
     called: Counter[str] = field(default_factory=Counter)
     """Those in graphs by the module that called the graph, which need not be the innermost nor one around it: a graph
     also holds a part of the model that was lent to its module."""
+    timed_calls: int | None = None
+    """Of how many calls after the counted one the seconds are the median, in the case with the fewest; 0: they are those
+    of the counted call. None where nothing was counted."""
 
     def add(self, other: Counts) -> None:
+        known = [calls for calls in (self.timed_calls, other.timed_calls) if calls is not None]
+        self.timed_calls = min(known, default=None)
         self.total.add(other.total)
         self.captured.add(other.captured)
         self.outside.add(other.outside)
@@ -251,11 +261,12 @@ class CountingBackend:
                 (first.outside, "outside"),
             ):
                 tally.seconds = _medians([getattr(counts, which).seconds for counts in self.timed])
+            first.timed_calls = len(self.timed)
 
     @contextlib.contextmanager
     def count(self) -> Iterator[None]:
         """Count the dispatches of one warm call."""
-        self.counting = True
+        self.counting, self.counts.timed_calls = True, 0
         try:
             with DispatchMode(self.seen):
                 yield

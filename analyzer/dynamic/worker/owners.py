@@ -26,3 +26,9 @@ def owners(record: Record, names: Names) -> Owners:
         if narrate.is_silent(skip, names):
             codes.setdefault((place.path, place.line, place.name), (names.path(place.path), place.line))
     return Owners(lines, codes)
+
+
+def compiled_again(record: Record) -> frozenset[tuple[str, int, str]]:
+    """File, first line and name of each function, or resumed part of one, that was compiled again, or would have been but
+    for the limit."""
+    return frozenset((event.place.path, event.place.line, event.place.name) for event in record.recompiles)

@@ -57,7 +57,7 @@ def _built(context: Context) -> None:
     if not callable(init):
         owner = context.value.owner if isinstance(context.value, Method) else context.value
         init = synthesis.init_of(owner) if made_up else None
-    with failing(context, "build"):
+    with failing(context, "build", _announced(context)):
         distributed.begin(work)
 
         model = build(context.value, init, work)
@@ -101,11 +101,25 @@ def _built(context: Context) -> None:
         context.cases = tuple(case for case in draw(SEED_BUILD) if case.name not in work.leave_out)
         journal.cases = tuple(case.name for case in context.cases if case.name is not None)
         device = f"; device auto: {work.options.device}" if context.device_found else ""
-        built_from = f"; built from {by_name.command(work.options)}" if work.options.model else ""
+        unnamed = work.options.model and named is None  # else what is said of the inputs ends in the name
+        built_from = f"; built from {by_name.command(work.options)}" if unnamed else ""
         journal.end("pass", _size(model) + built_from + device)
     if patched := replaced(context.originals):
         more = f" and {len(patched) - 3} more" if len(patched) > 3 else ""
         journal.warn(f"the code replaces {', '.join(patched[:3])}{more}: what ran is a patched torch")
+
+
+def _announced(context: Context) -> str:
+    """What is told before a model of a library is built: how large it will be."""
+    size = by_name.size_to_be(context.value, context.work)
+    if size is None:
+        return ""
+    if size.bytes < by_name.LARGE:
+        return f"build, {size}"
+    context.journal.warn(
+        f"{context.work.options.model} has {size}: --tiny builds a small one of the same code"
+    )
+    return f"build, {size} (--tiny builds a small one)"
 
 
 def _copied_if_possible(model: torch.nn.Module) -> torch.nn.Module:
@@ -120,8 +134,7 @@ def _size(model: Any) -> str:
         return f"method {model.__qualname__}"
     if not isinstance(model, torch.nn.Module):
         return f"function {getattr(model, '__name__', '')}"
-    count = sum(parameter.numel() for parameter in model.parameters())
-    return f"{type(model).__name__}, {count:,} parameters"
+    return f"{type(model).__name__}, {by_name.Size.of(model)}"
 
 
 STEP = Step("build", run, requires=("import",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tcready.dynamic.worker import compiled_calls, custom_ops, distributed
@@ -12,7 +12,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.coverage import coverage, weighted, with_cost
 from tcready.dynamic.worker.journal import counted
 from tcready.dynamic.worker.ops import CountingBackend, Counts, module_tree
-from tcready.dynamic.worker.owners import owners
+from tcready.dynamic.worker.owners import compiled_again, owners
 from tcready.dynamic.worker.step import Step, failing
 from tcready.dynamic.worker.torch_internals import dynamo, tracing
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
@@ -91,6 +91,9 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
                 if journal.observation.explain is None:
                     journal.add(explain=_explained(explained.output()))
                 backend.owners = owners(record, context.names)
+            else:
+                again = backend.owners.again | compiled_again(record)
+                backend.owners = replace(backend.owners, again=again)
     if context.measures:
         time_again(context, compiled, case, backend)
     graphs = narrate.graphs(cold, context.names, context.work.options.mode, case.name, backend.owned)
