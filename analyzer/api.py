@@ -264,6 +264,9 @@ def _report(
         seen = measure(seen) if measure is not None else seen
     if chosen.run.trace_out is not None and not seen.runs:
         announce(f"nothing was run, so there is no trace in {chosen.run.trace_out}")
+    studies = [f"--{name}" for name in chosen.run.studies() if chosen.is_given(name)]
+    if studies and not seen.runs:
+        announce(f"nothing was run, so {', '.join(studies)} did nothing: --run or --inputs run the target")
     other_torch = made_or_brought.of_another_torch(seen.runs, version) if chosen.is_given("torch") else ()
     static = dataclasses.replace(
         read.result,

@@ -202,6 +202,10 @@ class ReadOptions:
     """Follow calls into other people's packages; None: where a class or function was named, not for files."""
 
 
+STUDIES = ("fullgraph", "shapes", "plan", "backend")
+"""Stages of a run that are asked for apart, by the names of their fields."""
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """What decides a run of one target."""
@@ -442,11 +446,13 @@ class RunOptions:
         ),
     )
 
+    def studies(self) -> tuple[str, ...]:
+        """The names of the stages that are asked for apart."""
+        return tuple(name for name in STUDIES if getattr(self, name))
+
     def without_studies(self) -> RunOptions:
-        """The same run without what is asked for apart: fullgraph, shapes, plan, backend and a trace."""
-        return dataclasses.replace(
-            self, fullgraph=False, shapes=False, plan=False, backend=False, trace_out=None
-        )
+        """The same run without what is asked for apart, and without a trace."""
+        return dataclasses.replace(self, trace_out=None, **dict.fromkeys(STUDIES, False))
 
 
 @dataclass(frozen=True)

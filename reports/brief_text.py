@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -71,8 +72,18 @@ LAYOUTS = (
 class BriefText(LongText):
     """Writes one report, line by line, as short as it can be told."""
 
-    def __init__(self, write: Write, width: int, report: Report, third_party: bool, layout: Layout) -> None:
+    def __init__(
+        self,
+        write: Write,
+        width: int,
+        report: Report,
+        third_party: bool,
+        layout: Layout,
+        stored: str | None = None,
+    ) -> None:
         super().__init__(write, width, report, third_party)
+        self.stored = f" {shlex.quote(stored)}" if stored is not None else ""
+        """What `tcready explain` is told of where the report is."""
         self.layout = layout
         self.names = short_names(finding.fingerprint for finding in report.findings)
         self.parted = True
@@ -115,7 +126,7 @@ class BriefText(LongText):
         self.listing("warnings", list(report.warnings), SHOWN_PLACES)
         if single:
             name = self.names[(loud or notes)[0].fingerprint]
-            more = f"`tcready explain {name}` tells all of that finding, `-v` all of the report."
+            more = f"`tcready explain {name}{visible(self.stored)}` tells all of that finding, `-v` all of the report."
             if report.in_process:
                 more = f"`{self.in_full}` of this result (`_` in IPython) is all of the report."
             self.wrapped("", more, "dim")

@@ -19,13 +19,20 @@ NARROWEST = 40
 
 
 def render(
-    report: Report, *, color: bool = False, width: int = 100, third_party: bool = False, verbose: bool = False
+    report: Report,
+    *,
+    color: bool = False,
+    width: int = 100,
+    third_party: bool = False,
+    verbose: bool = False,
+    stored: str | None = None,
 ) -> str:
     """The report as terminal text, `width` columns wide, with a trailing newline.
 
     First the verdict of each target and what to do about it, then a line or two a finding; `verbose` tells all of each
     finding and each run, the verdicts last. Lines that a tool or a click may pick up (`path:line:col: ...`) are never
-    wrapped. `third_party` shows findings in installed packages one by one instead of one line a file and rule.
+    wrapped. `third_party` shows findings in installed packages one by one instead of one line a file and rule. `stored`
+    is the file that holds the report, if it was not made just now.
     """
     width = max(width, NARROWEST)
     if verbose:
@@ -34,12 +41,12 @@ def render(
         return out.getvalue()
     for layout in LAYOUTS:
         out = io.StringIO()
-        BriefText(plain(out), width, report, third_party, layout).report()
+        BriefText(plain(out), width, report, third_party, layout, stored).report()
         if _rows(out.getvalue(), width) <= LINES:
             break
     if color:
         out = io.StringIO()
-        BriefText(coloured(out, width), width, report, third_party, layout).report()
+        BriefText(coloured(out, width), width, report, third_party, layout, stored).report()
     return out.getvalue()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -170,3 +172,26 @@ def test_a_name_of_what_a_finding_is_told_for_finds_it(project: Path) -> None:
     assert api.explain(other[:7], ["two.py"], root=project)[1] == finding
     with pytest.raises(TcreadyError, match="no finding"):
         api.explain("0000", ["two.py"], root=project)
+
+
+def test_a_report_that_is_shown_again_names_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it says of `tcready explain` works: the last run here may be another."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(MANY / "model.py", "model.py")
+    assert run("check", "model.py", "--no-run", "--output-format", "json", "-o", "a report.json") == 1
+    capsys.readouterr()
+    run("report", "a report.json")
+    told = re.search(r"`tcready (explain \S+ 'a report.json')` tells all", capsys.readouterr().out)
+    assert told is not None
+    assert run(*shlex.split(told[1])) == 0
+
+
+def test_what_is_asked_of_a_run_and_had_none_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("model.py").write_text("def forward(x):\n    return x + 1\n")
+    run("check", "model.py", "--plan", "--shapes")
+    assert "nothing was run, so --shapes, --plan did nothing: --run or --inputs" in capsys.readouterr().err

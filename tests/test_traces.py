@@ -411,15 +411,21 @@ def test_of_two_files_that_may_be_meant_none_is_taken(project: Path, tmp_path: P
 def test_a_source_that_has_changed_is_told(project: Path, tmp_path: Path) -> None:
     folder = broken().written(tmp_path / "trace")
     (project / "net.py").write_text("# a line more\n" + NET)
-    _, found = seen_in(folder, project)
+    seen, found = seen_in(folder, project)
     assert any(
         "net.py is not what the job ran: there forward begins at line 10" in text for text in found.warnings
     )
+    assert {site.path for site in seen.break_sites} == {
+        PATH
+    }  # no line of it is held against another one here
+    assert not seen.sources
     (project / "net.py").write_text(NET.replace("x.sum() > 0", "x.sum() > 1"))
-    _, found = seen_in(folder, project)
+    seen, found = seen_in(folder, project)
     assert any(
         "net.py is not what the job ran: line 12 was `if x.sum() > 0:`" in text for text in found.warnings
     )
+    assert {site.path for site in seen.break_sites} == {PATH}
+    assert not any("is not here" in text for text in found.warnings)
 
 
 def test_installed_packages_are_found_by_their_place_below_site_packages(

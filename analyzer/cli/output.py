@@ -60,14 +60,21 @@ def show(
     verbose: bool = False,
     text: str | None = None,
     editor: str = "none",
+    stored: str | None = None,
 ) -> None:
-    """Renders the report (`text` instead, if it is given) and puts it where the user wants it."""
+    """Renders the report (`text` instead, if it is given) and puts it where the user wants it. `stored` is the file that
+    holds it already."""
     of_page = {"editor": editor, "root": Path.cwd()}
     if text is not None:
         pass
     elif output_format == "text":
         text = api.render(
-            report, "text", third_party=third_party, verbose=verbose, **on_terminal(to_file=bool(output))
+            report,
+            "text",
+            third_party=third_party,
+            verbose=verbose,
+            stored=stored,
+            **on_terminal(to_file=bool(output)),
         )
     else:
         text = api.render(

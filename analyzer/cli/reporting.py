@@ -81,6 +81,8 @@ def report(
         raise click.MissingParameter(param_type="argument", param_hint="FILES...")
     if not compare:
         together = _traced(traces, files, moved, quiet=quiet) if traces else api.combine(files)
+        if traces:
+            api.keep_last(together, Path.cwd())
         show(
             together,
             output_format,
@@ -90,6 +92,7 @@ def report(
             quiet=quiet,
             verbose=verbose,
             editor=editor,
+            stored=files[0] if len(files) == 1 and not traces else None,
         )
         return api.exit_code(together, fail_on=fail_on, third_party=third_party) if fail_on else 0
     if traces:

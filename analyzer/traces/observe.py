@@ -95,15 +95,22 @@ def read(
     found = places.find(known, root, moved, search)
     sources: dict[str, str] = {}
     texts = Sources()
-    named_by = [
-        (
-            process,
-            TraceNames(
-                str(root), found.here, process.torch_folder, packages, frozenset(known), sources, texts
-            ),
-        )
-        for process in processes
-    ]
+
+    def names_with(here: Mapping[str, str]) -> list[tuple[Process, TraceNames]]:
+        return [
+            (
+                process,
+                TraceNames(str(root), here, process.torch_folder, packages, frozenset(known), sources, texts),
+            )
+            for process in processes
+        ]
+
+    # A line of the job would be held against another one here: what has changed counts as not here.
+    changed: dict[str, str] = {}
+    for path, words in _changed(names_with(found.here)):
+        changed.setdefault(path, words)
+    sources.clear()
+    named_by = names_with({path: here for path, here in found.here.items() if path not in changed})
     groups = _groups(named_by)
     if not groups:
         return Traced((_of_nothing(named, processes),), {}, tuple(_conditions(processes)))
@@ -121,7 +128,7 @@ def read(
             for path in known - found.here.keys() - found.ambiguous.keys()
             if slashed(path) in shown
         ),
-        *_changed(named_by),
+        *changed.values(),
     ]
     roots = {target: group.root for target, group in groups.items() if group.root is not None}
     return Traced(
@@ -405,27 +412,19 @@ def _not_here(paths: Iterable[str]) -> Iterator[str]:
         )
 
 
-def _changed(processes: Iterable[tuple[Process, TraceNames]]) -> Iterator[str]:
-    """What to say of sources that are not what the job ran, as far as the trace shows lines of them."""
-    told: set[str] = set()
+def _changed(processes: Iterable[tuple[Process, TraceNames]]) -> Iterator[tuple[str, str]]:
+    """Files of the job whose source here is not what it ran, as far as the trace shows lines of them, each with what to
+    say of it."""
+    apart = "what the job shows of it stands under the job's path: take the version that the job ran to see both together"
     for process, names in processes:
         for each in process.compilations:
             place = each.place
             if place is not None and names.is_user(place.path) and not names.fits(place):
-                shown = names.path(place.path)
-                if shown not in told:
-                    told.add(shown)
-                    yield (
-                        f"{shown} is not what the job ran: there {place.name} begins at line {place.line}; its lines may "
-                        "have moved"
-                    )
+                where = f"there {place.name} begins at line {place.line}"
+                yield place.path, f"{names.path(place.path)} is not what the job ran: {where}; {apart}"
             for text in (*each.breaks, each.error):
                 for path, line, source in STACK_TEXT.findall(text):
                     here = names.text(path, int(line)) if names.is_user(path) else None
-                    shown = names.path(path) if here is not None else ""
-                    if here is not None and here != source.strip() and shown not in told:
-                        told.add(shown)
-                        yield (
-                            f"{shown} is not what the job ran: line {line} was `{source.strip()[:80]}` there; its lines "
-                            "may have moved"
-                        )
+                    if here is not None and here != source.strip():
+                        where = f"line {line} was `{source.strip()[:80]}` there"
+                        yield path, f"{names.path(path)} is not what the job ran: {where}; {apart}"
