@@ -69,6 +69,7 @@ def asked(target: str, model: str | None, settings: Settings) -> tuple[str, ...]
     """
     of_library = model is not None and LibraryModel.parse(model) is not None
     said = {name: settings.values[name] for name, who in settings.sources.items() if who == COMMAND_LINE}
+    said.pop("trace_out", None)  # its folder is not empty any more
     if model is None or of_library:
         said.pop("model", None)
     if not of_library:

@@ -14,6 +14,7 @@ import pytest
 from commands import run
 from fixture_markers import ROOT
 from tcready import api
+from tcready.events import times
 from tcready.schema import Observation, Report, as_json, from_json
 from tcready.traces import Traced, files, process, read
 from trace_events import APP, NAME, TORCH, Job, event
@@ -406,6 +407,12 @@ def test_of_two_files_that_may_be_meant_none_is_taken(project: Path, tmp_path: P
     )
     seen, _ = seen_in(folder, project, moved=[(APP, "b/app")])
     assert seen.break_sites[0].path == "b/app/net.py"
+
+
+@pytest.mark.parametrize("value", ["9" * 4000, "1e400", "-1", "NaN", '"x"', "[1]"])
+def test_a_time_that_is_none_counts_as_nothing(value: str) -> None:
+    row = {times.ENTIRE: json.loads(value)}
+    assert times.phases([row], "kernels") == ()
 
 
 def test_a_source_that_has_changed_is_told(project: Path, tmp_path: Path) -> None:

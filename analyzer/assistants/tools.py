@@ -58,6 +58,10 @@ class Tool:
     """Whether it does nothing without executing the user's code."""
 
 
+PATCHED = re.compile(r"^(?:---|\+\+\+) [ab]/([^\t\n]+)", re.MULTILINE)
+"""The files of a patch."""
+
+
 def offered(place: Place) -> tuple[Tool, ...]:
     """The tools of a server."""
     return tuple(tool for tool in TOOLS if place.executes or not tool.executes)
@@ -143,6 +147,8 @@ def _refuse_bytes(result: FixResult) -> None:
 
 def _prove(asked: ProveAsked, place: Place, progress: Progressing) -> Answer:
     _refuse_outside(asked.target, place.root)
+    for named in PATCHED.findall(asked.patch):  # a link may lead out of the folder
+        _refuse_outside(named, place.root)
     change = api.prove(
         asked.patch if asked.patch.endswith("\n") else f"{asked.patch}\n",
         asked.target,
@@ -203,7 +209,9 @@ def _refuse_execution(place: Place, what: str) -> None:
 
 
 def _refuse_outside(named: str, root: Path) -> None:
-    """Raises TcreadyError if a target or inputs are named by a path that is outside of `root`."""
+    """Raises TcreadyError if a target, inputs or a file are named by a path that is outside of `root`, or is none."""
+    if "\0" in named:
+        raise TcreadyError(f"{named!r} names nothing: a path holds no NUL")
     model = LibraryModel.parse(named)
     if model is not None and model.library == OF_THE_USER:
         named = model.name

@@ -25,6 +25,11 @@ PATIENCE = 120.0
 """Seconds that the server has to import torch."""
 
 
+def _kind(python: str, environment: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+    """What runs must have in common to be copies of one process."""
+    return python, {name: value for name, value in environment.items() if name not in LATE}
+
+
 class Copy:
     """A worker that was forked: what `subprocess.Popen` offers of one, as far as a run is watched by it."""
 
@@ -50,9 +55,9 @@ class Copy:
 class ForkServer:
     """A worker that has imported torch, and of which runs are copies: each is a process of its own.
 
-    It is started with the first run. Where nothing can be forked, where torch is missing, and for a run that needs
-    another interpreter or other variables than the first one had, `start` gives None: such a run is started afresh. It
-    may be used by several threads; the one that first uses it must live as long as it does: the server dies with it.
+    Where nothing can be forked, where torch is missing, and for a run that needs another interpreter or other variables
+    than it was opened with, `start` gives None: such a run is started afresh. It may be used by several threads; the one
+    that opens it must live as long as it does: the server dies with it.
     """
 
     def __init__(self) -> None:
@@ -71,6 +76,20 @@ class ForkServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def open(self, python: str, environment: Mapping[str, str], seconds: float) -> None:
+        """Start the server, if nobody has: it imports torch, for as many seconds at most. Where it cannot, runs are
+        started afresh. An exception (Ctrl-C) ends it."""
+        with self._lock:
+            if self._failed or self._kind is not None:
+                return
+            self._kind = _kind(python, environment)
+            self._failed = True
+            try:
+                self._failed = not self._open(python, environment, seconds)
+            finally:
+                if self._failed:
+                    self._shut()
+
     def start(
         self,
         python: str,
@@ -84,13 +103,7 @@ class ForkServer:
         `mark` is the variable by which its processes are known, with its value, whose beginning they are called by too.
         """
         with self._lock:
-            if self._failed:
-                return None
-            kind = python, {name: value for name, value in environment.items() if name not in LATE}
-            if self._kind is None:
-                self._kind = kind
-                self._failed = not self._open(python, environment)
-            if self._failed or self._kind != kind or self._channel is None:
+            if self._failed or self._kind != _kind(python, environment) or self._channel is None:
                 return None
             request = {
                 "arguments": arguments,
@@ -151,7 +164,7 @@ class ForkServer:
             self._folder.cleanup()
             self._folder = None
 
-    def _open(self, python: str, environment: Mapping[str, str]) -> bool:
+    def _open(self, python: str, environment: Mapping[str, str], seconds: float) -> bool:
         self._folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
         worker = Path(self._folder.name) / "worker.pyz"
         build_bundle(worker)
@@ -168,14 +181,10 @@ class ForkServer:
                 start_new_session=True,
             )
         except OSError:
-            self._shut()
             return False
         finally:
             theirs.close()
-        if self._next(time.monotonic() + PATIENCE) is None:
-            self._shut()
-            return False
-        return True
+        return self._next(time.monotonic() + seconds) is not None
 
     def _next(self, until: float) -> dict[str, object] | None:
         """The next answer; None if there is none by `until`, or the server is gone."""

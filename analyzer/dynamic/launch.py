@@ -221,6 +221,9 @@ class Prover:
             work = replace(_work(self._request, os.path.realpath(self._request.root)), proof=proof)
             build_bundle(room / "worker.pyz")
             write_json(str(room / "request.json"), work)
+            late = _opened(self._request, work.root)
+            if late is not None:
+                return ProofResult(failure=late.detail)
             with _signals_wait():
                 started = _started(self._request, work.root, room)
                 self._running = started if isinstance(started, _Running) else None
@@ -370,6 +373,9 @@ def _run(
 ) -> Ending:
     """Start the worker, watch it to its end, leave none of its processes alive."""
     running: _Running | Ending | None = None
+    late = _opened(request, root) if not benched else None
+    if late is not None:
+        return late
     try:
         with _signals_wait():
             running = _started(request, root, room, benched)
@@ -423,14 +429,37 @@ def _signals_wait() -> Iterator[None]:
             signal.raise_signal(number)
 
 
+def _opened(request: RunRequest, root: str) -> Ending | None:
+    """Opens the server of a run, if it has one; how the run ended if that took all of its time."""
+    began = time.monotonic()
+    options = request.options
+    if request.server is not None and _is_plain(request):
+        python = _python(request, root)
+        request.server.open(python, _environment(request, DROPPED_PREFIXES), options.timeout)
+    if time.monotonic() - began >= options.timeout:
+        words = f"no answer within {options.timeout:g} s, while torch is imported"
+        return Ending(words, "timeout", limit=True)
+    return None
+
+
+def _is_plain(request: RunRequest) -> bool:
+    """Whether the run is one process of an interpreter, with nothing before it."""
+    return not (request.options.launcher or request.options.processes)
+
+
+def _python(request: RunRequest, root: str) -> str:
+    """The interpreter; a path counts from the working folder."""
+    python = request.options.python or sys.executable
+    return os.path.join(root, python) if os.path.dirname(python) else python
+
+
 def _started(request: RunRequest, root: str, room: Path, benched: bool = False) -> _Running | Ending:
     mark = uuid.uuid4().hex
     command = _command(request, room)
     environment = _environment(request, DROPPED_IN_A_BENCH if benched else DROPPED_PREFIXES)
-    is_plain = not (benched or request.options.launcher or request.options.processes)
     process: _Process | None = None
-    if request.server is not None and is_plain:
-        process = request.server.start(command[0], command[2:], root, environment, (MARK, mark))
+    if request.server is not None and _is_plain(request) and not benched:
+        process = request.server.start(_python(request, root), command[2:], root, environment, (MARK, mark))
     try:
         process = process or subprocess.Popen(  # noqa: S603  running what the user asked to run is the point
             command,

@@ -49,6 +49,6 @@ def phases(rows: Iterable[Mapping[str, Any]], kernels: str) -> tuple[tuple[str, 
 
 
 def seconds(row: Mapping[str, Any], name: str) -> float:
-    """What a field that counts microseconds says; 0 if it is missing or no number."""
+    """What a field that counts microseconds says; 0 if it is missing, no number, or one that no clock gives."""
     value = row.get(name)
-    return value * MICRO if isinstance(value, (int, float)) else 0.0
+    return value * MICRO if isinstance(value, (int, float)) and 0 <= value < 1e18 else 0.0

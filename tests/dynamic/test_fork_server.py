@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from observing import observe_target
-from tcready.dynamic import ForkServer
+from tcready.dynamic import ForkServer, RunRequest
+from tcready.dynamic.launch import _python
+from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.options import RunOptions
 from tcready.schema import Observation
 
 pytestmark = [
@@ -67,7 +72,7 @@ def shown(seen: Observation) -> object:
     cover = seen.coverage
     return (
         stages,
-        [dataclasses.replace(site, cost=None) for site in seen.break_sites],
+        [replace(site, cost=None) for site in seen.break_sites],
         cover and (cover.ops_total, cover.ops_captured),
         seen.environment,
         seen.traced,
@@ -186,8 +191,42 @@ def test_an_interpreter_that_cannot_serve(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)
-    with ForkServer() as server:
-        assert server.start(str(python), [], tmp_path, dict(os.environ), ("A", "b")) is None
-        nowhere = str(tmp_path / "nowhere")
-        assert ForkServer().start(nowhere, [], tmp_path, dict(os.environ), ("A", "b")) is None
+    for each in (str(python), str(tmp_path / "nowhere")):
+        with ForkServer() as server:
+            server.open(each, dict(os.environ), 30)
+            assert server.start(each, [], tmp_path, dict(os.environ), ("A", "b")) is None
     assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
+
+
+def test_importing_torch_counts_as_time_of_the_run(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o755)
+    began = time.monotonic()
+    with ForkServer() as server:
+        seen = observe_target("model.py", root=write(tmp_path), server=server, python=str(python), timeout=1)
+    assert time.monotonic() - began < 20
+    failed = next(stage for stage in seen.stages if stage.state == "fail")
+    assert failed.reason == "timeout"
+
+
+def test_an_interpreter_is_named_from_the_working_folder(tmp_path: Path) -> None:
+    """The server starts in a folder of its own."""
+    run = RunRequest("model.py", RunOptions(python="../env/bin/python"), str(tmp_path))
+    assert _python(run, str(tmp_path)) == f"{tmp_path}/../env/bin/python"
+    assert _python(replace(run, options=RunOptions(python="python3")), str(tmp_path)) == "python3"
+
+
+def test_what_is_loaded_for_copies_asks_nothing_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once CUDA was asked anything, no copy of the process can use it, and Dynamo asks in each compilation."""
+    asked: list[str] = []
+
+    def is_available() -> bool:
+        asked.append("".join(traceback.format_stack(limit=4)))
+        return False
+
+    monkeypatch.setattr(torch.cuda, "is_available", is_available)
+    dynamo.loaded()
+    assert asked == []
+    assert torch.cuda.is_available is is_available
+    assert not dynamo.copies_lack_the_gpu()

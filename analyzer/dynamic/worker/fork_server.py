@@ -26,6 +26,8 @@ def main() -> int:
     worker.die_with_the_launcher()
     channel = socket.socket(fileno=int(sys.argv[2]))
     _load()
+    if not _copies_are_whole():
+        return 1
     arguments = _copies(channel)
     if arguments is None:
         return 0
@@ -42,6 +44,16 @@ def _load() -> None:
     dynamo.loaded()
     gc.collect()
     gc.freeze()  # a copy shares the pages of what it does not touch
+
+
+def _copies_are_whole() -> bool:
+    """Whether a copy of this process could use a GPU as well as a process of its own."""
+    from tcready.dynamic.worker.torch_internals import dynamo
+
+    pid = os.fork()
+    if pid == 0:
+        os._exit(int(dynamo.copies_lack_the_gpu()))
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def _copies(channel: socket.socket) -> list[str] | None:

@@ -32,9 +32,23 @@ def forget_sizes() -> None:
 
 
 def loaded() -> None:
-    """Load what the first compile of a process loads, which takes about 2 s, and leave nothing compiled."""
-    torch.compile(lambda tensor: -tensor, backend="eager")(torch.ones(1))
-    reset()
+    """Load what the first compile of a process loads, which takes about 2 s, and leave nothing compiled.
+
+    Dynamo asks for the state of the GPU's random numbers, and a process that has asked CUDA anything has no copies that
+    could use it.
+    """
+    known = torch.cuda.is_available
+    torch.cuda.is_available = lambda: False
+    try:
+        torch.compile(lambda tensor: -tensor, backend="eager")(torch.ones(1))
+        reset()
+    finally:
+        torch.cuda.is_available = known
+
+
+def copies_lack_the_gpu() -> bool:
+    """In a copy of a process (os.fork): whether that had asked CUDA something, so that the copy cannot."""
+    return bool(getattr(torch._C, "_cuda_isInBadFork", bool)())
 
 
 @contextlib.contextmanager
