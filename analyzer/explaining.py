@@ -60,9 +60,11 @@ def _told_for(text: str, report: Report) -> list[str]:
 
 
 def keep(report: Report, root: Path) -> None:
-    """Keeps a report in the cache of a working folder, if it is of a run or of what stands elsewhere: what stands in the
-    folder is soon read again."""
-    ran = any(target.was_run for target in report.targets)
+    """Keeps a report in the cache of a working folder, if it is of a run that showed something or of what stands
+    elsewhere: the folder itself is soon read again. A run that failed does not take the place of one that did not."""
+    ran = any(
+        target.coverage is not None or target.observation.trace is not None for target in report.targets
+    )
     if ran or not all(_is_below(target.target, root) for target in report.targets):
         Cache(root, "", Disk()).keep_last(as_json(report), ran=ran)
 

@@ -256,6 +256,12 @@ def test_fix_proposes_a_patch_and_writes_nothing(reading: Server, folder: Path) 
         ("plan", {"target": "/"}, "outside of"),
         (
             "prove",
+            {"target": "breaks.py", "patch": "--- a/link.py\n+++ b/link.py\n@@ -1 +1 @@\n-a\n+b\n"},
+            "outside of",
+        ),
+        ("check", {"target": "breaks.py\0"}, "a path holds no NUL"),
+        (
+            "prove",
             {"patch": PATCH.replace("breaks.py", "../outside.py"), "target": "breaks.py"},
             "../outside.py",
         ),

@@ -122,7 +122,7 @@ def _note(section: Section, count: int) -> str:
     """What is left out of a section of which `count` pieces are told."""
     if section.single:
         return f"the {section.noun} ({sum(len(piece.text) for piece in section.pieces)} characters)"
-    paging = "" if section.skipped is None or not count else f" (skip={section.skipped + count} goes on)"
+    paging = "" if section.skipped is None else f" (skip={section.skipped + max(count, 1)} goes on)"
     return f"{len(section.pieces) - count} of {number(len(section.pieces), section.noun)}{paging}"
 
 
