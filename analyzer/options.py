@@ -452,7 +452,8 @@ class RunOptions:
 
     def without_studies(self) -> RunOptions:
         """The same run without what is asked for apart, and without a trace."""
-        return dataclasses.replace(self, trace_out=None, **dict.fromkeys(STUDIES, False))
+        left_out: dict[str, Any] = dict.fromkeys(STUDIES, False)
+        return dataclasses.replace(self, trace_out=None, **left_out)
 
 
 @dataclass(frozen=True)
