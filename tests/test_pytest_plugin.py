@@ -322,7 +322,17 @@ def run(project: Path, *arguments: str) -> tuple[dict[str, str | None], str]:
     """Each test's failure message, None where it passed; and what pytest printed."""
     report = project / "report.xml"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--strict-markers", "-Werror", f"--junitxml={report}", *arguments],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--strict-markers",
+            "-Werror",
+            "-p",
+            "no:asyncio",
+            f"--junitxml={report}",
+            *arguments,
+        ],
         cwd=project,
         capture_output=True,
         text=True,

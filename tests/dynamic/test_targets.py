@@ -229,7 +229,7 @@ def test_bundle_is_deterministic_and_holds_the_worker_alone(tmp_path: Path) -> N
     assert (tmp_path / "a.pyz").read_bytes() == (tmp_path / "b.pyz").read_bytes()
     names = set(zipfile.ZipFile(tmp_path / "a.pyz").namelist())
     assert {"__main__.py", "tcready/schema/codec.py", "tcready/dynamic/worker/main.py"} <= names
-    rooms = ("tcready/dynamic/worker/", "tcready/schema/")
+    rooms = ("tcready/dynamic/worker/", "tcready/events/", "tcready/schema/")
     rest = {name for name in names if not name.startswith(rooms)}
     names = ("__init__", "arms", "bundle", "by_hand", "fork_server", "launch", "schedule")
     launcher = {f"tcready/dynamic/{name}.py" for name in names}
