@@ -203,8 +203,8 @@ def test_a_report_is_rendered_again_in_every_format(
     report = check(["net.py"], observations=["gpu.json"])
     keep("report.json", report)
     assert run("report.json", "--output-format", form, "-o", "out", "-q") == 0
-    width = {"width": 100} if form == "text" else {}
-    assert Path("out").read_text() == render(report, form, **width)
+    of_text = {"width": 100, "stored": "report.json"} if form == "text" else {}
+    assert Path("out").read_text() == render(report, form, **of_text)
 
 
 def test_a_page_is_a_report_too(project: Path) -> None:
