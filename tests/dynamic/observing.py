@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tcready.dynamic import ForkServer, RunRequest, observe
+from tcready.dynamic.launch import _opened
 from tcready.merge import merge
 from tcready.options import RunOptions
 from tcready.schema import Observation, Progress, Report, StaticResult, Tool
@@ -21,6 +22,11 @@ TORCH = tuple(int(part) for part in re.findall(r"\d+", importlib.metadata.versio
 SERVER = ForkServer()
 """What the runs of one test process are copies of: importing torch takes longer than most of them."""
 atexit.register(SERVER.close)
+
+
+def opened(server: ForkServer) -> None:
+    """Imports torch before the time of a run counts, which some tests make short."""
+    _opened(RunRequest("model.py", RunOptions(), server=server), ".")
 
 
 def torch_between(first: tuple[int, int], last: tuple[int, int], otherwise: str) -> pytest.MarkDecorator:
@@ -42,6 +48,8 @@ def observe_target(
     tests. Without a `server` the worker is started afresh."""
     toolchain = str(tools) if tools else None
     run = RunRequest(target, RunOptions(**options), str(root), own_packages, toolchain, server)
+    if server is SERVER:
+        opened(server)
     return observe(run, progress)
 
 

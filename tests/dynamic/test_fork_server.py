@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from observing import observe_target
+from observing import observe_target, opened
 from tcready.dynamic import ForkServer, RunRequest
 from tcready.dynamic.launch import _python
 from tcready.dynamic.worker.torch_internals import dynamo
@@ -58,6 +58,7 @@ def get_inputs():
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
     with ForkServer() as started:
+        opened(started)
         yield started
 
 
