@@ -513,6 +513,13 @@ def prove(
     return fixing.proved_patch(target, _with_tables(chosen), rule_set(), (patch, named), announce, progress)
 
 
+def changed_by(patch: str, named: str = "the patch") -> list[str]:
+    """The files that a unified diff changes, as it names them. Raises TcreadyError if it is none."""
+    from tcready import applying
+
+    return applying.changed_by(patch, named)
+
+
 def holds(change: FixChange) -> bool:
     """Whether a patch that was put to the proof holds: nothing speaks against it, not even another exception."""
     return change.state == "proved" and not (change.unsafe or "").startswith("another exception")

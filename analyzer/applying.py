@@ -74,16 +74,25 @@ def _refused_or_read(file: Changed, root: Path, *, dirty: bool) -> bytes:
     return data
 
 
+def changed_by(text: str, named: str) -> list[str]:
+    """The files that a unified diff changes, as it names them; `named` is what the patch is called.
+
+    Raises TcreadyError if it is none.
+    """
+    listed = _git(["apply", "--numstat", "-z", "-"], text, named, Path(tempfile.gettempdir()))
+    names = [entry.split("\t", 2)[2] for entry in listed.split("\0") if entry.count("\t") >= 2]
+    if not names:
+        raise TcreadyError(f"{named} holds no change of a file: give a unified diff")
+    return names
+
+
 def patched(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[Changed, ...]:
     """The files that a unified diff changes, by `git apply` on copies of them.
 
     `named` is what the patch is called, `find` where a file stands that it names. Raises TcreadyError if a file is not
     there, the patch does not apply, or makes, deletes or renames files.
     """
-    listed = _git(["apply", "--numstat", "-z", "-"], text, named, Path(tempfile.gettempdir()))
-    names = [entry.split("\t", 2)[2] for entry in listed.split("\0") if entry.count("\t") >= 2]
-    if not names:
-        raise TcreadyError(f"{named} holds no change of a file: give a unified diff")
+    names = changed_by(text, named)
     with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
         copies = Path(folder)
         found: list[tuple[str, Path]] = []

@@ -58,10 +58,6 @@ class Tool:
     """Whether it does nothing without executing the user's code."""
 
 
-PATCHED = re.compile(r"^(?:---|\+\+\+) [ab]/([^\t\n]+)", re.MULTILINE)
-"""The files of a patch."""
-
-
 def offered(place: Place) -> tuple[Tool, ...]:
     """The tools of a server."""
     return tuple(tool for tool in TOOLS if place.executes or not tool.executes)
@@ -147,10 +143,11 @@ def _refuse_bytes(result: FixResult) -> None:
 
 def _prove(asked: ProveAsked, place: Place, progress: Progressing) -> Answer:
     _refuse_outside(asked.target, place.root)
-    for named in PATCHED.findall(asked.patch):  # a link may lead out of the folder
+    patch = asked.patch if asked.patch.endswith("\n") else f"{asked.patch}\n"
+    for named in api.changed_by(patch):  # a link may lead out of the folder
         _refuse_outside(named, place.root)
     change = api.prove(
-        asked.patch if asked.patch.endswith("\n") else f"{asked.patch}\n",
+        patch,
         asked.target,
         settings=place.settings(),
         announce=_announcing(progress),

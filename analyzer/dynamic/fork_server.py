@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from tcready.dynamic.bundle import build_bundle
 
@@ -118,7 +118,7 @@ class ForkServer:
                 self._channel.sendall(line[sent:])
                 found = self._next(time.monotonic() + PATIENCE)
                 while found is not None and "status" in found:
-                    self._statuses[int(str(found["pid"]))] = int(str(found["status"]))
+                    self._statuses[found["pid"]] = found["status"]
                     found = self._next(time.monotonic() + PATIENCE)
             except OSError:
                 found = None
@@ -128,7 +128,7 @@ class ForkServer:
                 os.close(output)
                 self._failed = True
                 return None
-            return Copy(self, int(str(found["pid"])), os.fdopen(output, "rb", buffering=0))
+            return Copy(self, found["pid"], os.fdopen(output, "rb", buffering=0))
 
     def status_of(self, pid: int, timeout: float | None) -> int | None:
         """How a copy ended, as `os.wait` gives it; None if it has not within `timeout` seconds."""
@@ -141,7 +141,7 @@ class ForkServer:
                     return signal.SIGKILL  # the server is gone, and its copies died with it
                 found = self._next(min(until, time.monotonic() + 0.05))
                 if found is not None:
-                    self._statuses[int(str(found["pid"]))] = int(str(found["status"]))
+                    self._statuses[found["pid"]] = found["status"]
                     continue
             if timeout is not None and time.monotonic() >= until:
                 return None
@@ -186,7 +186,7 @@ class ForkServer:
             theirs.close()
         return self._next(time.monotonic() + seconds) is not None
 
-    def _next(self, until: float) -> dict[str, object] | None:
+    def _next(self, until: float) -> dict[str, Any] | None:
         """The next answer; None if there is none by `until`, or the server is gone."""
         while b"\n" not in self._read:
             if self._channel is None:
@@ -203,5 +203,5 @@ class ForkServer:
                 return None
             self._read += data
         line, _, self._read = self._read.partition(b"\n")
-        answer: dict[str, object] = json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
         return answer
