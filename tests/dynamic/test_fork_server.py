@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -222,12 +225,46 @@ def test_what_is_loaded_for_copies_asks_nothing_of_a_gpu(monkeypatch: pytest.Mon
     """Once CUDA was asked anything, no copy of the process can use it, and Dynamo asks in each compilation."""
     asked: list[str] = []
 
-    def is_available() -> bool:
-        asked.append("".join(traceback.format_stack(limit=4)))
-        return False
+    def noting(function: Callable[[], object]) -> Callable[[], object]:
+        def called() -> object:
+            asked.append("".join(traceback.format_stack(limit=6)))
+            return function()
 
-    monkeypatch.setattr(torch.cuda, "is_available", is_available)
+        return called
+
+    monkeypatch.setattr(torch.cuda, "is_available", noting(torch.cuda.is_available))
+    # What every question about "the accelerator" comes to; it leaves no mark that torch's own check would see.
+    monkeypatch.setattr(torch._C, "_accelerator_getAccelerator", noting(torch._C._accelerator_getAccelerator))
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
     dynamo.loaded()
     assert asked == []
-    assert torch.cuda.is_available is is_available
-    assert not dynamo.copies_lack_the_gpu()
+    monkeypatch.setattr(torch.version, "cuda", None)
+    dynamo.loaded()
+    assert asked, "a compilation asks no longer: it could be made where there is a GPU too"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_copy_asks_the_driver_whether_it_can_use_the_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a driver that answers as CUDA's does: in a copy of a process that had called it, it is not initialised."""
+    source = tmp_path / "driver.c"
+    source.write_text(
+        "#include <unistd.h>\nstatic int first;\n"
+        "int cuInit(unsigned f) { if (!first) first = getpid(); return first == getpid() ? 0 : 3; }\n"
+    )
+    library = tmp_path / "libcuda.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    driver = ctypes.CDLL(str(library))
+    opened = ctypes.CDLL
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: driver if name == "libcuda.so.1" else opened(name))
+
+    def lacks() -> bool:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(int(dynamo.copies_lack_the_gpu()))
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+
+    assert not lacks()
+    driver.cuInit(0)
+    assert lacks()

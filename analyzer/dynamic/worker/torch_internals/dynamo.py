@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import ctypes
 import inspect
 import os
 import types
@@ -17,6 +18,9 @@ import torch._guards
 from tcready.dynamic.worker.torch_internals import differences, logs
 from tcready.schema import setting_of
 from torch._dynamo import utils as dynamo_utils
+
+CUDA_NOT_INITIALIZED = 3
+"""What the driver's cuInit gives in a copy of a process that called it (cuda.h: CUDA_ERROR_NOT_INITIALIZED)."""
 
 
 def reset() -> None:
@@ -34,21 +38,27 @@ def forget_sizes() -> None:
 def loaded() -> None:
     """Load what the first compile of a process loads, which takes about 2 s, and leave nothing compiled.
 
-    Dynamo asks for the state of the GPU's random numbers, and a process that has asked CUDA anything has no copies that
-    could use it.
+    Nothing is compiled where torch was built for a GPU: Dynamo asks whether there is one, and a process that has asked
+    CUDA anything has no copies that could use it. (With torch 2.11 on an H100 that was so even where Python answered for
+    `torch.cuda` and `torch.accelerator`; copies of a process that had imported all, and compiled nothing, could use it.)
     """
-    known = torch.cuda.is_available
-    torch.cuda.is_available = lambda: False
-    try:
+    if not any(getattr(torch.version, name, None) for name in ("cuda", "hip", "xpu")):
         torch.compile(lambda tensor: -tensor, backend="eager")(torch.ones(1))
         reset()
-    finally:
-        torch.cuda.is_available = known
 
 
 def copies_lack_the_gpu() -> bool:
-    """In a copy of a process (os.fork): whether that had asked CUDA something, so that the copy cannot."""
-    return bool(getattr(torch._C, "_cuda_isInBadFork", bool)())
+    """In a copy of a process (os.fork): whether that had asked CUDA something, so that the copy cannot.
+
+    torch's own mark is not enough: `torch.accelerator.is_available()` asks CUDA and does not set it (seen with 2.11 on an
+    H200). So the driver is asked.
+    """
+    if getattr(torch._C, "_cuda_isInBadFork", bool)():
+        return True
+    try:
+        return bool(ctypes.CDLL("libcuda.so.1").cuInit(0) == CUDA_NOT_INITIALIZED)
+    except (OSError, AttributeError):  # no driver: there is nothing to lack
+        return False
 
 
 @contextlib.contextmanager
