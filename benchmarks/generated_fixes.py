@@ -3,7 +3,7 @@
 Each file holds some generated functions that a model calls: branches, masks, in-place work, divisions, dtypes.
 `fix --verify` changes them; then every changed function is held against what it was, on inputs of fresh seeds, by a
 judge of its own that shares no code with the worker: values, dtypes, shapes, gradients, arguments changed in place,
-exceptions.
+exceptions, what is printed, logged and warned of.
 
     python benchmarks/generated_fixes.py --count 200 [--in-file 20] [--seed 0] [--folder DIR]
 
@@ -14,11 +14,15 @@ their source. Exit 1 if there is one.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import logging
 import random
 import re
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +30,9 @@ from typing import Any
 
 from tcready import api
 
-HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
+HEAD = (
+    "import logging\nimport warnings\n\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
+)
 
 
 class Writer:
@@ -52,6 +58,7 @@ class Writer:
                     self.number,
                     self.check,
                     self.reduced,
+                    self.shown,
                 ]
             )()
         if self.draw.random() < 0.4:
@@ -163,6 +170,32 @@ class Writer:
         form = self.draw.choice(["sum", "mean", "max"])
         self.lines.append(f"    {name} = {name} + {name}[m].{form}()")
 
+    def shown(self) -> None:
+        """What prints, logs or warns, now and then with an effect inside."""
+        name = self.draw.choice(self.names)
+        what = self.draw.choice(
+            [
+                f"{name}.mean()",
+                f"{name}.shape",
+                f"tuple({self.value()}.shape)",
+                f"{name}.mul_(2).sum()",
+                self.value(),
+            ]
+        )
+        form = self.draw.choice(
+            [
+                f"print({what})",
+                f'print("seen", {what}, m.any())',
+                f"print(f'{{{what}}}')",
+                f'logging.getLogger("generated").warning("seen %s", {what})',
+                f'warnings.warn(f"seen {{{what}}}")',
+            ]
+        )
+        if self.draw.random() < 0.3:
+            self.lines.append(f"    if {self.test()}:")
+            form = "    " + form
+        self.lines.append("    " + form)
+
     def check(self) -> None:
         test = self.draw.choice(["(y > 50).any()", "not (y < 90).all()", "y.max() > 60", "k.sum() > 90"])
         self.lines += [f"    if {test}:", '        raise ValueError("refused")']
@@ -226,19 +259,27 @@ def inputs(seed: int) -> Iterator[tuple[Any, ...]]:
 
 
 def outcome(function: Callable[..., Any], given: tuple[Any, ...], *, grad: bool) -> tuple[Any, ...]:
-    """What a call gives, changes and raises."""
+    """What a call prints and raises, gives and changes."""
     import torch
 
     x, y, m, k = (tensor.clone() for tensor in given)
     leaves = [x.requires_grad_(grad), y.requires_grad_(grad)]
     passed = [leaf * 1 if grad else leaf for leaf in leaves]
+    shown = io.StringIO()
+    logs = logging.StreamHandler(shown)
+    logging.getLogger("generated").addHandler(logs)
     try:
-        out = function(*passed, m, k)
+        with contextlib.redirect_stdout(shown), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            out = function(*passed, m, k)
         if grad and isinstance(out, torch.Tensor) and out.requires_grad:
             out.double().sum().backward()
     except Exception as error:
-        return type(error).__name__, None, None, None
-    return None, out, [leaf.grad for leaf in leaves], [each.detach() for each in (*passed, m, k)]
+        return f"{type(error).__name__} after {shown.getvalue()!r}", None, None, None
+    finally:
+        logging.getLogger("generated").removeHandler(logs)
+    shown_text = f"{shown.getvalue()!r} {[str(each.message) for each in warned]}"
+    return shown_text, out, [leaf.grad for leaf in leaves], [each.detach() for each in (*passed, m, k)]
 
 
 OTHER_VALUES = "other values"
