@@ -278,7 +278,7 @@ def outcome(function: Callable[..., Any], given: tuple[Any, ...], *, grad: bool)
         return f"{type(error).__name__} after {shown.getvalue()!r}", None, None, None
     finally:
         logging.getLogger("generated").removeHandler(logs)
-    shown_text = f"{shown.getvalue()!r} {[str(each.message) for each in warned]}"
+    shown_text = f"{shown.getvalue()!r} {[str(each.message) for each in warned if str(each.message).startswith('seen')]}"
     return shown_text, out, [leaf.grad for leaf in leaves], [each.detach() for each in (*passed, m, k)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -43,15 +43,17 @@ def unless_compiling(place: Located) -> Ways:
         return
     statement = place.piece.parents.get(place.node)
     branch = _branch_around(place)
+    whole = [] if branch is None else list(message_branch(place, branch))
+    # The same change as that for the test of the `if`, where there is one: no guard within a guard.
+    yield from (way for way in whole if way.unsafe is None)
     if isinstance(statement, cst.Expr):
         yield from _statement(place, statement, torch)
     elif branch is None:
         yield Declined("its value is used")
-    if branch is not None:
-        yield from message_branch(place, branch)
+    yield from (way for way in whole if way.unsafe is not None)
 
 
-def message_branch(place: Located, branch: cst.If) -> Ways:
+def message_branch(place: Located, branch: cst.If) -> Iterator[Rewrite]:
     """An `if` that does no more than print, log and warn, done only where nothing is compiled, so that its test is not
     asked either."""
     torch = torch_name(place)

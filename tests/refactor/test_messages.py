@@ -32,16 +32,14 @@ DECLINED = {
 
 
 @pytest.mark.dynamo
-@pytest.mark.parametrize(
-    ("body", "last"), [*((b, 0) for b in GUARDED.values()), *((b, -1) for b in BRANCHES.values())]
-)
+@pytest.mark.parametrize("body", [*GUARDED.values(), *BRANCHES.values()])
 def test_a_message_is_given_by_eager_code_alone(
-    body: str, last: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     import torch
 
     before = LOGGER + forward(body)
-    after = change(tmp_path, before, last)
+    after = change(tmp_path, before)
     caplog.set_level("DEBUG", logger="builtins")
     spoken = []
     for text in (before, after):
