@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 # Several workers share the cores: threads of one that wait for each other keep those of the other from running.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Programs of this interpreter (ninja) are found, by runs too; set here, all runs of a process have the same environment.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -24,3 +30,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def _extensions_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A C++ extension is built anew: in torch's own folder, a build that was killed leaves a lock for ever."""
     os.environ["TORCH_EXTENSIONS_DIR"] = str(tmp_path_factory.mktemp("torch_extensions"))
+
+
+@pytest.fixture(autouse=True)
+def _runs_are_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that a test asks the command line or the API for are copies of a process that has imported torch, as several
+    runs of one command are: importing it takes longer than most of them. Tests of how a worker starts call the launcher.
+    """
+    if request.node.get_closest_marker("dynamo") is None or importlib.util.find_spec("torch") is None:
+        return
+    from observing import SERVER, opened
+    from tcready import observations
+
+    launch = observations.launch
+
+    def launch_copy(*given: Any, server: Any = None, **named: Any) -> Any:
+        opened(SERVER)
+        *given, server = given if len(given) > 5 else (*given, server)
+        return launch(*given, server=server or SERVER, **named)
+
+    monkeypatch.setattr(observations, "launch", launch_copy)
+    monkeypatch.setattr(observations, "fork_server", lambda: contextlib.nullcontext(SERVER))

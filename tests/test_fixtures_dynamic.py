@@ -1,20 +1,17 @@
-"""Real Dynamo, one process a model: each marked status is what the run shows, and nothing else shows."""
+"""Real Dynamo, a process a model: each marked status is what the run shows, and nothing else shows."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import fixture_markers
 import pytest
+from commands import run
 from fixture_markers import ROOT
 from jsonschema import Draft202012Validator
 
@@ -25,32 +22,24 @@ SCHEMAS = [
     for path in (ROOT / "docs" / "schema" / "report.schema.json", ROOT / "fixtures" / "report.schema.json")
 ]
 
+CONVENTIONS = {
+    "moe_router": "get_inputs",
+    "warned_attention": "get_example_inputs",
+    "nan_guard": "example_input_array",
+}
+"""What gives the inputs of some models, and is named with their run."""
+
 
 @dataclass(frozen=True)
 class Run:
     exit_code: int
     report: dict[str, Any]
-    stderr: str
 
 
 def _check(model: Path, out: Path) -> Run:
-    """`tcready check` of one file, as a user calls it; scripts of this interpreter (ninja) are on the path."""
-    environment = {
-        **os.environ,
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-    }
-    command = [sys.executable, "-m", "tcready", "check", model.relative_to(ROOT).as_posix()]
-    done = subprocess.run(
-        [*command, "--output-format", "json", "-o", str(out)],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=580,
-        check=False,
-    )
-    assert out.is_file(), done.stderr
-    return Run(done.returncode, json.loads(out.read_text(encoding="utf-8")), done.stderr)
+    """`tcready check` of one file."""
+    code = run("check", model.relative_to(ROOT).as_posix(), "--output-format", "json", "-o", str(out))
+    return Run(code, json.loads(out.read_text(encoding="utf-8")))
 
 
 def _target_run(run: Run) -> dict[str, Any]:
@@ -59,41 +48,24 @@ def _target_run(run: Run) -> dict[str, Any]:
     return dict(target)
 
 
-@pytest.fixture(scope="module")
-def runs(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[Path, Future[Run]]]:
-    """The runs of the models selected, under way side by side: each is a process of its own."""
-    folder = tmp_path_factory.mktemp("reports")
-    models = {
-        item.callspec.params["model"]
-        for item in request.session.items
-        if item.module is request.module and hasattr(item, "callspec")
-    }
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        yield {
-            model: pool.submit(_check, model, folder / f"{model.stem}.json")
-            for model in sorted(models)
-            if _can_run(model)
-        }
-        pool.shutdown(cancel_futures=True)
-
-
 def _can_run(model: Path) -> bool:
     """Whether what the model needs beside torch is here: a C++ compiler, for the one that compiles."""
     return model.stem != "inline_cpp_extension" or shutil.which(os.environ.get("CXX", "c++")) is not None
 
 
 @pytest.mark.parametrize("model", fixture_markers.models(), ids=lambda path: path.stem)
-def test_the_run_shows_what_is_marked_and_nothing_else(model: Path, runs: dict[Path, Future[Run]]) -> None:
+def test_the_run_shows_what_is_marked_and_nothing_else(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not _can_run(model):
         pytest.skip("no C++ compiler here")
-    run = runs[model].result()
+    monkeypatch.chdir(ROOT)
+    made = _check(model, tmp_path / "report.json")
     for schema in SCHEMAS:
-        schema.validate(run.report)
+        schema.validate(made.report)
     markers = fixture_markers.markers_of(model)
     shown = set()
-    for finding in run.report["findings"]:
+    for finding in made.report["findings"]:
         if finding["origin"] == "own" and finding["confidence"] != "low":
             place = (finding["path"], finding["line"])
             predicted = finding["status"] != "runtime_only"
@@ -101,12 +73,13 @@ def test_the_run_shows_what_is_marked_and_nothing_else(model: Path, runs: dict[P
             shown |= {(*place, code, finding["status"]) for code in codes}
     assert shown == {(m.path, m.line, m.code, m.status) for m in markers}
 
-    _assert_frames_were_predicted(run)
-    target = _target_run(run)
+    _assert_frames_were_predicted(made)
+    target = _target_run(made)
     stages = {stage["stage"]: stage for stage in target["stages"]}
     assert stages["capture"]["state"] == "pass", stages
     assert target["coverage"] is not None
-    assert run.exit_code == (1 if markers else 0)
+    assert CONVENTIONS.get(model.stem, "") in target["convention"]
+    assert made.exit_code == (1 if markers else 0)
     if any(marker.status in ("confirmed", "runtime_only") for marker in markers):
         assert target["verdict"] in ("ready_by_region", "not_ready")
     else:
@@ -139,12 +112,11 @@ def _place(frame: dict[str, Any]) -> tuple[str, int]:
     return frame["path"], frame["line"]
 
 
-@pytest.mark.parametrize(
-    "model", [fixture_markers.MODELS / "linear_loop_prints.py"], ids=lambda path: path.stem
-)
-def test_what_explain_leaves_out_is_in_the_record(model: Path, runs: dict[Path, Future[Run]]) -> None:
+def test_what_explain_leaves_out_is_in_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop over `nn.Linear` that prints: explain counts 0 graphs and -1 breaks, and gives no reason."""
-    target = _target_run(runs[model].result())
+    monkeypatch.chdir(ROOT)
+    model = fixture_markers.MODELS / "linear_loop_prints.py"
+    target = _target_run(_check(model, tmp_path / "report.json"))
     assert target["explain"]["graph_count"] == 0
     assert target["explain"]["graph_break_count"] == -1
     assert target["explain"]["reasons"] == []
@@ -155,14 +127,3 @@ def test_what_explain_leaves_out_is_in_the_record(model: Path, runs: dict[Path, 
     ]
     assert target["coverage"]["share"] == 0.0
     assert target["coverage"]["ops_total"] > 0
-
-
-def test_a_run_names_its_convention(runs: dict[Path, Future[Run]]) -> None:
-    conventions = {model.stem: _target_run(future.result())["convention"] for model, future in runs.items()}
-    for stem, word in [
-        ("moe_router", "get_inputs"),
-        ("warned_attention", "get_example_inputs"),
-        ("nan_guard", "example_input_array"),
-    ]:
-        if stem in conventions:
-            assert word in conventions[stem]
