@@ -83,6 +83,7 @@ def check(
     shapes: bool = False,
     plan: bool = False,
     backend: bool = False,
+    bench: bool | Mapping[str, Any] = False,
     budget: float | None = None,
     weights: Mapping[str, float] | None = None,
     low: bool = False,
@@ -111,6 +112,7 @@ def check_object(
     *,
     cases: Mapping[str, Any] | None = None,
     mode: Mode = "infer",
+    bench: bool | Mapping[str, Any] = False,
     root: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Checked:
@@ -126,6 +128,8 @@ def check_object(
             or `{"cases": {name: any of these}, "weights": {name: number}}`. Left out, it is called without arguments.
         cases: Named inputs, in place of `inputs`.
         mode: "infer" is `eval()` without gradients, "train" is `train()` with loss, backward and optimiser, on copies.
+        bench: True, or options of `tcready bench` by the names of their flags (`{"quick": True, "arm": ["default"]}`):
+            the speed of eager and compiled code is measured, in copies of this process if there can be any.
         root: Code below it is your own, and paths are told relative to it (the working folder).
         options: `fullgraph`, `shapes`, `plan`, `backend`, `budget`, `weights`, `low`, `plain_call`, `select` and
             `ignore`, as of a named target.
@@ -137,6 +141,7 @@ def check_object(
     """
     from tcready import live
 
+    began = time.monotonic()
     for name, reason in live.NOT_HERE.items():
         if options.pop(name, None) is not None:
             raise TcreadyError(f"{name} does not go with an object of this process: {reason}")
@@ -152,10 +157,16 @@ def check_object(
     weights = options.pop("weights", None)
     given = {"cases": dict(cases)} if cases is not None else () if inputs is NOT_GIVEN else inputs
     chosen = _chosen(None, root, {**options, "mode": mode})
+    wanted = None
+    if bench is not False:
+        from tcready import benching
+
+        asked = {} if bench is True else dict(bench)
+        wanted = live.ToMeasure(benching.wanted_of_an_object(asked), asked, began)
+        chosen = benching.settings_for(wanted.options, chosen)
     run = dataclasses.replace(chosen.run, weights=tuple((weights or {}).items()))
-    return live.checked(
-        value, given, run, dataclasses.replace(chosen.read, torch=_torch_of(chosen)), chosen.report
-    )
+    read = dataclasses.replace(chosen.read, torch=_torch_of(chosen))
+    return live.checked(value, given, run, read, chosen.report, wanted)
 
 
 def check_cell(text: str, root: str | os.PathLike[str] | None = None) -> Checked:

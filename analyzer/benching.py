@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from tcready import observations
 from tcready.applying import patched
@@ -31,7 +33,7 @@ from tcready.dynamic.schedule import Schedule
 from tcready.observations import Observed
 from tcready.options import BenchOptions, RunOptions
 from tcready.plan import PlannedRun, refuse_no_file
-from tcready.resolve import Settings
+from tcready.resolve import Settings, keywords
 from tcready.schema import (
     EAGER,
     Arm,
@@ -43,6 +45,7 @@ from tcready.schema import (
     Report,
     Sizes,
     Stage,
+    StageName,
     TcreadyError,
 )
 from tcready.static import locate
@@ -216,6 +219,7 @@ def measured(
     progress: Progressing,
     began: float | None = None,
     ends: float | None = None,
+    alone: str = "",
 ) -> Bench:
     """Every process that the arms need, as far as the budget reaches, and what they come to.
 
@@ -227,16 +231,19 @@ def measured(
         progress: Called with what is measured next, with what a process does, and how much time is left.
         began: When the command began, by `time.monotonic`; now if that is not given.
         ends: When the budget is spent; if that is not given, the budget counts from `began`.
+        alone: Why `run` answers all requests in one process, if it does: then nothing is measured that needs another.
     """
     began = time.monotonic() if began is None else began
     ends = began + schedule.budget_of(wanted) if ends is None else ends
     with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
-        work = Schedule(run, wanted, arms, Path(folder), progress, progress, ends)
+        work = Schedule(run, wanted, arms, Path(folder), progress, progress, ends, alone)
         if schedule.measure(work):
             found = _found(work, about, began)
-            if more_processes(found, wanted.min_effect) and not wanted.quick:
+            if more_processes(found, wanted.min_effect) and not wanted.quick and not alone:
                 schedule.measure_more(work)
-            if wanted.soak is not None:
+            if wanted.soak is not None and alone:
+                work.cut.append(f"soak: not run: {alone}")
+            elif wanted.soak is not None:
                 schedule.soak(work, _to_soak(work.arms, _found(work, about, began)), wanted.soak)
         return _found(work, about, began)
 
@@ -256,7 +263,8 @@ def _to_soak(arms: tuple[Arm, ...], found: Bench) -> Arm:
 
 def _found(work: Schedule, about: BenchWanted, began: float) -> Bench:
     seconds = round(time.monotonic() - began, 1)
-    return assembled(work.done, work.arms, about, seconds=seconds, cut=tuple(dict.fromkeys(work.cut)))
+    found = assembled(work.done, work.arms, about, seconds=seconds, cut=tuple(dict.fromkeys(work.cut)))
+    return dataclasses.replace(found, processes=min(found.processes, 1)) if work.alone else found
 
 
 def settings_for(wanted: BenchOptions, chosen: Settings) -> Settings:
@@ -343,13 +351,9 @@ def _with_bench(
     progress: Progressing,
     part: _Part,
 ) -> Observation:
-    states = {stage.stage: stage for stage in seen.stages}
-    unfit = next(
-        (states[name] for name in ("import", "build", "eager") if states[name].state != "pass"), None
-    )
+    unfit = _unfit(seen, ("import", "build", "eager"))
     if unfit is not None:
-        text = f"not measured: {unfit.stage}: {unfit.detail}"
-        return dataclasses.replace(seen, bench=Bench("not_run", text, ()))
+        return dataclasses.replace(seen, bench=unfit)
     if wanted.against is not None:
         refuse_another_machine(wanted.against, seen)
     seen = with_plan_of(seen, wanted.plan_from)
@@ -370,6 +374,70 @@ def _with_bench(
         found = measured(
             schedule.process_of(request), compared, wanted, about, progress, part.began, part.ends
         )
+    return _with_figures(seen, found, schedule.asked_of(options, wanted))
+
+
+def _unfit(seen: Observation, needed: Sequence[StageName]) -> Bench | None:
+    """The bench of a run in which one of these stages did not pass; None if all did."""
+    states = {stage.stage: stage for stage in seen.stages}
+    unfit = next((states[name] for name in needed if states[name].state != "pass"), None)
+    return Bench("not_run", f"not measured: {unfit.stage}: {unfit.detail}", ()) if unfit is not None else None
+
+
+NOT_OF_AN_OBJECT: Mapping[str, str] = MappingProxyType(
+    {
+        "lengths": "give each size as one of `cases`, with its weight",
+        "loader": "name the model for `tcready bench --loader`",
+        "patch": "it lays a diff over files before they are imported: name the model for `tcready bench --patch`",
+        "plan_from": "`plan=True` makes the plan here",
+        "against": "name the model for `tcready bench --against`",
+        "fail_on_regression": "name the model for `tcready bench --against`",
+    }
+)
+"""What a bench can be asked for and that of an object of this process cannot, with what to do."""
+
+
+def wanted_of_an_object(given: Mapping[str, Any]) -> BenchOptions:
+    """The options of a bench by the names of their fields or flags.
+
+    Raises TypeError for one that there is not, and TcreadyError for a value that it does not take, or where an object of
+    this process has no use for it.
+    """
+    found = keywords(given, (BenchOptions,), "bench")
+    for name, instead in NOT_OF_AN_OBJECT.items():
+        if name in found:
+            raise TcreadyError(f"bench: {name} does not go with an object of this process: {instead}")
+    return BenchOptions(**found)
+
+
+def of_an_object(
+    seen: Observation,
+    measuring: Callable[[BenchRequest, float, Progressing], BenchAnswer],
+    alone: str,
+    options: RunOptions,
+    wanted: BenchOptions,
+    command: str,
+    root: Path,
+    began: float,
+) -> Observation:
+    """The run of an object of this process with its bench, by what `measuring` answers.
+
+    `alone`: why that is in one process alone, if it is. Raises TcreadyError for an arm that cannot be.
+    """
+    unfit = _unfit(seen, ("build", "eager"))
+    if unfit is not None:
+        return dataclasses.replace(seen, bench=unfit)
+    about = BenchWanted(
+        target=seen.target,
+        command=command,
+        limits=Limits(min_effect=wanted.min_effect),
+        mode=seen.mode,
+        inputs_from=seen.inputs_from,
+        in_process=True,
+        rollbacks=_rollbacks(seen),
+    )
+    arms = arms_of(wanted, seen, root)
+    found = measured(measuring, arms, wanted, about, lambda _: None, began, alone=alone)
     return _with_figures(seen, found, schedule.asked_of(options, wanted))
 
 

@@ -11,6 +11,7 @@ import dataclasses
 import linecache
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tcready import reports
 from tcready.installed import advice, rule_set
-from tcready.options import ReadOptions, ReportOptions, RunOptions
+from tcready.options import BenchOptions, ReadOptions, ReportOptions, RunOptions
 from tcready.schema import (
     Cell,
     Observation,
@@ -50,12 +51,11 @@ NOT_HERE: Mapping[str, str] = MappingProxyType(
         "device": "the model is on a device already: move it and its inputs with `.to()`",
         "dtype": "cast the model and its inputs with `.to()`",
         "python": "the object is in this process",
-        "bench": "a bench builds the model anew in several processes: name it for `tcready bench`",
     }
 )
 """What a target can be asked for and an object of this process cannot, with the reason."""
 TAKEN = tuple("fullgraph shapes plan backend budget weights low plain_call select ignore".split())
-"""The options that an object is checked with, beside inputs, cases, mode and root."""
+"""The options that an object is checked with, beside inputs, cases, mode, bench and root."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,12 +93,29 @@ class Checked:
         return self.to_text().rstrip("\n")
 
 
+@dataclass(frozen=True)
+class ToMeasure:
+    """What a bench of the object is to measure."""
+
+    options: BenchOptions
+    asked: Mapping[str, Any]
+    """The options as they were given, for the call that repeats it."""
+    began: float
+    """When the call began, by `time.monotonic`: the budget counts from there."""
+
+
 def checked(
-    value: Callable[..., Any], inputs: Any, run: RunOptions, read: ReadOptions, report: ReportOptions
+    value: Callable[..., Any],
+    inputs: Any,
+    run: RunOptions,
+    read: ReadOptions,
+    report: ReportOptions,
+    bench: ToMeasure | None = None,
 ) -> Checked:
     """The report on an object of this process: what its sources say, and what a run in this process shows.
 
-    Raises TcreadyError where there is no torch, the inputs are none, or `value` is TorchScript.
+    Raises TcreadyError where there is no torch, the inputs are none, or `value` is TorchScript; for an arm of a bench
+    that cannot be.
     """
     from tcready import dynamic
     from tcready.merge import merge
@@ -109,7 +126,10 @@ def checked(
     read = dataclasses.replace(read, root=Path(where.base))
     units, unread = _units(where, cells)
     name = units[0].target if len(units) == 1 else _called(value)
-    seen = cells.in_program(dynamic.observe_given(value, inputs, run, name, where), where.base)
+    observed = dynamic.observe_given(value, inputs, run, name, where)
+    if bench is not None:
+        observed = _measured(observed, value, inputs, run, name, where, bench)
+    seen = cells.in_program(observed, where.base)
     sources = _read(units, cells, read, report)
     static = sources.result
     texts = tuple(cells.placed(text) for text in static.sources)
@@ -124,6 +144,31 @@ def checked(
     version = ".".join(map(str, read.torch)) if read.torch else ""
     how = Reading(run.mode, read.low, read.plain_call, version)
     return Checked(dataclasses.replace(made, readings=(how,), in_process=True))
+
+
+def _measured(
+    seen: Observation,
+    value: Callable[..., Any],
+    inputs: Any,
+    run: RunOptions,
+    name: str,
+    where: Standing,
+    bench: ToMeasure,
+) -> Observation:
+    """The run with its bench."""
+    from tcready import benching, dynamic
+
+    given = {"mode": run.mode} if run.mode != "infer" else {}
+    keywords = {**given, **({"plan": True} if run.plan else {}), "bench": dict(bench.asked) or True}
+    command = (
+        f"tcready.check(model, inputs, {', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
+    )
+    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as tools:
+        measuring = dynamic.measuring_given(value, inputs, run.without_studies(), name, where, tools)
+        root = Path(where.base)
+        return benching.of_an_object(
+            seen, measuring, measuring.alone, run, bench.options, command, root, bench.began
+        )
 
 
 def checked_cell(text: str, read: ReadOptions, report: ReportOptions) -> Checked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcready.reports import view
+from tcready.reports import bench_view, view
 from tcready.reports.html import environment
 from tcready.reports.paths import without_absolute_paths
 from tcready.reports.places import by_cell
@@ -27,5 +27,6 @@ def render(report: Report) -> str:
             installed=[finding for finding in shown.findings if finding.origin == "third_party"],
             ran=any(target.was_run for target in shown.targets),
             view=view,
+            gain=bench_view,
         )
     )

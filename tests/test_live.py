@@ -5,10 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import os
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
+import time
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,8 +20,10 @@ from typing import Any
 import pytest
 import tcready
 from tcready import TcreadyError, api
+from tcready.dynamic.schedule import NEED_PROCESSES
 
 torch = pytest.importorskip("torch")
+from tcready.dynamic.worker.bench import copies  # noqa: E402
 from torch import nn  # noqa: E402
 
 pytestmark = pytest.mark.dynamo
@@ -176,7 +182,10 @@ def test_a_class_of_a_function() -> None:
     [
         ({"timeout": 3}, "nothing can end a run in this process"),
         ({"device": "cuda"}, r"move it and its inputs with `\.to\(\)`"),
-        ({"bench": True}, "tcready bench"),
+        ({"bench": {"loader": "a.py::b"}}, "tcready bench --loader"),
+        ({"bench": {"arm": ["eager"]}}, "name an arm to hold against it"),
+        ({"bench": {"arm": ["plan=1 +"]}}, "invalid syntax"),
+        ({"bench": {"budget": -1}}, "a number of seconds above 0"),
         ({"mode": "both"}, "'infer' or 'train'"),
     ],
 )
@@ -188,11 +197,156 @@ def test_what_cannot_be_done_here_is_said(options: Any, why: str) -> None:
 def test_mistakes() -> None:
     with pytest.raises(TypeError, match="takes no option planned"):
         api.check_object(Clean(), torch.randn(2), planned=True)
+    with pytest.raises(TypeError, match="did you mean quick"):
+        tcready.check(Clean(), torch.randn(2), bench={"quik": True})
     with pytest.raises(TcreadyError, match="NoneType"):
         tcready.check(Clean(), None)
     failed = tcready.check(Clean(), (1, 2, 3))
     assert failed.verdict == "unknown"
     assert "takes 2 positional arguments" in str(failed)
+
+
+CAPTURED = {
+    "quick": True,
+    "budget": 100,
+    "processes": 2,
+    "arm": ["captured=torch.compile(model, backend='eager')"],
+}
+"""A bench that needs no C++ compiler."""
+
+
+@dataclass(frozen=True)
+class Benched:
+    found: Any
+    net: nn.Module
+    x: Any
+    before: Any
+
+
+def everything_of(net: nn.Module, x: Any) -> list[Any]:
+    """What a bench must leave as it is, tensors as lists of numbers."""
+    return [
+        {name: value.tolist() for name, value in net.state_dict().items()},
+        {name: p.grad.tolist() for name, p in net.named_parameters()},
+        [id(p) for p in net.parameters()],
+        [module.training for module in net.modules()],
+        [dict(module._forward_hooks) for module in net.modules()],
+        torch.get_rng_state().tolist(),
+        x.tolist(),
+        {name: dict(counter) for name, counter in torch._dynamo.utils.counters.items() if counter},
+        torch._dynamo.config.save_config() if hasattr(torch._dynamo.config, "save_config") else None,
+        torch.get_num_threads(),
+        {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+    ]
+
+
+@pytest.fixture(scope="module")
+def benched() -> Benched:
+    net, x = Net(), torch.randn(8, 4)
+    torch.mm(torch.randn(600, 600), torch.randn(600, 600))  # the threads that a copy does not have
+    net(x).sum().backward()
+    net.lin.register_forward_hook(lambda *_: None)
+    net.drop.eval()
+    before = everything_of(net, x)
+    return Benched(tcready.check(net, x, bench=CAPTURED), net, x, before)
+
+
+def test_a_bench_measures_in_copies_of_this_process(benched: Benched) -> None:
+    bench = benched.found.target.observation.bench
+    eager, captured = bench.cases[-1].arms
+    assert (eager.arm, captured.arm) == ("eager", "captured")
+    assert len(captured.blocks) == 2, "a row for each process"
+    assert captured.speedup.n == 2, "the interval is that of processes"
+    assert "in one process alone" not in captured.reason
+    assert captured.graphs == 1
+    assert captured.breaks == 1, "the tensor `if`"
+    assert captured.parity is True
+    assert captured.cold_seconds.median > 0
+    assert captured.memory_peak_bytes > 0
+    assert captured.kernel_launches
+    assert bench.cut == ()
+    assert any("its weights are its own" in note for note in bench.notes)
+    assert bench.command == f"tcready.check(model, inputs, bench={CAPTURED!r})"
+    (stability,) = (item for item in bench.checklist if item.item == "stability")
+    assert stability.detail == 'tcready.check(model, inputs, bench={"soak": 600})'
+
+
+def test_a_bench_leaves_everything_as_it_was(benched: Benched) -> None:
+    assert everything_of(benched.net, benched.x) == benched.before
+
+
+def test_a_bench_is_shown(benched: Benched, tmp_path: Path) -> None:
+    page = benched.found._repr_html_()
+    tags = _Tags()
+    tags.feed(page)
+    assert "Bench: <b>" in page
+    assert '<th scope="row">captured</th>' in page
+    assert tags.links == []
+    assert "is it worth compiling" in str(benched.found)
+    path = tmp_path / "kept.json"
+    path.write_text(benched.found.to_json())
+    again = tcready.load(path)
+    assert again.targets[0].observation.bench == benched.found.target.observation.bench
+
+
+def test_a_bench_where_no_process_can_be_copied_says_what_was_not_run() -> None:
+    distributed = torch.distributed
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    net, x = Net(), torch.randn(8, 4)
+    net(x).sum().backward()
+    torch._dynamo.utils.counters.clear()  # of other tests in this process
+    before = everything_of(net, x)
+    try:
+        bench = tcready.check(net, x, bench=CAPTURED).target.observation.bench
+    finally:
+        distributed.destroy_process_group()
+    captured = bench.cases[-1].arms[1]
+    assert bench.verdict == "inconclusive"
+    assert "timed in one process alone" in captured.reason
+    assert len(captured.blocks) == 1
+    assert captured.parity is True
+    assert captured.cold_seconds is None
+    assert bench.processes == 1
+    assert [text.split(": not run: ")[0] for text in bench.cut] == list(NEED_PROCESSES)
+    assert all("one of several of torch.distributed" in text for text in bench.cut)
+    assert everything_of(net, x) == before
+
+
+def test_a_copy_that_does_not_end_well() -> None:
+    assert copies.ran(lambda: None, 20) == copies.Ending()
+    assert copies.ran(lambda: os.kill(os.getpid(), 9), 20) == copies.Ending("it died by SIGKILL")
+    assert copies.ran(lambda: sys.exit(3), 20) == copies.Ending("it ended with code 1")
+    assert copies.ran(lambda: time.sleep(60), 0.2).late
+
+
+def test_a_copy_ends_with_whoever_waits_for_it(tmp_path: Path) -> None:
+    """Ctrl-C reaches the one who waits; the copy, and what it started, must not outlive that."""
+    noted = tmp_path / "pids"
+
+    def work() -> None:
+        child = subprocess.Popen(["sleep", "60"])
+        noted.write_text(f"{os.getpid()} {child.pid}")
+        child.wait()
+
+    def interrupt() -> None:
+        while not noted.exists() or not noted.read_text():
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        copies.ran(work, 30)
+    until = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}/cmdline").exists() for pid in noted.read_text().split()):
+        states = [
+            Path(f"/proc/{pid}/stat").read_text().split()[2]
+            for pid in noted.read_text().split()
+            if Path(f"/proc/{pid}/stat").exists()
+        ]
+        if set(states) <= {"Z"}:  # who inherits it has not looked yet
+            break
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 class _Tags(HTMLParser):

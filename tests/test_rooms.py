@@ -124,7 +124,17 @@ ALLOWED: dict[str, frozenset[str]] = {
         }
     ),
     "live": frozenset(
-        {"schema", "options", "installed", "static", "dynamic", "observations", "merge", "reports"}
+        {
+            "schema",
+            "options",
+            "installed",
+            "static",
+            "dynamic",
+            "observations",
+            "benching",
+            "merge",
+            "reports",
+        }
     ),
     "ipython": frozenset({"schema", "api"}),
     "init": frozenset({"schema", "project", "files"}),

@@ -50,14 +50,16 @@ def checklist(ran: Ran, wanted: BenchWanted) -> tuple[CheckItem, ...]:
 
 
 def _items(ran: Ran, wanted: BenchWanted) -> Iterator[CheckItem]:
-    again = f"tcready bench {wanted.target}{f' --budget {_LONG_BUDGET}' if ran.was_cut else ''}"
+    longer = {"budget": _LONG_BUDGET} if ran.was_cut else {}
+    again = wanted.again(**longer)
     eager, arm = _subject(ran)
-    yield _inputs(ran, wanted, again)
-    yield _apart(ran, wanted, again)
+    with_inputs = wanted.again(**longer, inputs="FILE.py::NAME")
+    yield _inputs(ran, wanted, again, with_inputs)
+    yield _apart(ran, wanted, again, with_inputs)
     yield _memory(ran, wanted, eager, arm, again)
-    yield _parity(ran, arm, again)
+    yield _parity(ran, arm, again, wanted.again(budget=_LONG_BUDGET))
     yield _profile(eager, arm, wanted, again)
-    yield _stability(ran, again)
+    yield _stability(ran, wanted.again(**longer, soak=_SOAK_SECONDS))
     stack = f"{len(ran.stack)} entries" if ran.stack else again
     yield CheckItem("stack logged", "pass" if ran.stack else "not_measured", stack)
     yield _warm_up(arm, again)
@@ -77,8 +79,8 @@ def _subject(ran: Ran) -> tuple[ArmBench | None, ArmBench | None]:
     return eager, chosen or fastest
 
 
-def _inputs(ran: Ran, wanted: BenchWanted, again: str) -> CheckItem:
-    item, instead = "representative inputs", f"{again} --inputs FILE.py::NAME"
+def _inputs(ran: Ran, wanted: BenchWanted, again: str, instead: str) -> CheckItem:
+    item = "representative inputs"
     if wanted.inputs_from is None:
         return CheckItem(item, "not_measured", instead)
     if wanted.inputs_from == "made_up":
@@ -91,7 +93,7 @@ def _inputs(ran: Ran, wanted: BenchWanted, again: str) -> CheckItem:
     return CheckItem(item, "pass", f"{given}, not made up; that they are those of production is yours to say")
 
 
-def _apart(ran: Ran, wanted: BenchWanted, again: str) -> CheckItem:
+def _apart(ran: Ran, wanted: BenchWanted, again: str, with_inputs: str) -> CheckItem:
     item = "prefill and decode apart"
     if not ran.cases:
         return CheckItem(item, "not_measured", f"nothing was timed: {again}")
@@ -100,7 +102,7 @@ def _apart(ran: Ran, wanted: BenchWanted, again: str) -> CheckItem:
     if all([phase] in phases for phase in _PHASES_OF_GENERATION):
         return CheckItem(item, "pass", ", ".join(names))
     given = wanted.inputs_from in ("option", "project")
-    where = "in what gives the inputs" if given else f"{again} --inputs FILE.py::NAME"
+    where = "in what gives the inputs" if given else "as `cases`" if wanted.in_process else with_inputs
     detail = f"no cases `prefill` and `decode`; for a model that generates, name them: {where}"
     return CheckItem(item, "not_measured", detail)
 
@@ -120,14 +122,14 @@ def _memory(
     return CheckItem("memory", "pass" if beyond is None else "fail", detail)
 
 
-def _parity(ran: Ran, arm: ArmBench | None, again: str) -> CheckItem:
+def _parity(ran: Ran, arm: ArmBench | None, again: str, longer: str) -> CheckItem:
     if arm is None or arm.parity is None:
         why = f"{arm.parity_detail}; " if arm and arm.parity_detail else ""
         return CheckItem("parity", "not_measured", why + again)
     seeds = min((parity.seeds for name, parity in ran.parities if name == arm.arm), default=0)
     if arm.parity and seeds < PARITY_SEEDS:
         why = f"{arm.arm} agrees with eager from {seeds} of {PARITY_SEEDS} seeds: there was no time for more"
-        return CheckItem("parity", "not_measured", f"{why}; {again} --budget {_LONG_BUDGET}")
+        return CheckItem("parity", "not_measured", f"{why}; {longer}")
     detail = f"{arm.arm} agrees with eager" if arm.parity else arm.parity_detail
     return CheckItem("parity", "pass" if arm.parity else "fail", detail)
 
@@ -152,11 +154,11 @@ def _profile_in(arm: ArmBench | None) -> Profile | None:
     return Profile(seconds, arm.kernel_launches, arm.host_seconds)
 
 
-def _stability(ran: Ran, again: str) -> CheckItem:
+def _stability(ran: Ran, to_soak: str) -> CheckItem:
     soak = ran.soak
     if soak is None or soak.state == "not_measured":
         why = f"{soak.reason}; " if soak and soak.reason else ""
-        return CheckItem("stability", "not_measured", f"{why}{again} --soak {_SOAK_SECONDS}")
+        return CheckItem("stability", "not_measured", f"{why}{to_soak}")
     detail = soak.reason or f"{soak.arm}: {soak.calls} calls in {soak.seconds:.0f} s"
     return CheckItem("stability", soak.state, detail)
 

@@ -22,5 +22,20 @@ class BenchWanted:
     dtype: str | None = None
     """Of the model; None: as it is built."""
     autocast: str | None = None
+    in_process: bool = False
+    """Whether it is an object of a process, which no command can name."""
     rollbacks: tuple[tuple[str, str], ...] = ()
     """Name of an arm and its way back to eager, of arms that have one of their own."""
+
+    def again(self, **options: object) -> str:
+        """What measures it with these options of a bench: a command, or of an object the call."""
+        if not self.in_process:
+            return " ".join(
+                ["tcready bench", self.target, *(f"--{name} {value}" for name, value in options.items())]
+            )
+        given = ", ".join(f'"{name}": {value!r}' for name, value in options.items())
+        return (
+            f"tcready.check(model, inputs, bench={{{given}}})"
+            if given
+            else "tcready.check(model, inputs, bench=True)"
+        )

@@ -3,7 +3,7 @@
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.fork_server import ForkServer
 from tcready.dynamic.launch import Prover, RunRequest, bench, observe, prove, refuse_trace_folder
-from tcready.dynamic.live import Standing, observe_given, observe_live, standing
+from tcready.dynamic.live import Standing, measuring_given, observe_given, observe_live, standing
 from tcready.dynamic.worker.convention import Convention, find_convention, find_target
 from tcready.dynamic.worker.frames import is_cell
 
@@ -18,6 +18,7 @@ __all__ = [
     "find_convention",
     "find_target",
     "is_cell",
+    "measuring_given",
     "observe",
     "observe_given",
     "observe_live",

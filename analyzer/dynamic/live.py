@@ -11,11 +11,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tcready.dynamic.worker.frames import is_cell, is_user_file
 from tcready.options import RunOptions
 from tcready.schema import Mode, Observation, TcreadyError, display_path, is_installed
+
+if TYPE_CHECKING:
+    from tcready.dynamic.worker.case import Case
+    from tcready.dynamic.worker.live import Measuring
 
 
 def observe_live(
@@ -103,17 +107,9 @@ def observe_given(
 
     Raises TcreadyError where there is no torch, the inputs are none, or `value` is TorchScript.
     """
-    if importlib.util.find_spec("torch") is None:
-        raise TcreadyError(f"torch is not installed in {sys.executable}: nothing was compiled")
+    given = _cases(inputs, options, name, where)
     from tcready.dynamic.worker import live
-    from tcready.dynamic.worker.case import RunError
-    from tcready.dynamic.worker.loading import cases
-    from tcready.dynamic.worker.request import Work
 
-    try:
-        given = cases(inputs, "inputs", Work(name, options, where.base))
-    except RunError as error:
-        raise TcreadyError(str(error)) from None
     return live.observe_live(
         value,
         given,
@@ -124,6 +120,42 @@ def observe_given(
         name=name,
         as_a_target=True,
     )
+
+
+def measuring_given(
+    value: Callable[..., Any], inputs: Any, options: RunOptions, name: str, where: Standing, toolchain: str
+) -> Measuring:
+    """What measures `value` as a bench of a target named `name`, in copies of this process if there can be any.
+
+    `toolchain` is a folder that outlasts it. Raises TcreadyError as `observe_given` does.
+    """
+    given = _cases(inputs, options, name, where)
+    from tcready.dynamic.worker import live
+
+    return live.measuring(
+        value,
+        given,
+        options=options,
+        root=where.base,
+        own_folders=where.folders,
+        own_packages=where.packages,
+        name=name,
+        toolchain=toolchain,
+    )
+
+
+def _cases(inputs: Any, options: RunOptions, name: str, where: Standing) -> tuple[Case, ...]:
+    """The calls that inputs stand for. Raises TcreadyError where there is no torch, or the inputs are none."""
+    if importlib.util.find_spec("torch") is None:
+        raise TcreadyError(f"torch is not installed in {sys.executable}: nothing was compiled")
+    from tcready.dynamic.worker.case import RunError
+    from tcready.dynamic.worker.loading import cases
+    from tcready.dynamic.worker.request import Work
+
+    try:
+        return tuple(cases(inputs, "inputs", Work(name, options, where.base)))
+    except RunError as error:
+        raise TcreadyError(str(error)) from None
 
 
 def _refuse_class(value: Any) -> None:

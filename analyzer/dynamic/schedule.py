@@ -26,6 +26,12 @@ CARRIED = "artifacts.bin"
 PARITY_SHARE = 0.15
 """Of the budget, for outputs from further seeds and in other layouts."""
 LOADER_SECONDS = 20.0
+NEED_PROCESSES = (
+    "steady state in further processes",
+    "cold start, and memory",
+    "cold start with a warm cache",
+)
+"""What one process alone does not tell."""
 
 
 @dataclass
@@ -42,6 +48,8 @@ class Schedule:
     progress: Progressing
     """Called with what a process does."""
     ends: float
+    alone: str = ""
+    """Why everything is measured in one process; empty if each request has one of its own."""
     done: list[BenchProcess] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
     longest: float = 0.0
@@ -133,6 +141,9 @@ def measure(work: Schedule) -> bool:
     # Without these two no verdict stands: they come before what makes it narrower.
     _profile(work)
     _parity(work, budget)
+    if work.alone:
+        work.cut += [f"{words}: not run: {work.alone}" for words in NEED_PROCESSES]
+        return True
     for number in range(1, wanted.at_least):
         _steady(work, number)
     _cold(work)

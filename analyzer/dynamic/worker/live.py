@@ -7,28 +7,47 @@ import copy
 import dataclasses
 import functools
 import io
+import json
 import logging
+import os
 import random
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from tcready.dynamic.worker import pipeline, reached
+from tcready.dynamic.worker.bench import copies, process
 from tcready.dynamic.worker.case import Case, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.frames import Names, is_cell
 from tcready.dynamic.worker.journal import NOT_ASKED, Journal, one_line
 from tcready.dynamic.worker.lines import can_watch
-from tcready.dynamic.worker.request import Work
+from tcready.dynamic.worker.loading import SEED_BUILD
+from tcready.dynamic.worker.proof.variations import drawn
+from tcready.dynamic.worker.request import DROPPED_IN_A_BENCH, Work
 from tcready.dynamic.worker.torch_internals import dynamo, pytree
 from tcready.options import RunOptions
-from tcready.schema import STAGES, Mode, Observation, Origin, TcreadyError, origin_of
+from tcready.schema import (
+    STAGES,
+    BenchAnswer,
+    BenchRequest,
+    Mode,
+    Observation,
+    Origin,
+    Progressing,
+    TcreadyError,
+    from_json,
+    origin_of,
+)
 from torch import nn
 
 GIVEN = "the object itself was given"
+IN_THE_CALL = "given in the call"
 STORES = ("_parameters", "_buffers")
 """The attributes of a module that hold what `register_parameter` and `register_buffer` were given."""
 SCRIPT = (torch.jit.ScriptModule, torch.jit.ScriptFunction, torch.ScriptMethod)
@@ -71,15 +90,11 @@ def observe_live(
     and Dynamo's caches are empty afterwards. What goes wrong is recorded as in any Observation. Raises TcreadyError for
     TorchScript.
     """
-    value = dynamo.uncompiled(value)
-    if isinstance(value, SCRIPT) or isinstance(getattr(value, "__self__", None), SCRIPT):
-        raise TcreadyError(
-            "this is TorchScript, which torch.compile does not take: give the module or function that it was made of"
-        )
+    value = _uncompiled(value)
     device = _device_of(value, cases)
     options = dataclasses.replace(options, device=device)
     work = Work(name or _name(value), options, root, own_packages)
-    journal = Journal(work, "given in the call" if as_a_target else GIVEN, None, "object")
+    journal = Journal(work, IN_THE_CALL if as_a_target else GIVEN, None, "object")
     for stage in STAGES:
         if stage not in pipeline.steps_of(as_a_target):
             detail = GIVEN if stage in ("parse", "import") else NOT_ASKED
@@ -104,6 +119,103 @@ def observe_live(
         if not isinstance(cause, (Exception, SystemExit, type(None))):
             raise cause from None  # Ctrl-C, or a test's own way to end: not the model's failure
     return journal.observation
+
+
+def _uncompiled(value: Callable[..., Any]) -> Callable[..., Any]:
+    """What `torch.compile` was given. Raises TcreadyError for TorchScript."""
+    value = dynamo.uncompiled(value)
+    if isinstance(value, SCRIPT) or isinstance(getattr(value, "__self__", None), SCRIPT):
+        raise TcreadyError(
+            "this is TorchScript, which torch.compile does not take: give the module or function that it was made of"
+        )
+    return value
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What measures an object of this process: called with a request of a bench, it gives the answer.
+
+    Each request is answered in a copy of this process, or in this one if there can be none. The object and its inputs
+    are left as `observe_live` leaves them.
+    """
+
+    value: Callable[..., Any]
+    cases: tuple[Case, ...]
+    work: Work
+    names: Names
+    alone: str
+    """Why there is no process but this one; empty if there are copies."""
+
+    def __call__(self, request: BenchRequest, seconds: float, _tell: Progressing) -> BenchAnswer:
+        """What was measured; in `failure` why there is no more. In this process itself no limit of `seconds` holds."""
+        with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
+            room, ending = Path(folder), copies.Ending()
+            if self.alone:
+                self._measure(request, room)
+            else:
+                ending = copies.ran(functools.partial(self._measure, request, room), seconds)
+            left = room / "result.json"
+            known = from_json(BenchAnswer, json.loads(left.read_text("utf-8"))) if left.exists() else None
+        found = known or BenchAnswer(request.kind)
+        if ending.why and not found.failure:
+            found = dataclasses.replace(found, failure=ending.why, timed_out=ending.late)
+        return dataclasses.replace(found, notes=(*found.notes, *self._notes()))
+
+    def _measure(self, request: BenchRequest, room: Path) -> None:
+        mode, name = self.work.options.mode, self.work.target
+        context = Context(
+            self.work,
+            Journal(self.work, IN_THE_CALL, str(room / "state.json"), "object"),
+            self.names,
+            given=True,
+            as_a_target=True,
+            watches_lines=False,
+            build=functools.partial(_copied_or_refused, self.value, mode, name),
+            build_as=lambda mode, _seed: _copied_or_refused(self.value, mode, name),
+            draw=self._drawn,
+            cases=self.cases,
+        )
+        with _undisturbed(), reached.put_back(self.value), _silent():
+            process.run(context, request, room)
+
+    def _drawn(self, seed: int) -> tuple[Case, ...]:
+        """The inputs that were given; from another seed than the first such with other values."""
+        if seed == SEED_BUILD:
+            return self.cases
+        return tuple(
+            dataclasses.replace(case, args=args, kwargs=kwargs)
+            for case in self.cases
+            for args, kwargs in [drawn((case.args, case.kwargs), seed)]
+        )
+
+    def _notes(self) -> Iterator[str]:
+        yield "parity of an object: its weights are its own; from further seeds its inputs have other values"
+        if not self.alone:
+            yield "memory of copies: each process is a copy of the one that has the object, whose memory counts in it"
+        if names := sorted(name for name in os.environ if name.startswith(DROPPED_IN_A_BENCH)):
+            yield f"set in this process, so what torch writes for it was timed: {', '.join(names)}"
+
+
+def measuring(
+    value: Callable[..., Any],
+    cases: Sequence[Case],
+    *,
+    options: RunOptions,
+    root: str,
+    own_folders: tuple[str, ...],
+    own_packages: tuple[str, ...],
+    name: str,
+    toolchain: str,
+) -> Measuring:
+    """What measures `value` called as each of `cases` says. `toolchain` is a folder for what Inductor makes once.
+
+    Raises TcreadyError for TorchScript.
+    """
+    value = _uncompiled(value)
+    device = _device_of(value, cases)
+    work = Work(name, dataclasses.replace(options, device=device), root, own_packages, toolchain=toolchain)
+    names = _Names(root, own_packages, folders=own_folders)
+    return Measuring(value, tuple(cases), work, names, copies.none_because(device))
 
 
 def _writes(handler: logging.Handler) -> bool:

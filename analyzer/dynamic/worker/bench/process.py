@@ -13,7 +13,7 @@ from tcready.dynamic.worker.bench.load import load
 from tcready.dynamic.worker.bench.stack import stack_of
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError, one_line
-from tcready.dynamic.worker.pipeline import TO_A_MODEL
+from tcready.dynamic.worker.pipeline import OF_AN_OBJECT, TO_A_MODEL
 from tcready.dynamic.worker.proof import overlay
 from tcready.dynamic.worker.request import write_json
 from tcready.dynamic.worker.step import climb
@@ -75,9 +75,10 @@ def _sources(request: BenchRequest) -> dict[str, str]:
 
 
 def _not_begun(context: Context) -> str | None:
-    """Import and build; why there is no model, None if there is one."""
+    """Import and build, of an object that was given one copy of it; why there is no model, None if there is one."""
+    steps = [step for step in TO_A_MODEL if not context.given or step.name in OF_AN_OBJECT]
     try:
-        if climb(context, TO_A_MODEL) is None:
+        if climb(context, steps) is None:
             return None
     except RunEndedError:
         return context.journal.rest[0]

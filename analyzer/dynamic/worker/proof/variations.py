@@ -61,6 +61,12 @@ def _drawn(value: Any, draw: torch.Generator) -> Any:
     return _mapped(value, change)
 
 
+def drawn(value: Any, seed: int) -> Any:
+    """Inputs of the same shapes with other values: floats of the same mean and spread, integers and flags in another
+    order."""
+    return _drawn(value, torch.Generator().manual_seed(seed))
+
+
 def _resized(rows: int) -> Vary:
     """Every tensor as long as the first one keeps so many of its rows."""
 
