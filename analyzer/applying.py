@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -116,6 +117,47 @@ def patched(text: str, named: str, find: Callable[[str], Path | None]) -> tuple[
             raise TcreadyError(f"{named}: a file that it changes {error}") from None
 
 
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_SIDES = {"-": (1, 0), "+": (0, 1), " ": (1, 1), "": (1, 1)}
+"""By how a line of a hunk begins: of the file before and of that after it is a line."""
+
+
+def _miscounted(text: str) -> str:
+    """What to say of the first hunk with other numbers of lines than its header says; empty if there is none."""
+    lines = text.split("\n")
+    for at, header in enumerate(lines):
+        if (found := _HUNK.match(header)) is None:
+            continue
+        said = [1 if number is None else int(number) for number in found.groups()]
+        body = _body(lines[at + 1 :])
+        blank = len(body) - len("\n".join(body).rstrip("\n").split("\n")) if any(body) else len(body)
+        counts = [
+            [sum(_SIDES.get(line[:1], (0, 0))[side] for line in body[: len(body) - less]) for side in (0, 1)]
+            for less in range(
+                blank, -1, -1
+            )  # empty lines at its end may be of the patch, or lines of the file
+        ]
+        if said not in counts:
+            before, after = counts[0]
+            return (
+                f"; line {at + 1} is `{found[0]}`, and {before} lines of the file as it is and {after} of the file as "
+                "it is to be follow: correct these counts"
+            )
+    return ""
+
+
+def _body(lines: Sequence[str]) -> list[str]:
+    """The lines of a hunk, given all behind its header: up to the next hunk or file, or what a mail ends in."""
+    ends = (
+        number
+        for number, line in enumerate(lines)
+        if line.startswith(("@@ ", "diff ", "index "))
+        or line == "-- "
+        or (line.startswith("--- ") and "".join(lines[number + 1 : number + 2]).startswith("+++ "))
+    )
+    return list(lines[: next(ends, len(lines))])
+
+
 def _git(arguments: Sequence[str], text: str, named: str, folder: Path) -> str:
     command = ["git", "-c", "core.autocrlf=false", *arguments]
     environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_DIR": os.devnull}
@@ -131,5 +173,5 @@ def _git(arguments: Sequence[str], text: str, named: str, folder: Path) -> str:
         if "No valid patches" in lines[0]:
             what = "is no patch: give a unified diff" if text.strip() else "is empty: there is nothing to try"
             raise TcreadyError(f"{named} {what}")
-        raise TcreadyError(f"{named} does not apply: {lines[0].removeprefix('error: ')}")
+        raise TcreadyError(f"{named} does not apply: {lines[0].removeprefix('error: ')}{_miscounted(text)}")
     return done.stdout.decode("utf-8", "surrogateescape")

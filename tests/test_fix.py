@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tcready import api
-from tcready.applying import Changed, patched, write
+from tcready.applying import Changed, changed_by, patched, write
 from tcready.refactor.changed import LineMap, changed
 from tcready.schema import TcreadyError
 from tcready.static import source
@@ -240,6 +240,44 @@ def test_a_killed_fix_leaves_files_whole(project: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert (project / "model.py").read_text() in (MODEL, fixed)
+
+
+HUNK = " a\n-b\n+c\n d\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "body", "words"),
+    [
+        ("@@ -1,4 +1,3 @@", HUNK, "line 3 is `@@ -1,4 +1,3 @@`, and 3 lines of the file as it is and 3 of"),
+        (
+            "@@ -1,2 +1,3 @@ def f",
+            HUNK,
+            "line 3 is `@@ -1,2 +1,3 @@`, and 3 lines of the file as it is and 3 of",
+        ),
+        ("@@ -1 +1 @@", HUNK + "-- \n2.40\n", "and 3 lines of the file as it is and 3 of"),
+        (
+            "@@ -1,9 +1,3 @@",
+            HUNK + "--- a/b.py\n+++ b/b.py\n@@ -1 +1 @@\n-a\n+b\n",
+            "line 3 is `@@ -1,9 +1,3 @@`",
+        ),
+        ("@@ -1,3 +1,3 @@", HUNK + "@@ -9,7 +9,1 @@\n-x\n+y\n", "line 8 is `@@ -9,7 +9,1 @@`, and 1 lines"),
+    ],
+)
+def test_a_hunk_whose_counts_do_not_fit_is_named(header: str, body: str, words: str) -> None:
+    with pytest.raises(TcreadyError, match="does not apply: corrupt patch at line ") as raised:
+        changed_by(f"--- a/model.py\n+++ b/model.py\n{header}\n{body}", "p.diff")
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("tail", ["", "\n", "\n\n"])
+def test_counts_that_fit_are_not_blamed(tail: str, project: Path) -> None:
+    with pytest.raises(TcreadyError, match="does not apply") as raised:
+        patched(
+            f"--- a/model.py\n+++ b/model.py\n@@ -1,3 +1,3 @@\n{HUNK}{tail}",
+            "p.diff",
+            lambda name: project / name,
+        )
+    assert "correct these counts" not in str(raised.value)
 
 
 def test_a_patch_of_several_files_is_carried_out_on_copies(project: Path) -> None:
