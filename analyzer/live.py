@@ -76,7 +76,7 @@ class Checked:
 
     def to_text(self, *, width: int = 100, verbose: bool = False) -> str:
         """The report as `tcready check` prints it, or `tcready check -v` does."""
-        return reports.render(self.report, "text", width=width, verbose=verbose)
+        return reports.render(self.report, "text", width=width, verbose=verbose, of_a_result=True)
 
     def to_html(self) -> str:
         """The whole page, as `tcready check --html` writes it."""

@@ -215,7 +215,7 @@ def brought(files: Sequence[str], root: Path, announce: Tell) -> Observed:
             raise TcreadyError(f"{named} is a report: `tcready report` puts reports together")
         placed, differing = _placed(seen, file, root)
         announce(f"{file}: {placed.target} was run {_where(placed)}")
-        runs.append(placed)
+        runs.append(dataclasses.replace(placed, brought_from=file))
         warnings += differing
     return Observed(tuple(runs), tuple(warnings))
 

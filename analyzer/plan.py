@@ -75,7 +75,8 @@ def asked(target: str, model: str | None, settings: Settings) -> tuple[str, ...]
     if not of_library:
         said = {name: value for name, value in said.items() if name not in ("tiny", "config")}
     named = (target,) if model is None else (model,) if of_library else ()
-    return (*named, *words(said, ReadOptions, RunOptions))
+    isolated = ("--isolated",) if settings.isolated else ()
+    return (*named, *isolated, *words(said, ReadOptions, RunOptions))
 
 
 def refuse_contradictions(

@@ -67,6 +67,8 @@ class Settings:
     """The working folder."""
     tables: tuple[TargetTable, ...] | None = None
     """What the project says of its targets; None: not read yet."""
+    isolated: bool = False
+    """Whether nothing was taken from the project."""
 
     def of(self, value: type[_T]) -> _T:
         """One of the values, made of what was said."""

@@ -80,8 +80,11 @@ class BriefText(LongText):
         third_party: bool,
         layout: Layout,
         stored: str | None = None,
+        *,
+        of_a_result: bool = False,
     ) -> None:
-        super().__init__(write, width, report, third_party)
+        super().__init__(write, width, report, third_party, of_a_result=of_a_result)
+        self.of_a_result = of_a_result
         self.stored = f" {shlex.quote(stored)}" if stored is not None else ""
         """What `tcready explain` is told of where the report is."""
         self.layout = layout
@@ -127,7 +130,7 @@ class BriefText(LongText):
         if single:
             name = self.names[(loud or notes)[0].fingerprint]
             more = f"`tcready explain {name}{visible(self.stored)}` tells all of that finding, `-v` all of the report."
-            if report.in_process:
+            if self.of_a_result:
                 more = f"`{self.in_full}` of this result (`_` in IPython) is all of the report."
             self.wrapped("", more, "dim")
         self.counts()

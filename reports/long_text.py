@@ -195,7 +195,9 @@ def source_window(line: str, column: int, end_column: int, room: int) -> SourceW
 class LongText:
     """Writes one report, line by line, all that is told of it."""
 
-    def __init__(self, write: Write, width: int, report: Report, third_party: bool) -> None:
+    def __init__(
+        self, write: Write, width: int, report: Report, third_party: bool, *, of_a_result: bool = False
+    ) -> None:
         self.write = write
         self.width = width
         self.third_party = third_party
@@ -205,7 +207,7 @@ class LongText:
         self.lines: dict[str, list[str]] = {}
         """Of the files that were shown so far."""
         self.ran = any(target.was_run for target in report.targets)
-        self.in_full = "to_text(verbose=True)" if report.in_process else "-v"
+        self.in_full = "to_text(verbose=True)" if of_a_result else "-v"
         """What gives all of the report."""
 
     def report(self) -> None:

@@ -26,27 +26,31 @@ def render(
     third_party: bool = False,
     verbose: bool = False,
     stored: str | None = None,
+    of_a_result: bool = False,
 ) -> str:
     """The report as terminal text, `width` columns wide, with a trailing newline.
 
     First the verdict of each target and what to do about it, then a line or two a finding; `verbose` tells all of each
     finding and each run, the verdicts last. Lines that a tool or a click may pick up (`path:line:col: ...`) are never
     wrapped. `third_party` shows findings in installed packages one by one instead of one line a file and rule. `stored`
-    is the file that holds the report, if it was not made just now.
+    is the file that holds the report, if it was not made just now; `of_a_result`: whether what shows it is a value of a
+    Python process, which has `to_text`.
     """
     width = max(width, NARROWEST)
     if verbose:
         out = io.StringIO()
-        LongText(_write(out, width, color), width, report, third_party).report()
+        LongText(_write(out, width, color), width, report, third_party, of_a_result=of_a_result).report()
         return out.getvalue()
     for layout in LAYOUTS:
         out = io.StringIO()
-        BriefText(plain(out), width, report, third_party, layout, stored).report()
+        BriefText(plain(out), width, report, third_party, layout, stored, of_a_result=of_a_result).report()
         if _rows(out.getvalue(), width) <= LINES:
             break
     if color:
         out = io.StringIO()
-        BriefText(coloured(out, width), width, report, third_party, layout, stored).report()
+        BriefText(
+            coloured(out, width), width, report, third_party, layout, stored, of_a_result=of_a_result
+        ).report()
     return out.getvalue()
 
 

@@ -274,6 +274,12 @@ def proving(target: TargetReport, report: Report) -> tuple[str, str, str] | None
         behind = ": it compiles each of these regions alone."
         return "To prove what is predicted, call", "tcready.check(model, inputs, plan=True)", behind
     asked = [word for word in seen.asked if word not in ("--plan", "--no-plan")] or [target.target]
+    if seen.brought_from:  # its machine is not this one
+        command = (
+            f"python worker.pyz --target {' '.join(map(quoted, asked))} --plan -o {quoted(seen.brought_from)}"
+        )
+        behind = ", and give that file with `--observation` again: it compiles each of these regions alone."
+        return "To prove what is predicted, where it was run call", command, behind
     command = f"tcready check {' '.join(map(quoted, asked))} --run --plan"
     # an older tcready did not write down what was asked
     inputs = " with the same `--inputs`" if seen.inputs_from == "option" and not seen.asked else ""

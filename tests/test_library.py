@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import run
 from tcready import api, library
 from tcready.options import RunOptions
 from tcready.schema import Report, TcreadyError
@@ -206,6 +207,22 @@ def test_the_command_that_proves_repeats_what_was_asked(tmp_path: Path) -> None:
     assert command(model=expression, device="cpu") == (
         f'tcready check --device cpu --model "{expression}" --run --plan'
     )
+
+
+def test_the_command_that_proves_repeats_isolated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What pyproject.toml says would be taken in when it is pasted."""
+    (tmp_path / "pyproject.toml").write_text("[tool.tcready]\ndevice = 'meta'\n")
+    (tmp_path / "model.py").write_text(
+        "from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n        print(x)\n        return self.a(x)\n"
+        "    def __init__(self):\n        super().__init__()\n        self.a = Inner()\n"
+        "class Inner(nn.Module):\n    def forward(self, x):\n        return x * 2\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    run("check", "model.py::Net", "--isolated", "--no-run", "-v")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "`tcready check model.py::Net --isolated --run --plan`" in shown
 
 
 @pytest.mark.dynamo

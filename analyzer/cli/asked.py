@@ -319,7 +319,7 @@ def settings_at(
     in_project = {} if isolated else project.options(root, *VALUES, CommandOptions)
     settings = resolve(given, project=in_project, root=root, more=(CommandOptions,), at_command=True)
     # a mistake in a target's table is an error whether or not anything is to run
-    return replace(settings, tables=() if isolated else project.target_tables(root))
+    return replace(settings, tables=() if isolated else project.target_tables(root), isolated=isolated)
 
 
 def of_targets(settings: Settings, targets: Sequence[str]) -> Settings:

@@ -425,15 +425,36 @@ def test_a_region_that_is_predicted_says_how_to_prove_it() -> None:
     assert "`tcready check 'my model.py::Net' --inputs data.py::x --python 'a b' --run --plan`: it" in text
 
 
+def test_a_run_that_was_brought_is_proved_where_it_was_made() -> None:
+    given = changed(
+        broken().targets[0],
+        asked=("model.py::Net", "--device", "cuda", "--plan"),
+        brought_from="out/net.json",
+    )
+    text = " ".join(reports.render(report(targets=(given,)), "text", width=400).split())
+    assert (
+        "where it was run call `python worker.pyz --target model.py::Net --device cuda --plan -o out/net.json`"
+        in text
+    )
+    assert "and give that file with `--observation` again" in text
+    assert "--run --plan" not in text
+
+
 def test_a_report_on_a_process_names_no_command() -> None:
     """An object or a cell of a notebook: nothing on a command line finds it."""
     for made in (static(), broken()):
         ours = dataclasses.replace(made, in_process=True)
-        for text in (render(ours, "html"), render(ours, "text"), reports.render(ours, "text", width=200)):
-            assert "tcready explain" not in text
-            assert "tcready check model.py" not in text
+        text = reports.render(ours, "text", width=200, of_a_result=True)
+        for shown in (render(ours, "html"), reports.render(ours, "text", of_a_result=True), text):
+            assert "tcready explain" not in shown
+            assert "tcready check model.py" not in shown
         assert "`to_text(verbose=True)` of this result" in text
         assert "tcready.check(model, inputs, plan=True)" in text
+        stored = reports.render(ours, "text", width=200, stored="kept.json")
+        assert "kept.json` tells all of that finding, `-v` all of the report" in stored
+        assert "to_text" not in stored + reports.render(ours, "text", verbose=True), (
+            "a file has no such method"
+        )
 
 
 def test_shares_by_operations_and_by_time_say_of_which_calls_they_are() -> None:
