@@ -436,6 +436,25 @@ HIDDEN = [
     ("print(x), \\\n    x", "print(x), \\\n    x  # noqa: TCR301"),
     ('x = """\nprint(x)\n"""', None),
 ]
+CONTINUED = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x, y):
+        if x.sum() > 1 and \\
+                y.sum() > 2:
+            x = x + 1
+        for row in x.tolist() \\
+                \\
+                :
+            x = x + row
+        while x.sum() > 3 \\
+                and (y.sum() > 4 and
+                     y.sum() > 5):
+            x = x - 1
+        return x
+"""
 
 
 @pytest.mark.parametrize(("text", "expected"), HIDDEN, ids=range(len(HIDDEN)))
@@ -450,6 +469,31 @@ def test_a_comment_goes_where_it_hides(text: str, expected: str | None) -> None:
     else:
         assert edit is not None
         assert applied(text + "\n", (edit,)) == expected + "\n"
+
+
+def test_a_comment_behind_a_header_that_goes_on_after_a_backslash_hides(tmp_path: Path) -> None:
+    """What the editor offers makes the finding go, whichever of its operands it is about."""
+    path = tmp_path / "net.py"
+    path.write_text(CONTINUED)
+    left = {found.line for found in api.check([str(path)], run=False, root=tmp_path).findings}
+    assert left == {6, 9, 13}
+    for line in sorted(left):
+        (found,) = (f for f in api.check([str(path)], run=False, root=tmp_path).findings if f.line == line)
+        source = of_text(path, path.read_text())
+        edit = hiding_edit(source, "net.py", line, max(found.end_line, line), found.rule or "")
+        assert edit is not None
+        path.write_text(applied(path.read_text(), (edit,)))
+        left.discard(line)
+        report = api.check([str(path)], run=False, root=tmp_path)
+        assert {each.line for each in report.findings} == left
+        assert report.unused == ()
+
+
+def test_a_comment_that_ends_in_a_backslash_goes_on_nowhere(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    path.write_text(PRINTING.replace("x.shape)", "x.shape)  # C:\\\n        y = 1  # noqa: TCR301"))
+    assert "# C:\\\n        y = 1  # noqa" in path.read_text()
+    assert [found.rule for found in api.check([str(path)], run=False, root=tmp_path).findings] == ["TCR301"]
 
 
 @in_one_loop

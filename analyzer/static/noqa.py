@@ -71,7 +71,7 @@ def hiding_edit(source: Source, path: str, first: int, last: int, code: str) -> 
 
     None if no line can end in a comment: each is inside of a text, or goes on behind a backslash.
     """
-    for line in range(first, last + 1):
+    for line in range(first, _joined(Concrete(source), last) + 1):
         for edit in _edits_of_line(source.lines[line - 1], path, line, code):
             try:
                 after = of_text(source.path, applied(source.text, (edit,)))
@@ -92,14 +92,23 @@ def _edits_of_line(text: str, path: str, line: int, code: str) -> Iterator[Edit]
 
 
 def _hiding(concrete: Concrete, code: str, first: int, last: int) -> Iterator[tuple[int, str]]:
-    """Each `# noqa` on the lines that hides a rule: where it stands, and the prefix of the rule's code that it
-    names; empty if it names none."""
+    """Each `# noqa` on the lines, or behind those that they go on with after a backslash, that hides a rule: where it
+    stands, and the prefix of the rule's code that it names; empty if it names none."""
+    last = _joined(concrete, last)
     if not any("noqa" in text.lower() for text in concrete.source.lines[first - 1 : last]):
         return
     for line, comment in concrete.comments_on(first, last):
         for prefix in _named(comment):
             if code.startswith(prefix):
                 yield line, prefix
+
+
+def _joined(concrete: Concrete, line: int) -> int:
+    """The last of the lines that a backslash makes one with this one: only there a comment can stand."""
+    lines = concrete.source.lines
+    while line < len(lines) and lines[line - 1].endswith("\\") and not any(concrete.comments_on(line, line)):
+        line += 1
+    return line
 
 
 def _codes_named(text: str, family: str) -> Iterator[tuple[int, str]]:
