@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from tcready.schema import Origin, display_path, origin_of
@@ -43,6 +44,10 @@ class Disk:
     _shown: dict[tuple[str, Path], str] = field(default_factory=dict)
     _origins: dict[tuple[Path, Path, tuple[str, ...]], Origin] = field(default_factory=dict)
     _same: dict[tuple[Path, Stamp], bool] = field(default_factory=dict)
+
+    @cached_property
+    def _unsaved_names(self) -> frozenset[str]:
+        return frozenset(path.name for path in self.unsaved)
 
     def text(self, path: Path) -> bytes:
         """The bytes of a file; empty if it cannot be opened."""
@@ -80,7 +85,12 @@ class Disk:
 
     def is_file(self, path: Path) -> bool:
         """Whether a module may be read there."""
-        return path.is_file() or (bool(self.unsaved) and Path(os.path.realpath(path)) in self.unsaved)
+        if os.path.isfile(path):
+            return True
+        # a link alone has another name than what it leads to: real paths are asked of the disk folder by folder
+        if path.name not in self._unsaved_names and not os.path.islink(path):
+            return False
+        return Path(os.path.realpath(path)) in self.unsaved
 
     def renewed(self, unsaved: Mapping[Path, bytes]) -> Disk:
         """The disk as it is now, with other texts unsaved; of what is as it was, nothing is read again."""

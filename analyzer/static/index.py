@@ -40,11 +40,16 @@ class FunctionInfo:
         return [] if isinstance(self.node, ast.Lambda) else self.node.decorator_list
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """As of `nodes_in`."""
+        return nodes_in(self.node)
+
+    @cached_property
     def only_looks(self) -> bool:
         """It has no `return` with a value, no `yield`, and assigns no attribute: a check, as its own body tells."""
         return not (isinstance(self.node, ast.Lambda) or self.attributes[0]) and not any(
             isinstance(node, (ast.Yield, ast.YieldFrom)) or (isinstance(node, ast.Return) and node.value)
-            for node in nodes_in(self.node)
+            for node in self.nodes
         )
 
     @cached_property
@@ -63,7 +68,7 @@ class FunctionInfo:
         """The attributes that it assigns, and those that it names else, of whatever object."""
         stored: set[str] = set()
         named: set[str] = set()
-        for node in nodes_in(self.node):
+        for node in self.nodes:
             if isinstance(node, ast.Attribute):
                 (stored if isinstance(node.ctx, ast.Store) else named).add(node.attr)
         return frozenset(stored), frozenset(named)
@@ -140,6 +145,28 @@ class ModuleInfo:
                 names.add(str(item.value))
         return frozenset(names)
 
+    @cached_property
+    def called(self) -> dict[str, list[int]]:
+        """Names with a bracket behind them, as in a call, and the lines they stand on. Where `class` stands before one
+        it is none."""
+        found: dict[str, list[int]] = {}
+        for number, line in enumerate(self.source.lines, 1):
+            if "(" in line:
+                for name in _CALLED.findall(line):
+                    found.setdefault(name, []).append(number)
+        return found
+
+    @cached_property
+    def imported_at(self) -> dict[str, int]:
+        """The first segments of modules that a line begins to import, and the first such line."""
+        found: dict[str, int] = {}
+        for number, line in enumerate(self.source.lines, 1):
+            if "import" in line or "from" in line:
+                match = _IMPORTED.match(line)
+                if match is not None:
+                    found.setdefault(match[1], number)
+        return found
+
     def classes(self) -> Iterator[ClassInfo]:
         """The top-level classes in source order."""
         for found in self.bindings.values():
@@ -154,6 +181,10 @@ class ModuleInfo:
             parts = parts[:-1]
         parts = parts[: len(parts) - (level - 1)]
         return ".".join([*parts, module] if module else parts)
+
+
+_IMPORTED = re.compile(r"\s*(?:from|import)\s+(\w+)")
+_CALLED = re.compile(r"(?<!class )\b(\w+)[ \t]*\(")
 
 
 def nodes_in(node: ast.AST) -> list[ast.AST]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -180,6 +180,10 @@ class Tables:
 
     version: Version
     data: Mapping[str, Any]
+    results: dict[object, tuple[Result, ...]] = field(default_factory=dict, compare=False, repr=False)
+    """What was asked of `results_of` before: who reads a file again asks the same."""
+    numbers: dict[object, tuple[int | str, ...]] = field(default_factory=dict, compare=False, repr=False)
+    """The same of `read_as_numbers`."""
 
     def call_of(self, name: str) -> Call | None:
         """What Dynamo does with a call of a dotted name."""

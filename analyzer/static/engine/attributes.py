@@ -44,7 +44,7 @@ from tcready.static.engine.values import (
     whole,
     without_none,
 )
-from tcready.static.index import ClassInfo, FunctionInfo, nodes_in
+from tcready.static.index import ClassInfo, FunctionInfo
 
 VIEWS = frozenset({"keys", "values", "items"})
 """Methods that a dict alone has: they give views of what it holds."""
@@ -200,7 +200,7 @@ class Attributes(Room):
         functions = (f for cls in mro.classes for found in cls.functions.values() for f in found)
         found: list[Value] = []
         for info in functions:
-            for node in nodes_in(info.node) if name in info.attributes[0] else ():
+            for node in info.nodes if name in info.attributes[0] else ():
                 targets = node.targets if isinstance(node, ast.Assign) else ()
                 if any(isinstance(t, ast.Attribute) and t.attr == name for t in targets):
                     assert isinstance(node, ast.Assign)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 import sys
 from typing import cast
 
@@ -158,9 +157,7 @@ class Names(Room):
         root = name.partition(".")[0]
         if not root or is_opaque(root) or self.engine.program.find(root) is not None:
             return
-        words = re.compile(rf"\s*(?:from|import)\s+{re.escape(root)}\b")
-        line = next((n for n, text in enumerate(importer.source.lines, 1) if words.match(text)), 1)
-        self.engine.gaps[str(importer.path), line, 0] = reach.missing(root)
+        self.engine.gaps[str(importer.path), importer.imported_at.get(root, 1), 0] = reach.missing(root)
 
     def _bound(self, item: Import, module: ModuleInfo | None) -> Value:
         if item.name is None:

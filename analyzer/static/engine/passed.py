@@ -6,14 +6,14 @@ Only classes and functions count: what a constructor is given besides is configu
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator
+import bisect
+from collections.abc import Iterator, Sequence
 
 from tcready.static.engine.contract import Engine
 from tcready.static.engine.knowledge import is_module_class
 from tcready.static.engine.scope import positional
 from tcready.static.engine.values import Class, External, Function, Value, options
-from tcready.static.index import FunctionInfo, ModuleInfo, nodes_in
+from tcready.static.index import FunctionInfo, ModuleInfo
 
 MAX_DEPTH = 3
 """Functions that hand an argument on, one to the other, until one names what it is."""
@@ -28,7 +28,7 @@ def passed(module: ModuleInfo, called: str, parameter: str, place: int, engine: 
 def _passed(
     module: ModuleInfo, called: str, parameter: str, place: int, engine: Engine, depth: int
 ) -> Iterator[Value]:
-    if not depth or not re.search(rf"\b{re.escape(called)}\(", module.source.text):
+    if not depth or called not in module.called:
         return
     frame = engine.module_frame(module)
     for around, call in _calls(module, called):
@@ -58,10 +58,30 @@ def _calls(module: ModuleInfo, called: str) -> Iterator[tuple[FunctionInfo | Non
         for binding in found:
             if isinstance(binding, FunctionInfo):
                 around[id(binding.node)] = binding
+    lines = module.called.get(called, [])
     for statement in module.source.tree.body:
-        for node in nodes_in(statement):
+        for node in _nodes_on(statement, lines):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == called:
                 yield around.get(id(statement)), node
+
+
+def _nodes_on(statement: ast.stmt, lines: Sequence[int]) -> list[ast.AST]:
+    """All in a statement but the statements in it that none of the lines, in order, is of: to walk whole files again and
+    again takes longer than to interpret them."""
+    found: list[ast.AST] = [statement] if _stands_on(statement, lines) else []
+    for each in found:
+        found += [
+            child
+            for child in ast.iter_child_nodes(each)
+            if not isinstance(child, ast.stmt) or _stands_on(child, lines)
+        ]
+    return found
+
+
+def _stands_on(statement: ast.stmt, lines: Sequence[int]) -> bool:
+    first = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", ()))])
+    at = bisect.bisect_left(lines, first)
+    return at < len(lines) and lines[at] <= (statement.end_lineno or first)
 
 
 def _parameter(given: ast.expr | None, around: FunctionInfo | None) -> tuple[str, int] | None:

@@ -49,14 +49,14 @@ class _Body:
             return frozenset()
         found: set[str] = set()
         if purpose == "target":
-            found.update(_needed_in_training(self._info.node))
-        for names, given, absent in _gates(self._info.node):
+            found.update(_needed_in_training(self._info.nodes))
+        for names, given, absent in _gates(self._info.nodes):
             wanted = (optional & names) - found
             if wanted and purpose == "override":
                 found |= wanted & frozenset(_assigned(absent))
             elif wanted and self._computes_loss(given) and not self._computes_loss(absent):
                 found |= wanted
-        for call in _calls((self._info.node,)):
+        for call in (node for node in self._info.nodes if isinstance(node, ast.Call)):
             found.update(self._handed_on(call, optional - found, purpose))
         return optional & found
 
@@ -140,9 +140,9 @@ def _assigned(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 yield node.id
 
 
-def _gates(function: ast.AST) -> Iterator[tuple[frozenset[str], list[ast.AST], list[ast.AST]]]:
-    """For each test of what is given: the names, what runs if they are given, and what runs if they are not."""
-    for node in nodes_in(function):
+def _gates(nodes: Iterable[ast.AST]) -> Iterator[tuple[frozenset[str], list[ast.AST], list[ast.AST]]]:
+    """For each test in them of what is given: the names, what runs if they are given, and what runs if they are not."""
+    for node in nodes:
         if isinstance(node, ast.IfExp):
             yield frozenset(_given(node.test, True)), [node.body], [node.orelse]
             yield frozenset(_given(node.test, False)), [node.orelse], [node.body]
@@ -175,11 +175,11 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _needed_in_training(function: ast.AST) -> Iterator[str]:
+def _needed_in_training(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """`if self.training: if targets is None: raise`: what only training cannot do without."""
-    for node in nodes_in(function):
+    for node in nodes:
         if isinstance(node, ast.If) and any(map(_asks_training, nodes_in(node.test))):
-            for names, _, absent in _gates(ast.Module([node], [])):
+            for names, _, absent in _gates(nodes_in(ast.Module([node], []))):
                 if names and any(map(_refuses, absent)):
                     yield from names
 

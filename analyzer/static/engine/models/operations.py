@@ -86,6 +86,10 @@ PRIVATE_OF_TENSORS = frozenset(
 """Of the attributes of tensors that begin with an underscore, those that models ask for; the tables have the others."""
 
 
+MOST_KEPT = 10_000
+"""Questions of one kind that the tables keep the answers of, from one reading to the next."""
+
+
 class Operations:
     """The operations of one version of torch; what they were asked once is kept."""
 
@@ -96,8 +100,9 @@ class Operations:
         self.tables = tables
         self._load = load
         self._later = tuple(version for version in versions if version > tables.version)
-        self._known: dict[object, tuple[Result, ...]] = {}
-        self._numbers: dict[object, tuple[int | str, ...]] = {}
+        for known in (tables.results, tables.numbers):
+            if len(known) > MOST_KEPT:
+                known.clear()
         self._of_tensors: dict[str, bool] = {}
         self._recurrent: dict[str, bool] = {}
         self._names: dict[str, list[str]] = {}
@@ -109,9 +114,10 @@ class Operations:
         positional = tuple(map(argument_of, args))
         named = tuple((name, argument_of(value)) for name, value in sorted(keywords.items()))
         question = operation, positional, named
-        if question not in self._known:
-            self._known[question] = self.tables.results_of(operation, positional, dict(named))
-        return self._known[question]
+        known = self.tables.results
+        if question not in known:
+            known[question] = self.tables.results_of(operation, positional, dict(named))
+        return known[question]
 
     def while_tracing(self, name: str) -> Const | None:
         """The one answer of a function while Dynamo traces, whatever it is given; None if there is none."""
@@ -157,11 +163,10 @@ class Operations:
         positional = tuple(map(argument_of, args))
         named = tuple((name, argument_of(value)) for name, value in keywords.items())
         question = operation, positional, named
-        if question not in self._numbers:
-            self._numbers[question] = self.tables.read_as_numbers(operation, positional, dict(named))
-        return tuple(
-            args[place] if isinstance(place, int) else keywords[place] for place in self._numbers[question]
-        )
+        known = self.tables.numbers
+        if question not in known:
+            known[question] = self.tables.read_as_numbers(operation, positional, dict(named))
+        return tuple(args[place] if isinstance(place, int) else keywords[place] for place in known[question])
 
     def reads(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
@@ -344,11 +349,14 @@ def argument_of(value: Value) -> Argument:
     return Argument(kinds.pop() if len(kinds) == 1 else "?")
 
 
+_TENSOR, _NOTHING, _UNKNOWN = Argument("T"), Argument("N"), Argument("?")
+
+
 def _argument(value: Value) -> Argument:
     if isinstance(value, Tensor):
-        return Argument("T")
-    if value == NONE:
-        return Argument("N")
+        return _TENSOR
+    if isinstance(value, Const) and value.value is None:
+        return _NOTHING
     if isinstance(value, Const):
         return Argument(LETTERS.get(type(value.value).__name__, "?"), value.value)
     if isinstance(value, Plain):
@@ -360,8 +368,8 @@ def _argument(value: Value) -> Argument:
         members = {argument_of(member).kind for member in members_of(value)}
         if members and members <= {"i", "b"}:
             return Argument("I")
-        return Argument("L" if members == {"T"} else "?")
-    return Argument("?")
+        return Argument("L") if members == {"T"} else _UNKNOWN
+    return _UNKNOWN
 
 
 def _value(
