@@ -421,6 +421,14 @@ def test_a_patch_that_does_not_hold_is_an_answer_and_no_error() -> None:
     assert found.data == {"holds": False, "state": "refuted", "reason": "call 3: value differs by 2.0"}
 
 
+def test_of_what_there_is_no_room_for_the_first_lines_are_told(reading: Server) -> None:
+    found = reading("check", target="many.py", max_characters=LEAST)
+    assert found.size <= LEAST
+    assert "findings" not in found.data
+    assert re.search(r"^many\.py:\d+:\d+: TCR\d+ ", found.text, re.MULTILINE), found.text
+    assert found.data["left_out"]["findings"] > 12, "heads are no findings"
+
+
 texts = st.builds(lambda text, times: text * times, st.text(max_size=8), st.integers(1, 60))
 
 
@@ -492,6 +500,24 @@ def test_plan_executes_and_tells_what_to_paste(running: Server, folder: Path) ->
     # the run is kept: what it showed of a finding is found again by its id
     (finding,) = running("check", target="breaks.py").data["findings"]
     assert "confirmed by Dynamo" in running("rule", code=finding["id"]).text
+    assert digests(folder) == before
+
+
+@pytest.mark.dynamo
+def test_bench_measures_and_says_what_it_could_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a C++ compiler eager code alone is timed, which is short."""
+    monkeypatch.setenv("CXX", str(folder / "no-such-compiler"))
+    before = digests(folder)
+    with serving(folder) as server:
+        found = server("bench", target="breaks.py")
+    assert not found.is_error, found.text
+    assert found.size < ROOM
+    rows = {row["arm"]: row for row in found.data["arms"]}
+    median, low, high = rows["eager"]["seconds"]
+    assert 0 < low <= median <= high < 1
+    assert found.data["verdict"] == "failed"
+    assert found.data["recommended"] == "eager"
+    assert "default failed: Inductor needs a C++ compiler" in found.text
     assert digests(folder) == before
 
 

@@ -16,6 +16,10 @@ LEAST = 1500
 MOST = 1_000_000
 _ENVELOPE = 200
 """Characters that the protocol puts around an answer."""
+_FOR_HEADS = 240
+"""Of what is kept for notes: so much for the first lines of what there is no room for."""
+_HEAD = 120
+"""Characters of such a line."""
 _FOR_NOTES = 600
 """Kept free for what is said of parts that were left out."""
 
@@ -69,6 +73,7 @@ def fitted(answer: Answer, room: int) -> Fitted:
     """The answer within `room` characters, as JSON has them; what was left out is said, and how to get it.
 
     Sections are filled in their order. One whose next piece does not fit ends there, and the ones behind it get the rest.
+    Of a section that has room for no piece the first lines of some are told, as text alone.
     """
     asked = [
         replace(each, pieces=tuple(_clean(piece, each.exact) for piece in each.pieces))
@@ -86,9 +91,17 @@ def fitted(answer: Answer, room: int) -> Fitted:
     lines = [head] if head else []
     notes: list[str] = []
     left: dict[str, int] = {}
+    told = sum(sum(cost[:count]) for cost, count in zip(costs, kept, strict=True))
+    for_heads = max(free - _FOR_NOTES - told, 0) + _FOR_HEADS
     for section, count in zip(asked, kept, strict=True):
         shown = section.pieces[:count]
         lines += [piece.text for piece in shown]
+        if not count and not section.exact:
+            for first in map(_first_line, section.pieces):
+                if _size(first) > for_heads:
+                    break
+                for_heads -= _size(first)
+                lines.append(first)
         if data is not None and section.name and shown:
             data[section.name] = shown[0].data if section.single else [piece.data for piece in shown]
         if count < len(section.pieces):
@@ -116,6 +129,11 @@ def _kept(costs: Sequence[Sequence[int]], free: int) -> Iterator[int]:
             free -= cost
             count += 1
         yield count
+
+
+def _first_line(piece: Piece) -> str:
+    line = piece.text.strip().partition("\n")[0].rstrip()
+    return line if len(line) <= _HEAD else f"{line[:_HEAD]} ..."
 
 
 def _note(section: Section, count: int) -> str:
