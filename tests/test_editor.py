@@ -506,6 +506,147 @@ async def test_what_python_would_read_otherwise_is_not_changed(vscode: LanguageC
         project.close(uri)
 
 
+# notebooks
+
+
+class Notebook:
+    """A notebook that an editor has open, and what somebody does with its cells."""
+
+    def __init__(self, project: Project, name: str, cells: Sequence[tuple[str, str]]) -> None:
+        """`cells`: the language of each, and its text."""
+        self.project, self.name, self.version = project, name, 1
+        self.uri = project.uri(name)
+        self.numbers = itertools.count()
+        self.items = [self._item(language, text) for language, text in cells]
+        project.client.notebook_document_did_open(
+            types.DidOpenNotebookDocumentParams(
+                types.NotebookDocument(self.uri, "jupyter-notebook", 1, [self._cell(i) for i in self.items]),
+                self.items,
+            )
+        )
+
+    def _item(self, language: str, text: str) -> types.TextDocumentItem:
+        uri = self.uri.replace("file:", "vscode-notebook-cell:") + f"#W{next(self.numbers)}"
+        self.project.versions[uri] = 1
+        return types.TextDocumentItem(uri, language, 1, text)
+
+    @staticmethod
+    def _cell(item: types.TextDocumentItem) -> types.NotebookCell:
+        code = item.language_id == "python"
+        kind = types.NotebookCellKind.Code if code else types.NotebookCellKind.Markup
+        return types.NotebookCell(kind, item.uri)
+
+    def _changed(self, cells: types.NotebookDocumentCellChanges) -> None:
+        self.version += 1
+        self.project.client.notebook_document_did_change(
+            types.DidChangeNotebookDocumentParams(
+                types.VersionedNotebookDocumentIdentifier(version=self.version, uri=self.uri),
+                types.NotebookDocumentChangeEvent(cells=cells),
+            )
+        )
+
+    def type(self, at: int, text: str) -> None:
+        item = self.items[at]
+        self.project.versions[item.uri] += 1
+        document = types.VersionedTextDocumentIdentifier(
+            uri=item.uri, version=self.project.versions[item.uri]
+        )
+        change = types.NotebookDocumentCellContentChanges(
+            document, [types.TextDocumentContentChangeWholeDocument(text)]
+        )
+        self._changed(types.NotebookDocumentCellChanges(text_content=[change]))
+
+    def put(self, at: int, delete: int, cells: Sequence[tuple[str, str]]) -> list[types.TextDocumentItem]:
+        """Puts cells in place of so many others; gives those that are gone."""
+        new = [self._item(language, text) for language, text in cells]
+        gone = self.items[at : at + delete]
+        self.items[at : at + delete] = new
+        self._changed(
+            types.NotebookDocumentCellChanges(
+                structure=types.NotebookDocumentCellChangeStructure(
+                    array=types.NotebookCellArrayChange(at, delete, [self._cell(i) for i in new]),
+                    did_open=new,
+                    did_close=[types.TextDocumentIdentifier(i.uri) for i in gone],
+                )
+            )
+        )
+        return gone
+
+    async def told(self) -> list[list[tuple[str, int, int]]]:
+        """The code, the line and the character of what is shown in each cell, once that is of the cell as it is."""
+        found = [await self.project.told(item.uri) for item in self.items]
+        return [[(str(d.code), d.range.start.line, d.range.start.character) for d in each] for each in found]
+
+    async def becomes(self, expected: list[list[tuple[str, int, int]]]) -> None:
+        async def settled() -> bool:
+            return await self.told() == expected
+
+        end = time.monotonic() + PATIENCE
+        while not await settled():
+            assert time.monotonic() < end, await self.told()
+            await asyncio.sleep(0.02)
+
+
+CELL = "class Net(nn.Module):\n    def forward(self, x):\n        print(helper(x))\n        return x"
+
+
+@in_one_loop
+async def test_a_notebook_is_one_program_and_each_cell_shows_its_own(vscode: LanguageClient) -> None:
+    project = Project(vscode)
+    notebook = Notebook(
+        project,
+        "nb.ipynb",
+        [
+            ("markdown", "# print(x) in words"),
+            ("python", "%matplotlib inline\nfrom torch import nn"),
+            ("python", "def helper(y):\n    return y.item()"),
+            ("python", CELL),
+        ],
+    )
+    await notebook.becomes([[], [], [("TCR201", 1, 11)], [("TCR301", 2, 8)]])
+    hovered = await project.hover(notebook.items[3].uri, 2, 10)
+    assert hovered is not None
+    assert "TCR301" in hovered.contents.value
+    assert hovered.range is not None
+    assert hovered.range.start.line == 2
+    assert await project.hover(notebook.items[2].uri, 0, 1) is None
+
+    notebook.type(2, "# one line more\ndef helper(y):\n    return y + 1")
+    await notebook.becomes([[], [], [], [("TCR301", 2, 8)]])
+    notebook.type(2, "def helper(y:\n    return y")
+    broken = await until(
+        lambda: [
+            each.diagnostics
+            for each in vscode.published
+            if each.uri == notebook.items[2].uri
+            and each.diagnostics
+            and "syntax error in cell 3, line 1" in each.diagnostics[0].message
+        ]
+    )
+    assert broken[-1][0].range.start.line == 0
+    await notebook.becomes([[], [], [("None", 0, 10)], []])
+
+    (gone,) = notebook.put(2, 1, [("python", "def helper(y):\n    return y.tolist()  # noqa: TCR202")])
+    assert [each.diagnostics for each in vscode.published if each.uri == gone.uri][-1]
+    await notebook.becomes([[], [], [], [("TCR301", 2, 8)]])
+    assert not [each.diagnostics for each in vscode.published if each.uri == gone.uri][-1]
+    notebook.put(0, 0, [("python", "if True:\n    pass")])
+    await notebook.becomes([[], [], [], [], [("TCR301", 2, 8)]])
+    notebook.type(4, ">>> " + CELL.replace("\n", "\n... "))
+    await notebook.becomes([[], [], [], [], [("TCR301", 2, 12)]])
+
+    vscode.notebook_document_did_close(
+        types.DidCloseNotebookDocumentParams(
+            types.NotebookDocumentIdentifier(notebook.uri),
+            [types.TextDocumentIdentifier(item.uri) for item in notebook.items],
+        )
+    )
+    last = notebook.items[4].uri
+    await until(lambda: not [each.diagnostics for each in vscode.published if each.uri == last][-1])
+    # and what a file is told is as before
+    assert await project.codes(project.open("net.py", PRINTING)) == ["TCR301"]
+
+
 # what is said of it
 
 

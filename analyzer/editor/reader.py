@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from tcready.schema import (
     Finding,
     Reading,
     Report,
+    SourceText,
     StaticTarget,
     TcreadyError,
     display_path,
@@ -36,6 +38,17 @@ KEPT = 100
 
 
 @dataclass(frozen=True)
+class CellText:
+    """A cell of a notebook as the editor has it."""
+
+    uri: str
+    version: int | None
+    text: str
+    is_code: bool
+    """Whether it holds Python."""
+
+
+@dataclass(frozen=True)
 class Document:
     """A file as the editor has it."""
 
@@ -44,6 +57,23 @@ class Document:
     """Its real path; one that no file has if it was never saved."""
     version: int | None
     text: str
+    cells: tuple[CellText, ...] = ()
+    """Of a notebook, in order; `text` is then that of the file."""
+
+
+def notebook(uri: str, path: Path, version: int | None, cells: Sequence[CellText]) -> Document:
+    """A notebook, with the file that its cells make."""
+    made = [
+        {
+            "cell_type": "code" if cell.is_code else "markdown",
+            "metadata": {},
+            "source": cell.text,
+            **({"outputs": [], "execution_count": None} if cell.is_code else {}),
+        }
+        for cell in cells
+    ]
+    file = {"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    return Document(uri, path, version, json.dumps(file), tuple(cells))
 
 
 @dataclass(frozen=True)
@@ -70,6 +100,12 @@ class Read:
         """What stands in the document."""
         path = self.shown(document)
         return tuple(found for found in self.report.findings if found.path == path) if self.report else ()
+
+    def source(self, document: Document) -> SourceText | None:
+        """What of the document was read; None if nothing was."""
+        path = self.shown(document)
+        sources = self.report.sources if self.report is not None else ()
+        return next((source for source in sources if source.path == path), None)
 
     def texts(self) -> dict[str, str]:
         """The texts of the documents by the paths that the report has for them."""

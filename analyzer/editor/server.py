@@ -24,7 +24,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path, urlparse
 from tcready import installed, project
 from tcready.editor import values, words
-from tcready.editor.reader import Document, Read, Reader, SettingsAt
+from tcready.editor.reader import CellText, Document, Read, Reader, SettingsAt, notebook
 from tcready.editor.values import Actions, Capable, Places
 from tcready.reports.view import rules_by_code
 from tcready.schema import TcreadyError
@@ -51,7 +51,12 @@ def serve(settings_at: SettingsAt) -> None:
             signal.signal(getattr(signal, ending), signal.SIG_DFL)
     # With whole texts the server need not know where the editor ends a line: pygls also ends it at a form feed.
     server = LanguageServer(
-        "tcready", installed.version(), text_document_sync_kind=types.TextDocumentSyncKind.Full
+        "tcready",
+        installed.version(),
+        text_document_sync_kind=types.TextDocumentSyncKind.Full,
+        notebook_document_sync=types.NotebookDocumentSyncOptions(
+            [types.NotebookDocumentFilterWithCells(cells=[types.NotebookCellLanguage(PYTHON)])], save=True
+        ),
     )
     editing = Editing(server, settings_at)
     editing.connect()
@@ -103,6 +108,10 @@ class Editing:
             types.TEXT_DOCUMENT_DID_CHANGE: self.changed,
             types.TEXT_DOCUMENT_DID_SAVE: self.saved,
             types.TEXT_DOCUMENT_DID_CLOSE: self.closed,
+            types.NOTEBOOK_DOCUMENT_DID_OPEN: self.notebook_opened,
+            types.NOTEBOOK_DOCUMENT_DID_CHANGE: self.notebook_changed,
+            types.NOTEBOOK_DOCUMENT_DID_SAVE: self.notebook_saved,
+            types.NOTEBOOK_DOCUMENT_DID_CLOSE: self.notebook_closed,
             types.WORKSPACE_DID_CHANGE_WATCHED_FILES: self.files_changed,
             types.SHUTDOWN: lambda _params: self._stop_all(),
         }
@@ -147,13 +156,15 @@ class Editing:
     def opened(self, params: types.DidOpenTextDocumentParams) -> None:
         item = params.text_document
         path = self._path(item.uri, item.language_id)
-        if path is None:
-            return
-        root = self._root_of(path)
+        if path is not None:
+            self._opened(Document(item.uri, path, item.version, item.text))
+
+    def _opened(self, document: Document) -> None:
+        root = self._root_of(document.path)
         if root not in self._projects:
             self._projects[root] = _Project(Reader(root, self._settings_at, self._rules))
-        self._where[item.uri] = root
-        self._projects[root].documents[item.uri] = Document(item.uri, path, item.version, item.text)
+        self._where[document.uri] = root
+        self._projects[root].documents[document.uri] = document
         self._ask(self._projects[root])
 
     def changed(self, params: types.DidChangeTextDocumentParams) -> None:
@@ -171,19 +182,60 @@ class Editing:
             self._ask(found)
 
     def closed(self, params: types.DidCloseTextDocumentParams) -> None:
-        uri = params.text_document.uri
+        self._closed(params.text_document.uri)
+
+    def _closed(self, uri: str) -> None:
         root = self._where.pop(uri, None)
         if root is None:
             return
         found = self._projects[root]
-        del found.documents[uri]
-        if self._told.pop(uri, (None, []))[1]:
-            self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+        self._forget(_texts_of(found.documents.pop(uri)))
         if found.documents:
             self._ask(found)  # the others may import it, and now mean the file
         else:
             found.stop.set()
             del self._projects[root]
+
+    def _forget(self, uris: Iterable[str]) -> None:
+        """Shows nothing any more of texts that are gone."""
+        for uri in uris:
+            if self._told.pop(uri, (None, []))[1]:
+                self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+
+    def notebook_opened(self, params: types.DidOpenNotebookDocumentParams) -> None:
+        uri = params.notebook_document.uri
+        path = self._notebook_path(uri)
+        if path is not None:
+            self._opened(self._notebook(uri, path))
+
+    def notebook_changed(self, params: types.DidChangeNotebookDocumentParams) -> None:
+        uri = params.notebook_document.uri
+        found = self._project_of(uri)
+        if found is not None:
+            before = found.documents[uri]
+            now = found.documents[uri] = self._notebook(uri, before.path)
+            kept = set(_texts_of(now))
+            self._forget(gone for gone in _texts_of(before) if gone not in kept)
+            self._ask(found, PAUSE)
+
+    def notebook_saved(self, params: types.DidSaveNotebookDocumentParams) -> None:
+        found = self._project_of(params.notebook_document.uri)
+        if found is not None:
+            self._ask(found)
+
+    def notebook_closed(self, params: types.DidCloseNotebookDocumentParams) -> None:
+        self._closed(params.notebook_document.uri)
+
+    def _notebook(self, uri: str, path: Path) -> Document:
+        """A notebook as the editor has it now."""
+        workspace = self._server.workspace
+        known = workspace.get_notebook_document(notebook_uri=uri)
+        cells = []
+        for cell in known.cells if known is not None else ():
+            text = workspace.get_text_document(cell.document)
+            is_code = cell.kind == types.NotebookCellKind.Code and text.language_id in (PYTHON, None)
+            cells.append(CellText(cell.document, text.version, text.source, is_code))
+        return notebook(uri, path, known.version if known is not None else None, cells)
 
     def files_changed(self, _params: types.DidChangeWatchedFilesParams) -> None:
         for each in self._projects.values():
@@ -192,11 +244,15 @@ class Editing:
     # What the editor asks
 
     async def hover(self, params: types.HoverParams) -> types.Hover | None:
-        known = await self._known(params.text_document.uri)
+        uri = params.text_document.uri
+        around = self._server.workspace.get_notebook_document(cell_uri=uri)
+        known = await self._known(uri if around is None else around.uri)
         if known is None or known[0].report is None:
             return None
         read, document, places = known
         at = types.Range(params.position, params.position)
+        if around is not None:
+            return self._hover_in_cell(read, document, uri, at)
         found = values.touching(read.findings(document), at, places)
         texts, rules = read.texts(), rules_by_code(known[0].report)
         last = read.last_run
@@ -206,10 +262,23 @@ class Editing:
             found += [each for each in seen if last.is_told(each, texts)]
         if not found:
             return None
-        said = "\n\n---\n\n".join(words.about(each, rules, last, texts) for each in found)
+        said = [words.about(each, rules, last, texts) for each in found]
+        return self._hover(said, places.of(found[0]))
+
+    def _hover_in_cell(self, read: Read, document: Document, uri: str, at: types.Range) -> types.Hover | None:
+        """What is known of findings in a cell; a run was of something else than the notebook."""
+        own = [each for each in values.in_cells(read, document) if each.cell.uri == uri]
+        if not own or read.report is None:
+            return None
+        places, rules = self._places_in(own[0].cell.text), rules_by_code(read.report)
+        touched = values.touching([each.shown for each in own], at, places)
+        said = [words.about(each.found, rules, None, read.texts()) for each in own if each.shown in touched]
+        return self._hover(said, places.of(touched[0])) if touched else None
+
+    def _hover(self, said: Iterable[str], where: types.Range) -> types.Hover:
         kinds = self._can("text_document.hover.content_format") or ()
         kind = types.MarkupKind.Markdown if types.MarkupKind.Markdown in kinds else types.MarkupKind.PlainText
-        return types.Hover(types.MarkupContent(kind, said), places.of(found[0]))
+        return types.Hover(types.MarkupContent(kind, "\n\n---\n\n".join(said)), where)
 
     async def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         wanted = params.context.only
@@ -283,13 +352,15 @@ class Editing:
         """Shows what was read, where the editor does not show it already."""
         for document in documents:
             known = read.documents.get(document.uri)
-            found = values.diagnostics(read, known, self._places(known)) if known is not None else []
-            told = document.version, found
-            if self._told.get(document.uri) != told:
-                self._told[document.uri] = told
-                self._server.text_document_publish_diagnostics(
-                    types.PublishDiagnosticsParams(document.uri, found, document.version)
-                )
+            found = values.by_uri(read, known, self._places_in) if known is not None else {}
+            versions = {cell.uri: cell.version for cell in document.cells} or {document.uri: document.version}
+            for uri, version in versions.items():
+                told = version, found.get(uri, [])
+                if self._told.get(uri) != told:
+                    self._told[uri] = told
+                    self._server.text_document_publish_diagnostics(
+                        types.PublishDiagnosticsParams(uri, told[1], version)
+                    )
         if self._logged.get(read.root, ()) != read.problems:
             self._logged[read.root] = read.problems
             for problem in read.problems:
@@ -306,11 +377,17 @@ class Editing:
             path = Path(to_fs_path(uri) or "")
             if not path.is_absolute() or (language != PYTHON and path.suffix != ".py"):
                 return None
-            if path.suffix == NOTEBOOK:  # as a text it is JSON
+            if path.suffix == NOTEBOOK:  # as a text it is JSON; cells come with their notebook
                 return None
-        with contextlib.suppress(OSError, ValueError):  # a name that no file can have
-            return Path(os.path.realpath(path))
-        return None
+        return _real(path)
+
+    def _notebook_path(self, uri: str) -> Path | None:
+        """Where a notebook stands, or would."""
+        scheme, _, named, *_ = urlparse(uri)
+        if scheme == UNSAVED:
+            return _real(self._tops()[0] / f"{Path(named).stem}{NOTEBOOK}")
+        path = Path(to_fs_path(uri) or "")
+        return _real(path) if path.is_absolute() and path.suffix == NOTEBOOK else None
 
     def _root_of(self, path: Path) -> Path:
         """The folder that `tcready check` would be called in: the nearest whose pyproject.toml has a table of tcready's,
@@ -337,7 +414,10 @@ class Editing:
         return self._projects.get(self._where[uri]) if uri in self._where else None
 
     def _places(self, document: Document) -> Places:
-        return Places(document.text, self._server.workspace.position_codec.client_num_units)
+        return self._places_in(document.text)
+
+    def _places_in(self, text: str) -> Places:
+        return Places(text, self._server.workspace.position_codec.client_num_units)
 
     # What is said beside that
 
@@ -351,6 +431,18 @@ class Editing:
     def _trace(self, text: str) -> None:
         if self._server.protocol.trace != types.TraceValue.Off:
             self._server.log_trace(types.LogTraceParams(text))
+
+
+def _real(path: Path) -> Path | None:
+    """The real path; None if no file can have that name."""
+    with contextlib.suppress(OSError, ValueError):
+        return Path(os.path.realpath(path))
+    return None
+
+
+def _texts_of(document: Document) -> list[str]:
+    """The URIs that something is shown of: of a notebook those of its cells."""
+    return [cell.uri for cell in document.cells] or [document.uri]
 
 
 def _word(kind: types.CodeActionKind | str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lsprotocol import types
-from tcready.editor.reader import Document, Read
+from tcready.editor.reader import CellText, Document, Read
 from tcready.editor.words import Line
 from tcready.refactor.suggest import Proposal, for_finding
-from tcready.schema import Edit, Finding, Level, Noqa
+from tcready.schema import Edit, Finding, Level, Noqa, SourceText, place_in
 from tcready.static.concrete import Concrete
 from tcready.static.noqa import NOQA, hiding_edit
 from tcready.static.rule import Rule
@@ -59,6 +60,79 @@ def diagnostics(read: Read, document: Document, places: Places) -> list[types.Di
     return found + [_idle(noqa, places) for noqa in read.report.unused if noqa.path == path]
 
 
+@dataclass(frozen=True)
+class InCell:
+    """A finding of a notebook, and where the editor shows it."""
+
+    cell: CellText
+    found: Finding
+    """As it was read: its lines are those of all code cells, one after the other."""
+    shown: Finding
+    """With its place in the cell."""
+
+
+def in_cells(read: Read, document: Document) -> Iterator[InCell]:
+    """The findings of a notebook, each in the cell that it begins in."""
+    source = read.source(document)
+    if source is None:
+        return
+    for found in read.findings(document):
+        cell, within = _cell_of(document, source, found.line)
+        if cell is None:
+            continue
+        lines = lines_of(cell.text)
+        last = min(within + found.end_line - found.line, len(lines))
+        shown = dataclasses.replace(
+            found,
+            line=within,
+            end_line=last,
+            column=found.column + _left_out(source, found.line, lines[within - 1]),
+            end_column=found.end_column + _left_out(source, found.end_line, lines[last - 1]),
+        )
+        yield InCell(cell, found, shown)
+
+
+def _cell_of(document: Document, source: SourceText, line: int) -> tuple[CellText | None, int]:
+    """The cell that a line of the program stands in, and which line of it that is; no cell if it has changed since."""
+    place = place_in(source.cells, line)
+    if place is None or place.number > len(document.cells):
+        return None, 1
+    cell = document.cells[place.number - 1]
+    return (cell, place.line) if place.line <= len(lines_of(cell.text)) else (None, 1)
+
+
+def _left_out(source: SourceText, line: int, written: str) -> int:
+    """How many characters at the beginning of a cell's line are no part of the program: a prompt, the cell's indent."""
+    lines = lines_of(source.text)
+    read = lines[line - 1] if line <= len(lines) else written
+    return len(written) - len(read) if written.endswith(read) else 0
+
+
+def by_uri(
+    read: Read, document: Document, places: Callable[[str], Places]
+) -> dict[str, list[types.Diagnostic]]:
+    """What is told of each text of a document: of the cells of a notebook, or of the one that it is."""
+    if not document.cells:
+        return {document.uri: diagnostics(read, document, places(document.text))}
+    found: dict[str, list[types.Diagnostic]] = {cell.uri: [] for cell in document.cells}
+    if read.report is None:
+        return found
+    path, source = read.shown(document), read.source(document)
+    for each in in_cells(read, document):
+        found[each.cell.uri].append(_of_finding(each.shown, places(each.cell.text)))
+    for noqa in read.report.unused if source is not None else ():
+        if noqa.path == path and source is not None:
+            cell, line = _cell_of(document, source, noqa.line)
+            if cell is not None:
+                found[cell.uri].append(_idle(dataclasses.replace(noqa, line=line), places(cell.text)))
+    for item in read.report.skipped:
+        if item.path == path:
+            number, place = _broken(document)
+            cell = document.cells[min(number, len(document.cells)) - 1]
+            found[cell.uri].append(_skipped(item.reason, place, places(cell.text)))
+    return found
+
+
 def _of_finding(found: Finding, places: Places) -> types.Diagnostic:
     return types.Diagnostic(
         range=places.of(found),
@@ -71,11 +145,19 @@ def _of_finding(found: Finding, places: Places) -> types.Diagnostic:
 
 def _unread(document: Document, reason: str, places: Places) -> types.Diagnostic:
     """Why nothing else is told of the document; at the place where its syntax breaks, if that is it."""
-    place = 1, 1, 1, 1
+    return _skipped(reason, _broken(document)[1], places)
+
+
+def _broken(document: Document) -> tuple[int, tuple[int, int, int, int]]:
+    """Where the syntax of a document breaks, behind the number of a notebook's cell; else where it begins."""
     try:
         of_text(document.path, document.text)
     except UnreadableError as error:
-        place = error.span or place
+        return error.cell or 1, error.span or (1, 1, 1, 1)
+    return 1, (1, 1, 1, 1)
+
+
+def _skipped(reason: str, place: tuple[int, int, int, int], places: Places) -> types.Diagnostic:
     return types.Diagnostic(
         range=places.span(*place),
         message=reason,

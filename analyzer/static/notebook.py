@@ -39,6 +39,13 @@ _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 class NotebookError(Exception):
     """A notebook that cannot be read; the message is the reason, one line."""
 
+    def __init__(self, reason: str, cell: int | None = None, error: SyntaxError | None = None) -> None:
+        super().__init__(reason)
+        self.cell = cell
+        """The cell that is no Python, over cells of every kind; None if the reason is another."""
+        self.error = error
+        """What Python says of that cell."""
+
 
 @dataclass(frozen=True)
 class Program:
@@ -102,11 +109,12 @@ def _refuse_unparsable(lines: list[str], number: int) -> None:
     try:
         ast.parse("\n".join(lines))
     except SyntaxError as error:
-        raise NotebookError(f"syntax error in cell {number}, line {error.lineno or 1}: {error.msg}") from None
+        reason = f"syntax error in cell {number}, line {error.lineno or 1}: {error.msg}"
+        raise NotebookError(reason, number, error) from None
     except ValueError as error:
-        raise NotebookError(f"cell {number} cannot be parsed: {error}") from None
+        raise NotebookError(f"cell {number} cannot be parsed: {error}", number) from None
     except (RecursionError, MemoryError):
-        raise NotebookError(f"cell {number} cannot be parsed: nested too deeply") from None
+        raise NotebookError(f"cell {number} cannot be parsed: nested too deeply", number) from None
 
 
 def _python(lines: list[str]) -> list[str]:

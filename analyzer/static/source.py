@@ -23,8 +23,12 @@ from tcready.target import NOTEBOOK
 class UnreadableError(Exception):
     """A file that cannot be read or parsed; the message is the reason, one line."""
 
-    def __init__(self, reason: str, span: tuple[int, int, int, int] | None = None) -> None:
+    def __init__(
+        self, reason: str, span: tuple[int, int, int, int] | None = None, cell: int | None = None
+    ) -> None:
         super().__init__(reason)
+        self.cell = cell
+        """The cell of a notebook whose lines `span` counts, over cells of every kind; None if it is about no cell."""
         self.span = span
         """Where Python could not go on: first line and column, last line and the column one past the end, 1-based; None
         if the reason is none of the syntax."""
@@ -135,7 +139,8 @@ def parse(path: Path, data: bytes, sha256: str) -> Source:
             with SHARED.without_warnings():
                 program = notebook.read(data)
         except notebook.NotebookError as error:
-            raise UnreadableError(str(error)) from None
+            span = _span(error.error) if error.error is not None else None
+            raise UnreadableError(str(error), span, error.cell) from None
         text, cells = program.text, program.cells
     else:
         text = _decoded(data)
