@@ -63,7 +63,7 @@ class Document:
 
 def notebook(uri: str, path: Path, version: int | None, cells: Sequence[CellText]) -> Document:
     """A notebook, with the file that its cells make."""
-    made = [
+    made: list[dict[str, object]] = [
         {
             "cell_type": "code" if cell.is_code else "markdown",
             "metadata": {},
