@@ -14,10 +14,11 @@ from typing import NoReturn
 
 import torch
 from tcready.dynamic.worker.main import die_with_the_launcher
+from tcready.dynamic.worker.torch_internals.placement import compile_callable
 
 POLL = 0.02
-PATIENCE = 20.0
-"""Seconds that a copy has for two sums."""
+PATIENCE = 60.0
+"""Seconds that a copy has for two sums, one of them captured."""
 
 
 @dataclass(frozen=True)
@@ -127,3 +128,4 @@ def _compute() -> None:
     """What several threads share, in torch itself and in its library of linear algebra."""
     rows = torch.ones(512, 512)
     torch.mm(rows, rows).add_(1.0).sum()
+    compile_callable(torch.neg, backend="eager")(rows)  # Dynamo asks for the state of every device
