@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tcready.schema import LEVELS, Level, Mode, ModeAsked, Sizes
+from tcready.schema import LEVELS, Level, Mode, ModeAsked, Parallelism, Sizes, TcreadyError
 
 Kind = Literal[
     "flag",
@@ -372,13 +372,36 @@ class RunOptions:
         default=None,
         metadata=ask(
             "count",
-            "Run N processes under torchrun; a plain module is put into DistributedDataParallel.",
+            "Run N processes under torchrun: what each of them compiles, and where they differ.",
             name="nproc-per-node",
             metavar="N",
             worker=True,
         ),
     )
     """Run under `torch.distributed.run` with so many processes; the first of them observes. None: a plain run."""
+    parallel: Parallelism | None = field(
+        default=None,
+        metadata=ask(
+            "choice",
+            "With --nproc-per-node: put the model into DistributedDataParallel (default), shard it by FSDP2 "
+            "(fully_shard on each block), or parallelise it by a tensor-parallel plan.",
+            choices=get_args(Parallelism),
+            worker=True,
+        ),
+    )
+    """How several processes share the model; None: in DistributedDataParallel, unless the target has its own way."""
+    tp_plan: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "With --parallel tp: the dict that parallelize_module takes, or a callable that gives it; by default the "
+            "model's own plan (tp_plan).",
+            metavar="PATH::NAME",
+            takes="a string: path.py::plan",
+            worker=True,
+            completes="files",
+        ),
+    )
     timeout: float = field(
         default=600.0,
         metadata=ask(
@@ -454,6 +477,16 @@ class RunOptions:
         """The same run without what is asked for apart, and without a trace."""
         left_out: dict[str, Any] = dict.fromkeys(STUDIES, False)
         return dataclasses.replace(self, trace_out=None, **left_out)
+
+
+def refuse_parallel(options: RunOptions) -> None:
+    """Raises TcreadyError if what is asked of several processes contradicts itself."""
+    if options.parallel is not None and not options.processes:
+        raise TcreadyError(
+            f"--parallel {options.parallel}: say in how many processes, as in --nproc-per-node 2"
+        )
+    if options.tp_plan is not None and options.parallel != "tp":
+        raise TcreadyError(f"--tp-plan {options.tp_plan}: it is of --parallel tp: add it")
 
 
 @dataclass(frozen=True)

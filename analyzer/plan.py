@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tcready import project
-from tcready.options import ReadOptions, RunOptions, words
+from tcready.options import ReadOptions, RunOptions, refuse_parallel, words
 from tcready.resolve import COMMAND_LINE, PROJECT, Settings, TargetTable
 from tcready.schema import Mode, ModeAsked, StaticResult, TcreadyError
 from tcready.target import LibraryModel, Target
@@ -99,8 +99,11 @@ def refuse_contradictions(
     if settings.sources["python"] == PROJECT:  # a matter of the run, if there is one
         options = dataclasses.replace(options, python=None)
     refuse_missing_programs(options)
+    refuse_parallel(options)
     if options.inputs is not None:
         refuse_no_file("--inputs", options.inputs, settings.root)
+    if options.tp_plan is not None:
+        refuse_no_file("--tp-plan", options.tp_plan, settings.root)
     if options.checkpoint is not None and not (settings.root / options.checkpoint).is_file():
         raise TcreadyError(f"--checkpoint {options.checkpoint}: there is no such file")
     refuse_autocast(options.autocast)

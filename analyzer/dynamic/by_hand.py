@@ -21,7 +21,16 @@ from tcready.dynamic.arms import PLAN, PatchToMeasure, arms_of
 from tcready.dynamic.launch import RunRequest, observe, refuse_trace_folder
 from tcready.dynamic.schedule import Schedule, asked_of, budget_of, measure, process_of
 from tcready.dynamic.worker.request import write_json
-from tcready.options import BenchOptions, Declared, Kind, ReadOptions, RunOptions, declared, words
+from tcready.options import (
+    BenchOptions,
+    Declared,
+    Kind,
+    ReadOptions,
+    RunOptions,
+    declared,
+    refuse_parallel,
+    words,
+)
 from tcready.schema import EAGER, BenchRun, Observation, TcreadyError
 from tcready.target import Target
 
@@ -39,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     request = _request(given)
     try:
         _refuse(given)
+        refuse_parallel(request.options)
         _refuse_unwritable(given.output)
         seen = observe(request, _say)
         seen = _measured(seen, request, given, began) if given.bench else seen

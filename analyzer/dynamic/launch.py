@@ -24,6 +24,7 @@ from typing import IO, TypeAlias, TypeVar
 
 from tcready.dynamic.bundle import build_bundle
 from tcready.dynamic.fork_server import NAME_LENGTH, Copy, ForkServer
+from tcready.dynamic.ranks import first_dead, left_in, suffix, together, where
 from tcready.dynamic.worker.convention import find_convention
 from tcready.dynamic.worker.request import (
     DROPPED_IN_A_BENCH,
@@ -321,10 +322,17 @@ def _once(
         write_json(str(room / "request.json"), work)
         ending = _run(request, work.root, room, progress)
         state = _state(room)
-        other = _first_failure(room)
-        faults = room / "faults.txt"
-        place = _fault_place(faults.read_text("utf-8", "replace"), work.root) if faults.exists() else None
-    return _observation(request, state, ending, place, other), state
+        processes = request.options.processes
+        if not processes:
+            place = _fault_place(room / "faults.txt", work.root)
+            return _observation(request, state, ending, place and f"at {place}", None), state
+        endings = {suffix(rank): rank for rank in range(processes)}
+        places = {end: _fault_place(room / f"faults.txt{end}", work.root) for end in endings}
+        place = where([(rank, places[end]) for end, rank in endings.items()])
+        seen = _observation(request, state, ending, place, _first_failure(room))
+        ended = ending.detail if ending.limit or ending.code else ""
+        left = left_in(room, processes, places)
+    return together(seen, left, ended, ending.reason), state
 
 
 def _with_failed_cases(seen: Observation, failed_cases: Mapping[str, Stage]) -> Observation:
@@ -645,9 +653,10 @@ def _first_failure(room: Path) -> RankFailure | None:
     return RankFailure(detail, reason, False)
 
 
-def _fault_place(faults: str, root: str) -> str | None:
-    """The innermost line, outside of installed code, of what the fault handler wrote."""
-    for path, line in FAULT_LINE.findall(faults):
+def _fault_place(faults: Path, root: str) -> str | None:
+    """The innermost line, outside of installed code, of what the fault handler wrote; None if there is none."""
+    text = faults.read_text("utf-8", "replace") if faults.exists() else ""
+    for path, line in FAULT_LINE.findall(text):
         shown = display_path(path, root)
         if not path.startswith("<") and os.path.isfile(path) and not os.path.isabs(shown):
             installed = any(f"{os.sep}{name}{os.sep}" in path for name in ("site-packages", "dist-packages"))
@@ -687,7 +696,7 @@ def _observation(
     if ending.limit and state is not None:
         detail += f", while in stage {doing}"
     if place:
-        detail += f" (at {place})"
+        detail += f" ({place})"
     done[doing] = Stage(doing, "fail", detail, reason=reason)
     return replace(found, stages=stages_after(done, *LEFT))
 
@@ -695,14 +704,22 @@ def _observation(
 def _by_itself(code: int, output: str) -> tuple[str, StageReason]:
     """How a worker ended that nobody ended, in one line and as a word."""
     if code < 0:
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"signal {-code}"
-        return f"the process died by {name}", "crash"
+        return f"the process died by {_signal(-code)}", "crash"
+    if (dead := first_dead(output)) is not None:
+        rank, code = dead
+        if code < 0:
+            return f"rank {rank} died by {_signal(-code)}", "crash"
+        return f"rank {rank} exited with code {code}", "exit"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     last = f": {lines[-1][:300]}" if lines else ""
     return f"the process exited with code {code}{last}", "exit"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _blank(request: RunRequest) -> Observation:

@@ -127,6 +127,15 @@ def _resized(seen: Observation) -> tuple[BreakSite, ...]:
     return tuple(lines[place] for place in sorted(lines))
 
 
+FSDP = "torch/distributed/fsdp/"
+
+
+def is_fsdp_hook(site: BreakSite) -> bool:
+    """Whether Dynamo broke in FSDP's own hooks, below the user's line that calls a sharded module: they gather parameters
+    outside of graphs on purpose."""
+    return any(frame.path.startswith(FSDP) for frame in site.stack)
+
+
 def at_recompile_limit(frame: SkippedFrame) -> bool:
     """Whether a frame was skipped for having been compiled too often."""
     return _LIMIT.search(frame.reason) is not None

@@ -66,6 +66,9 @@ Speaker = Literal["static", "dynamo"]
 """Who says a line of evidence."""
 TrainingPhase = Literal["loss", "gradients", "forward", "backward", "optimizer", "step"]
 Mode = Literal["infer", "train"]
+Parallelism = Literal["ddp", "fsdp", "tp"]
+"""How several processes share a model: copies of it in DistributedDataParallel, FSDP2 (`fully_shard`), a tensor-parallel
+plan (`parallelize_module`)."""
 ModeAsked = Literal["infer", "train", "both"]
 Fate = Literal["split", "whole_frame", "not_compiled"]
 Action = Literal["resume", "skip_frame", "skip_rest", "skip_frame_unlogged"]

@@ -189,6 +189,8 @@ class CountingBackend:
 
     def __init__(self, model: Any, device: str = "cpu") -> None:
         self.names = module_names(model)
+        self.shares = dynamo.is_sharded(model)
+        """Whether FSDP gathers parameters around the model's own operations: what it does for that is not counted."""
         self.counts = Counts()
         self.clock = Clock(device)
         self.owners = Owners()
@@ -232,7 +234,9 @@ class CountingBackend:
 
         return run
 
-    def seen(self) -> Callable[[], None]:
+    def seen(self) -> Callable[[], None] | None:
+        if not self.in_graph and self.shares and dynamo.gathers_parameters(calling_frames()):
+            return None
         name, caller = self.in_graph[-1] if self.in_graph else (calling_module(self.names).name, "")
         into: list[tuple[Tally, Any]] = [(self.counts.total, name)]
         if self.in_graph:

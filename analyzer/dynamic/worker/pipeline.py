@@ -7,6 +7,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import RunEndedError, StageFailedError
 from tcready.dynamic.worker.stages import (
     backend,
+    blocks,
     build,
     capture,
     custom_ops,
@@ -29,6 +30,7 @@ ORDER: tuple[Step, ...] = (
     eager.STEP,
     capture.STEP,
     in_turn.STEP,
+    blocks.STEP,
     fullgraph.STEP,
     parity.STEP,
     training.STEP,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from tcready.options import RunOptions
 from tcready.schema import (
     STAGES,
     BenchRequest,
+    Frame,
     Observation,
     ProofRequest,
     Stage,
@@ -69,6 +71,39 @@ class State:
     of: int | None = None
     ends: float | None = None
     """When the budget is spent, by `time.time`, while a stage that has one is under way."""
+
+
+@dataclass(frozen=True)
+class RankOperation:
+    """One operation of a graph that a rank compiled."""
+
+    text: str
+    """What it is and the shapes that it gives."""
+    place: Frame | None
+    """The user's line behind it."""
+    collective: bool = False
+
+
+@dataclass(frozen=True)
+class RankGraph:
+    """One graph that a rank compiled; each rank leaves its own as lines of a file beside its state."""
+
+    case: str | None
+    operations: tuple[RankOperation, ...]
+
+
+def graphs_path(state_path: str) -> str:
+    """Where a rank leaves its graphs."""
+    return f"{state_path}.graphs"
+
+
+def read_graphs(path: str) -> tuple[RankGraph, ...]:
+    """The graphs in order, as far as they were written: a rank may have been killed in the middle of a line."""
+    found: list[RankGraph] = []
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+        for line in file:
+            found.append(from_json(RankGraph, json.loads(line)))  # noqa: PERF401  what came before a torn line stays
+    return tuple(found)
 
 
 def with_device(work: Work, device: str) -> Work:

@@ -59,6 +59,7 @@ def _built(context: Context) -> None:
         init = synthesis.init_of(owner) if made_up else None
     with failing(context, "build", _announced(context)):
         distributed.begin(work)
+        spread = distributed.spreading(context)
 
         model = build(context.value, init, work)
         first: Callable[[], Any] = weakref.ref(model) if isinstance(model, torch.nn.Module) else lambda: None
@@ -66,7 +67,7 @@ def _built(context: Context) -> None:
         def build_as(mode: Mode, seed: int) -> Any:
             made = build(context.value, init, replace(work, options=replace(work.options, mode=mode)), seed)
             # A target that caches its model gives the same one every time: what one call leaves on it, others would see.
-            return _copied_if_possible(made) if made is first() else made
+            return spread(_copied_if_possible(made) if made is first() else made)
 
         def build_anew() -> Any:
             return build_as(work.options.mode, SEED_BUILD)
@@ -98,6 +99,8 @@ def _built(context: Context) -> None:
                 return cases(*given, work)
 
         context.build, context.build_as, context.draw = build_anew, build_as, draw
+        if work.options.parallel in ("fsdp", "tp"):
+            build_anew()  # a plan that does not fit is no matter of a call
         context.cases = tuple(case for case in draw(SEED_BUILD) if case.name not in work.leave_out)
         journal.cases = tuple(case.name for case in context.cases if case.name is not None)
         device = f"; device auto: {work.options.device}" if context.device_found else ""

@@ -33,8 +33,7 @@ class _Captured:
     """The last that was compiled: every case has the same modules."""
     counts: Counts = field(default_factory=Counts)
     by_case: list[tuple[Case, Counts]] = field(default_factory=list)
-    splits: list[tuple[str | None, tuple[int, ...]]] = field(default_factory=list)
-    """The bytes of each part that DDPOptimizer made of a graph, by case."""
+    splits: distributed.Splits = field(default_factory=list)
     traced: set[tuple[str, int]] = field(default_factory=set)
     """Files and lines that Dynamo stepped through."""
 
@@ -50,7 +49,7 @@ def run(context: Context) -> None:
             _case(context, case, found)
         context.journal.add(
             coverage=weighted(coverage(found.counts, context.work.options.device), found.by_case),
-            ddp=distributed.observed(found.model, context.work, found.splits),
+            ddp=distributed.observed(found.model, context.work, found.splits, context),
             modules=module_tree(found.model, found.counts, context.names, True),
             traced=line_sets(found.traced, context.names),
         )
@@ -62,6 +61,8 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     journal = context.journal
     dynamo.reset()
     model = found.model = context.build()
+    if journal.observation.parallel is None:
+        journal.add(parallel=distributed.shared_as(model, context))
     backend = CountingBackend(model, context.work.options.device)
     explained = dynamo.explaining(backend)
     compiled = compile_callable(
@@ -76,7 +77,7 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
             )
             # From the cold call on: a graph is replaced when it is made.
             watchers = [backend.adopting(), *counting]
-            splitting = distributed.splitting(found.splits, case.name, context.work)
+            splitting = distributed.watching(found.splits, case.name, context)
             try:
                 result = call(
                     context, compiled, case, recording(record, every_guard=True), splitting, *watchers

@@ -7,6 +7,7 @@ import copy
 import ctypes
 import inspect
 import os
+import sys
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from torch._dynamo import utils as dynamo_utils
 
 CUDA_NOT_INITIALIZED = 3
 """What the driver's cuInit gives in a copy of a process that called it (cuda.h: CUDA_ERROR_NOT_INITIALIZED)."""
+FSDP2 = os.path.join("torch", "distributed", "fsdp", "_fully_shard")
 
 
 def reset() -> None:
@@ -137,30 +139,20 @@ def optimize_ddp() -> str:
     return str(dynamo_utils.get_optimize_ddp_mode())
 
 
-@contextlib.contextmanager
-def ddp_splits(seen: Callable[[tuple[int, ...]], None]) -> Iterator[None]:
-    """Tells, for each graph that DDPOptimizer compiles meanwhile, the bytes of parameters in each of its parts.
+def is_sharded(model: Any) -> bool:
+    """Whether FSDP2 has a module of the model; its package is not loaded for the question."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    kind = getattr(fsdp, "FSDPModule", None)
+    return (
+        kind is not None
+        and isinstance(model, torch.nn.Module)
+        and any(isinstance(module, kind) for module in model.modules())
+    )
 
-    It keeps its buckets on itself "for testing and debugging" once it has parted a graph, and nowhere else: the
-    `ddp_graphs` log says the same as a table for people.
-    """
-    from torch._dynamo.backends.distributed import DDPOptimizer
 
-    compile_fn = DDPOptimizer.compile_fn
-
-    def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return compile_fn(self, *args, **kwargs)
-        finally:
-            buckets = getattr(self, "buckets", ())
-            if buckets:
-                seen(tuple(int(bucket.size) for bucket in buckets))
-
-    DDPOptimizer.compile_fn = watched
-    try:
-        yield
-    finally:
-        DDPOptimizer.compile_fn = compile_fn
+def gathers_parameters(frames: Iterator[types.FrameType]) -> bool:
+    """Whether FSDP2's own code is among the calling frames: it gathers and frees parameters."""
+    return any(FSDP2 in frame.f_code.co_filename for frame in frames)
 
 
 def torch_folder() -> str:

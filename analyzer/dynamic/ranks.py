@@ -1,0 +1,286 @@
+"""What the processes of one run left, put together: what each showed, and where their graphs differ.
+
+The first one observes for all. What only another saw is added to its observation, and a rank that failed, hung or died
+fails the stage it was in: a run of several processes passes if all of them did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tcready.dynamic.worker.request import (
+    RankGraph,
+    RankOperation,
+    State,
+    graphs_path,
+    read_graphs,
+    read_state,
+)
+from tcready.schema import (
+    BlocksRun,
+    BreakSite,
+    Frame,
+    Observation,
+    ParallelRun,
+    RankDifference,
+    RankRun,
+    RankSide,
+    Stage,
+    StageReason,
+    Troubles,
+    is_fsdp_hook,
+)
+
+MANY = 20
+"""Differences that are told; one graph that differs has others follow it."""
+FIRST_FAILURE = re.compile(r"Root Cause.*?\brank\s*:\s*(\d+).*?\bexitcode\s*:\s*(-?\d+)", re.DOTALL)
+"""What `torch.distributed.run` prints of the process that ended first."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """What one rank left behind."""
+
+    rank: int
+    state: State | None
+    graphs: tuple[RankGraph, ...]
+    place: str | None
+    """Where it stood when the run was ended, if it could say so."""
+
+    @property
+    def failed(self) -> Stage | None:
+        """The first stage that it says failed."""
+        stages = self.state.observation.stages if self.state is not None else ()
+        return next((stage for stage in stages if stage.state == "fail"), None)
+
+    @property
+    def captured(self) -> bool:
+        stages = self.state.observation.stages if self.state is not None else ()
+        return any(stage.stage == "capture" and stage.state == "pass" for stage in stages)
+
+
+def left_in(room: Path, processes: int, places: Mapping[str, str | None]) -> tuple[Left, ...]:
+    """What each rank left in the folder of a run; `places` are where each stood, by the end of its files' names."""
+    found: list[Left] = []
+    for rank in range(processes):
+        ending = suffix(rank)
+        path = str(room / f"state.json{ending}")
+        state = None
+        with contextlib.suppress(OSError, json.JSONDecodeError):
+            state = read_state(path)
+        found.append(Left(rank, state, read_graphs(graphs_path(path)), places.get(ending)))
+    return tuple(found)
+
+
+def suffix(rank: int) -> str:
+    """How the names of a rank's files end."""
+    return f".rank{rank}" if rank else ""
+
+
+def first_dead(output: str) -> tuple[int, int] | None:
+    """The rank that ended first, and its exit code (negative: the signal), by what the agent printed."""
+    match = FIRST_FAILURE.search(output)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def where(places: Sequence[tuple[int, str | None]]) -> str:
+    """`at model.py:3`; where ranks stood at different lines: `rank 0 at model.py:3, rank 1 at model.py:7`."""
+    known = [(rank, place) for rank, place in places if place is not None]
+    if len({place for _, place in known}) == 1 and len(known) == len(places):
+        return f"at {known[0][1]}"
+    return ", ".join(f"rank {rank} at {place}" for rank, place in known)
+
+
+def together(seen: Observation, left: Sequence[Left], ended: str, reason: StageReason | None) -> Observation:
+    """The first rank's observation with what the others showed.
+
+    `ended` and `reason` say how the run ended, if it did not end by itself: what a rank that says nothing came to.
+    """
+    others = [each.state.observation for each in left[1:] if each.state is not None]
+    for other in others:
+        seen = _with(seen, other)
+    hooks = dict.fromkeys(_frame(site) for site in seen.break_sites if is_fsdp_hook(site))
+    shared = next(
+        (each.state.observation.parallel for each in left if each.state and each.state.observation.parallel),
+        None,
+    )
+    differences = _differences(left)
+    seen = replace(seen, stages=_stages(seen, left, differences, ended, reason))
+    if shared is None:
+        return seen
+    ranks = tuple(_rank_run(each, ended) for each in left)
+    return replace(seen, parallel=replace(shared, ranks=ranks, differences=differences, hooks=tuple(hooks)))
+
+
+def _with(seen: Observation, other: Observation) -> Observation:
+    """What only another rank saw is joined to what the first one saw."""
+    sites = {(site.path, site.line, site.case) for site in seen.break_sites}
+    frames = {(frame.path, frame.line, frame.symbol, frame.case) for frame in seen.skipped_frames}
+    again = {(each.path, each.line, each.symbol, each.case) for each in seen.recompiles}
+    return replace(
+        seen,
+        break_sites=(
+            *seen.break_sites,
+            *(site for site in other.break_sites if (site.path, site.line, site.case) not in sites),
+        ),
+        skipped_frames=(
+            *seen.skipped_frames,
+            *(
+                frame
+                for frame in other.skipped_frames
+                if (frame.path, frame.line, frame.symbol, frame.case) not in frames
+            ),
+        ),
+        recompiles=(
+            *seen.recompiles,
+            *(
+                each
+                for each in other.recompiles
+                if (each.path, each.line, each.symbol, each.case) not in again
+            ),
+        ),
+        sources=tuple(sorted({*seen.sources, *other.sources})),
+        digests=tuple(sorted({*seen.digests, *other.digests})),
+    )
+
+
+def _stages(
+    seen: Observation,
+    left: Sequence[Left],
+    differences: Sequence[RankDifference],
+    ended: str,
+    reason: StageReason | None,
+) -> tuple[Stage, ...]:
+    """The stages of the first rank, failed where another one failed or ended, or where collectives differ."""
+    stages = {stage.stage: stage for stage in seen.stages}
+    for each in left[1:]:
+        failed = each.failed
+        if failed is not None and stages[failed.stage].state == "pass":
+            stages[failed.stage] = replace(failed, detail=f"on rank {each.rank}: {failed.detail}")
+        elif failed is None and each.state is not None and each.state.doing is not None and ended:
+            doing = each.state.doing
+            if stages[doing].state == "pass":
+                detail = f"on rank {each.rank}: {ended}"
+                stages[doing] = Stage(doing, "fail", detail, reason=reason or "exit")
+    capture = stages["capture"]
+    apart = next((each for each in differences if each.collectives), None)
+    if capture.state == "pass" and apart is not None:
+        detail = f"ranks compile different collectives, and would wait for each other: {sides(apart)}"
+        stages["capture"] = replace(capture, state="fail", detail=detail, reason="mismatch")
+    return tuple(stages.values())
+
+
+def sides(found: RankDifference) -> str:
+    """`rank 0: mul float32[2, 16] (model.py:40); rank 1: sum float32[16] (model.py:41)`."""
+    return "; ".join(
+        f"rank {side.rank}: {side.text}" + (f" ({side.place.path}:{side.place.line})" if side.place else "")
+        for side in found.sides
+    )
+
+
+def _rank_run(each: Left, ended: str) -> RankRun:
+    seen = each.state.observation if each.state is not None else None
+    if each.state is None or seen is None:
+        return RankRun(each.rank, "fail", f"it left nothing: {ended}" if ended else "it left nothing")
+    capture = next(stage for stage in seen.stages if stage.stage == "capture")
+    failed = each.failed
+    detail = capture.detail
+    if failed is not None and not each.captured:
+        detail = f"{failed.stage} failed: {failed.detail}"
+    elif not each.captured and each.state.doing is not None:
+        detail = f"it ended in stage {each.state.doing}" + (f", at {each.place}" if each.place else "")
+    troubles = Troubles.of(seen)
+    breaks = [item.first for item in troubles.breaks if not is_fsdp_hook(item.first)]
+    frames = [Frame(frame.path, frame.line, frame.symbol) for frame in troubles.frames]
+    cover = seen.coverage
+    return RankRun(
+        each.rank,
+        "pass" if each.captured else "fail",
+        detail,
+        len(seen.graphs),
+        (*map(_frame, breaks), *frames),
+        tuple(dict.fromkeys(Frame(again.path, again.line, again.symbol) for again in seen.recompiles)),
+        cover.share if cover is not None else None,
+        cover.time_share if cover is not None else None,
+        _blocks(seen.parallel),
+    )
+
+
+def _blocks(own: ParallelRun | None) -> BlocksRun | None:
+    """What a rank says of its blocks; it stands for itself alone in what it left."""
+    return own.ranks[0].blocks if own is not None and own.ranks else None
+
+
+def _frame(site: BreakSite) -> Frame:
+    return Frame(site.path, site.line, site.symbol)
+
+
+def _differences(left: Sequence[Left]) -> tuple[RankDifference, ...]:
+    """Where the graphs of ranks differ, graph by graph; their number counts only if every rank came to its end."""
+    found: list[RankDifference] = []
+    if len(left) < 2:
+        return ()
+    whole = all(each.captured for each in left)
+    for case in dict.fromkeys(graph.case for each in left for graph in each.graphs):
+        by_rank = [[graph for graph in each.graphs if graph.case == case] for each in left]
+        collectives = [
+            [operation.text for graph in graphs for operation in graph.operations if operation.collective]
+            for graphs in by_rank
+        ]
+        numbers = {len(graphs) for graphs in by_rank}
+        apart = whole and any(each != collectives[0] for each in collectives)
+        for index in range(max(numbers) if whole else min(numbers)):
+            graphs = [each[index].operations if index < len(each) else None for each in by_rank]
+            if (difference := _in_one(graphs, index + 1, case, apart, left)) is not None:
+                found.append(difference)
+                if len(numbers) > 1:
+                    break  # from here on one rank's next graph is another's last
+    return tuple(found[:MANY])
+
+
+def _in_one(
+    graphs: Sequence[tuple[RankOperation, ...] | None],
+    number: int,
+    case: str | None,
+    apart: bool,
+    left: Sequence[Left],
+) -> RankDifference | None:
+    """The first operation at which the ranks' graphs of one number differ; None if they do not."""
+    texts = [None if graph is None else [operation.text for operation in graph] for graph in graphs]
+    if all(each == texts[0] for each in texts):
+        return None
+    lengths = [len(each) if each is not None else 0 for each in texts]
+    at = next(
+        (
+            index
+            for index in range(min(lengths))
+            if len({each[index] for each in texts if each is not None}) > 1
+        ),
+        min(lengths),
+    )
+    shown = []
+    for each, graph in zip(left, graphs, strict=True):
+        operation = graph[at] if graph is not None and at < len(graph) else None
+        words = "no such graph" if graph is None else "the graph ends"
+        shown.append(
+            RankSide(each.rank, operation.text, operation.place) if operation else RankSide(each.rank, words)
+        )
+    return RankDifference(number, case, apart, tuple(shown), _odd_one(graphs, at, shown))
+
+
+def _odd_one(
+    graphs: Sequence[tuple[RankOperation, ...] | None], at: int, shown: Sequence[RankSide]
+) -> Frame | None:
+    """The line that is to blame: of the rank that does something more before it goes on as another does; else the first
+    that is known."""
+    for graph, side in zip(graphs, shown, strict=True):
+        rest = {operation.text for operation in graph[at + 1 :]} if graph is not None else set()
+        others = [other.text for other in shown if other.text != side.text]
+        if side.place is not None and others and any(other in rest or not rest for other in others):
+            return side.place
+    return next((side.place for side in shown if side.place is not None), None)

@@ -1,0 +1,89 @@
+"""Under FSDP2 each sharded block is compiled by itself, in place of the whole model: what this rank then shows."""
+
+from __future__ import annotations
+
+from tcready.dynamic.worker import distributed
+from tcready.dynamic.worker.calling import CALLS, call
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.coverage import coverage
+from tcready.dynamic.worker.frames import is_user_file
+from tcready.dynamic.worker.journal import counted, one_line
+from tcready.dynamic.worker.ops import CountingBackend, Counts
+from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.step import Step
+from tcready.dynamic.worker.torch_internals import dynamo
+from tcready.dynamic.worker.torch_internals.placement import compile_callable
+from tcready.dynamic.worker.torch_internals.recording import recording
+from tcready.events import narrate
+from tcready.events.record import Record
+from tcready.schema import BlocksRun, Frame, is_fsdp_hook
+from torch import nn
+
+
+def run(context: Context) -> None:
+    """Adds to the observation's `parallel`; what is raised fails no stage. Who ends the process ends it in `capture`."""
+    journal = context.journal
+    shared, captured = journal.observation.parallel, journal.done["capture"]
+    if shared is None or not shared.sharded:
+        return
+    journal.begin("capture", "capture of each sharded block by itself")
+    try:
+        found = _compiled(context, shared.sharded)
+    except Exception as error:
+        found = BlocksRun("fail", one_line(error, context.work.root))
+    journal.add(parallel=distributed.with_blocks(shared, found))
+    journal.end("pass")
+    journal.done["capture"] = captured
+
+
+def _compiled(context: Context, blocks: tuple[str, ...]) -> BlocksRun:
+    """The calls of the first case with the blocks compiled."""
+    case = context.cases[0]
+    dynamo.reset()
+    model = context.build()
+    backend = CountingBackend(model, context.work.options.device)
+    for name in blocks:
+        _compile(model.get_submodule(name), backend)
+    calls = {name: Record() for name in CALLS}
+    again: dict[Frame, None] = {}
+    breaks: dict[Frame, None] = {}
+    difference: str | None = None
+    for name, record in calls.items():
+        counting = [backend.count()] if name == CALLS[-1] else []
+        output = call(context, model, case, recording(record), *counting)
+        difference = difference or compare(context.eager_outputs[0], output, context.tolerance).difference
+        for site in narrate.break_sites(record, context.names, case.name):
+            if not is_fsdp_hook(site):
+                breaks[Frame(site.path, site.line, site.symbol)] = None
+        for each in narrate.recompiles(record, context.names, case.name, name == CALLS[-1]):
+            again[Frame(each.path, each.line, each.symbol)] = None
+    graphs = narrate.graphs(calls[CALLS[0]], context.names, context.work.options.mode, case.name, {})
+    counts = Counts()
+    counts.add(backend.counts)
+    share = coverage(counts, context.work.options.device)
+    words = f"differs from eager: {difference}" if difference else f"{counted(len(blocks), 'block')} compiled"
+    return BlocksRun(
+        "fail" if difference else "pass",
+        words,
+        len(graphs),
+        tuple(breaks),
+        tuple(again),
+        share.share if share is not None else None,
+    )
+
+
+def _compile(module: nn.Module, backend: CountingBackend) -> None:
+    """`compile()` of a module whose forward is torch's own compiles nothing: its forward is handed over then."""
+    code = getattr(type(module).forward, "__code__", None)
+    if code is not None and is_user_file(code.co_filename):
+        module.compile(backend=backend)
+    else:
+        module.forward = compile_callable(module.forward, backend=backend)
+
+
+def _asked(context: Context) -> bool:
+    return context.work.options.parallel == "fsdp"
+
+
+STEP = Step("blocks", run, requires=("capture",), asked=_asked)
+"""No stage of a report: it adds what one rank shows to `parallel`."""
