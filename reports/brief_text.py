@@ -44,6 +44,8 @@ MANY_CELLS = 32
 """A longer name of a region moves what is said of it."""
 SHOWN_FRAMES = 4
 """Functions of the trace of a job whose times are shown."""
+SHOWN_RANKS = 8
+"""Processes that share a model, and parts that DDPOptimizer made, each."""
 SHOWN_CODE = 6
 """Lines to paste that are shown of one step."""
 MANY_TARGETS = 3
@@ -210,6 +212,9 @@ class BriefText(LongText):
         if seen.trace is not None:
             self.recompiles(target, SHOWN_FRAMES)
             self.trace(target, SHOWN_FRAMES)
+        if seen.parallel is not None:
+            self.ranks(target, SHOWN_RANKS)
+            self.line()
         self.backend(target)
         self.custom_ops(target)
         self.shapes(target)

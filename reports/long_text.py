@@ -14,6 +14,14 @@ from dataclasses import dataclass
 from rich.cells import cell_len, chop_cells, set_cell_size
 from tcready.reports import bench_text
 from tcready.reports.bench_view import answer
+from tcready.reports.ranks_view import (
+    blocks_sentence,
+    difference_sentence,
+    hooks_sentence,
+    rank_sentence,
+    shared_sentence,
+    split_rows,
+)
 from tcready.reports.trace_view import compile_time_sentence, recompiled_when, trace_sentence
 from tcready.reports.view import (
     EFFECT_WORD,
@@ -387,8 +395,7 @@ class LongText:
         for index, intent in enumerate(seen.intents):
             place = f"{intent.path}:{intent.line} {intent.symbol}"
             row("" if index else "intended", f"{place}: {intent.kind} by {intent.how}, left as it is")
-        if seen.ddp is not None:
-            row("processes", ddp_sentence(seen.ddp))
+        self.ranks(target, MANY_ROWS)
         if explain_disagrees(target):
             row("explain", explain_sentence(target) or "")
         self.line()
@@ -402,6 +409,32 @@ class LongText:
             place = f"{event.path}:{event.line} {event.symbol}".rstrip()
             self.row("" if index else "recompiles", f"{place} {same}: {reasons}")
         self.left_out(len(seen.recompiles), most)
+
+    def ranks(self, target: TargetReport, most: int) -> None:
+        """Of a run over several processes: how they share the model, what each showed, and where they differ."""
+        seen, shared = target.observation, target.observation.parallel
+        if seen.ddp is not None:
+            self.row("processes", ddp_sentence(seen.ddp))
+        splits = split_rows(seen.ddp) if seen.ddp is not None else ()
+        for index, (name, size, about) in enumerate(splits[:most] if len(splits) > 1 else ()):
+            self.row("" if index else "DDP's splits", f"{name}, {size} bytes, {about}")
+        if len(splits) > 1:
+            self.left_out(len(splits), most)
+            self.row("", "deliberate, along the buckets of gradients: no breaks of your code")
+        if shared is None:
+            return
+        if shared.kind != "ddp":
+            self.row("shared by", shared_sentence(shared))
+        for rank in shared.ranks[:most]:
+            self.row(f"rank {rank.rank}", rank_sentence(rank))
+            if by_block := blocks_sentence(rank):
+                self.row("", f"block by block: {by_block}")
+        self.left_out(len(shared.ranks), most)
+        if hooks := hooks_sentence(shared):
+            self.row("", hooks)
+        for index, found in enumerate(shared.differences[:most]):
+            self.row("" if index else "ranks differ", difference_sentence(found))
+        self.left_out(len(shared.differences), most)
 
     def trace(self, target: TargetReport, most: int) -> None:
         """Of the trace of a job: its processes, where compiling took longest, and what it does not hold."""

@@ -42,6 +42,7 @@ from tcready.schema import (
     BenchAnswer,
     BenchRequest,
     Observation,
+    Origin,
     Progress,
     ProofRequest,
     ProofResult,
@@ -51,6 +52,7 @@ from tcready.schema import (
     TcreadyError,
     display_path,
     from_json,
+    origin_of,
 )
 from tcready.target import Target
 
@@ -332,7 +334,11 @@ def _once(
         seen = _observation(request, state, ending, place, _first_failure(room))
         ended = ending.detail if ending.limit or ending.code else ""
         left = left_in(room, processes, places)
-    return together(seen, left, ended, ending.reason), state
+
+    def origin(path: str) -> Origin:
+        return origin_of(path, work.root, request.own_packages)
+
+    return together(seen, left, ended, ending.reason, origin), state
 
 
 def _with_failed_cases(seen: Observation, failed_cases: Mapping[str, Stage]) -> Observation:

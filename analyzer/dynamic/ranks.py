@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from tcready.schema import (
     BreakSite,
     Frame,
     Observation,
+    Origin,
     ParallelRun,
     RankDifference,
     RankRun,
@@ -96,10 +97,17 @@ def where(places: Sequence[tuple[int, str | None]]) -> str:
     return ", ".join(f"rank {rank} at {place}" for rank, place in known)
 
 
-def together(seen: Observation, left: Sequence[Left], ended: str, reason: StageReason | None) -> Observation:
+def together(
+    seen: Observation,
+    left: Sequence[Left],
+    ended: str,
+    reason: StageReason | None,
+    origin: Callable[[str], Origin],
+) -> Observation:
     """The first rank's observation with what the others showed.
 
     `ended` and `reason` say how the run ended, if it did not end by itself: what a rank that says nothing came to.
+    `origin` says whose code a file of this machine is.
     """
     others = [each.state.observation for each in left[1:] if each.state is not None]
     for other in others:
@@ -109,7 +117,11 @@ def together(seen: Observation, left: Sequence[Left], ended: str, reason: StageR
         (each.state.observation.parallel for each in left if each.state and each.state.observation.parallel),
         None,
     )
-    differences = _differences(left)
+    files = dict(seen.sources)
+    differences = tuple(
+        replace(each, origin=origin(files.get(each.place.path, each.place.path))) if each.place else each
+        for each in _differences(left)
+    )
     seen = replace(seen, stages=_stages(seen, left, differences, ended, reason))
     if shared is None:
         return seen
@@ -170,17 +182,9 @@ def _stages(
     capture = stages["capture"]
     apart = next((each for each in differences if each.collectives), None)
     if capture.state == "pass" and apart is not None:
-        detail = f"ranks compile different collectives, and would wait for each other: {sides(apart)}"
+        detail = f"ranks compile different collectives, and would wait for each other: {apart.words()}"
         stages["capture"] = replace(capture, state="fail", detail=detail, reason="mismatch")
     return tuple(stages.values())
-
-
-def sides(found: RankDifference) -> str:
-    """`rank 0: mul float32[2, 16] (model.py:40); rank 1: sum float32[16] (model.py:41)`."""
-    return "; ".join(
-        f"rank {side.rank}: {side.text}" + (f" ({side.place.path}:{side.place.line})" if side.place else "")
-        for side in found.sides
-    )
 
 
 def _rank_run(each: Left, ended: str) -> RankRun:

@@ -50,6 +50,10 @@ _MODE_ONLY: Mapping[Mode | None, str] = {
 }
 
 
+_LEVEL_SHOWN: Mapping[Effect, Level] = {"intent": "note", "slow": "warning"}
+"""What weighs less than an error, of what only a run showed."""
+
+
 def place_order(finding: Finding) -> tuple[str, int, int, str, str]:
     return finding.path, finding.line, finding.column, finding.rule or "", finding.fingerprint
 
@@ -223,6 +227,7 @@ def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Find
     """The one finding of all that happened at a line; the heaviest effect names it. `only`: the one mode it is of."""
     weight: tuple[Effect, ...] = (
         "intent",
+        "slow",
         "recompile",
         "graph_break",
         "frame_skip",
@@ -239,7 +244,7 @@ def found_by_run(events: Sequence[Event], code: Code, only: Mode | None) -> Find
         rule=None,
         name=first.name,
         effect=first.effect,
-        level="note" if first.effect == "intent" else "error",
+        level=_LEVEL_SHOWN.get(first.effect, "error"),
         confidence="high",
         message=first.message,
         path=first.path,

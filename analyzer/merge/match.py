@@ -37,6 +37,7 @@ from tcready.schema import (
     SkippedFrame,
     at_recompile_limit,
     calls_by_size,
+    is_fsdp_hook,
 )
 
 _GUARDED = re.compile(r"(?:\.|\[['\"])([A-Za-z_]\w*)")
@@ -191,7 +192,10 @@ def _claimants(site: BreakSite, findings: Iterable[Finding]) -> list[Finding]:
 
     If ids tell several findings on one line apart, only those that claim the site's ids; if none
     does (ids differ between versions, and some breaks have none), all that claim a break there.
+    What FSDP's own hooks do proves nothing of the line that calls them.
     """
+    if is_fsdp_hook(site):
+        return []
     here = [
         finding
         for finding in findings
@@ -266,6 +270,7 @@ def unclaimed(run: Run, findings: Sequence[Finding], code: Code) -> Iterator[Eve
             event = _site_event(trial.site, run)
             yield dataclasses.replace(event, evidence=alone_evidence(trial))
     yield from _size_events(run, findings)
+    yield from _rank_events(run)
     placed: set[Place] = set()
     for frame in run.skipped:
         if run.by_a_break(frame) or _skip_claimants(frame, run, findings):
@@ -310,6 +315,30 @@ def _size_events(run: Run, findings: Sequence[Finding]) -> Iterator[Event]:
         )
 
 
+def _rank_events(run: Run) -> Iterator[Event]:
+    """Where several processes compiled something else for the same inputs, as far as a line of the code is behind it."""
+    shared = run.observation.parallel
+    for found in shared.differences if shared is not None else ():
+        if found.place is None:
+            continue
+        place, said = found.place, found.words()
+        waits = (
+            "their collectives differ, so they wait for each other without end: " if found.collectives else ""
+        )
+        yield Event(
+            target=run.target,
+            case=found.case,
+            path=place.path,
+            line=place.line,
+            symbol=place.symbol,
+            origin=found.origin,
+            effect="compile_error" if found.collectives else "slow",
+            name="ranks-differ",
+            message=f"ranks compile different graphs; {waits}{said}",
+            evidence=dynamo(f"graph {found.graph} of each rank: {said}"),
+        )
+
+
 def _site_event(site: BreakSite, run: Run) -> Event:
     return Event(
         target=run.target,
@@ -319,8 +348,12 @@ def _site_event(site: BreakSite, run: Run) -> Event:
         symbol=site.symbol,
         origin=site.origin,
         effect=_effect(site),
-        name=slug(site.reason) or ("frame-skip" if skips(site) else "graph-break"),
-        message=first_line(site.reason),
+        name="fsdp-hooks"
+        if is_fsdp_hook(site)
+        else slug(site.reason) or ("frame-skip" if skips(site) else "graph-break"),
+        message="FSDP gathers parameters here, outside of graphs on purpose"
+        if is_fsdp_hook(site)
+        else first_line(site.reason),
         evidence=site_evidence(site),
         gb_ids=ids_of_site(site),
         cost=site.cost,
@@ -328,6 +361,8 @@ def _site_event(site: BreakSite, run: Run) -> Event:
 
 
 def _effect(site: BreakSite) -> Effect:
+    if is_fsdp_hook(site):
+        return "intent"
     if ids_of_site(site) and INTENDED.issuperset(ids_of_site(site)):
         return "intent"
     return "frame_skip" if skips(site) else "graph_break"

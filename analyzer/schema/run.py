@@ -290,6 +290,16 @@ class RankDifference:
     """One for each rank that was compared, in order."""
     place: Frame | None = None
     """The line to look at: of the rank that does something more, if that is seen; None if the graphs name none."""
+    origin: Origin = "own"
+    """Of `place`."""
+
+    def words(self) -> str:
+        """`rank 0: mul float32[2, 16] (model.py:40); rank 1: sum float32[16] (model.py:41)`."""
+        return "; ".join(
+            f"rank {side.rank}: {side.text}"
+            + (f" ({side.place.path}:{side.place.line})" if side.place is not None else "")
+            for side in self.sides
+        )
 
 
 @dataclass(frozen=True)

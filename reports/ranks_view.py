@@ -1,0 +1,111 @@
+"""What several processes showed of one model, in words: a row for each rank, and where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tcready.reports.view import STAGE_WORD, number, percent
+from tcready.schema import Ddp, DdpSplit, Frame, ParallelRun, RankDifference, RankRun
+
+WORDS = {"ddp": "DistributedDataParallel", "fsdp": "FSDP2", "tp": "tensor parallel"}
+MANY = 6
+"""Names that are listed; the rest is counted."""
+
+
+def shared_sentence(found: ParallelRun) -> str:
+    """How the processes share the model: `FSDP2: sharded apart are blocks.0, blocks.1`."""
+    if found.kind == "fsdp":
+        return f"{WORDS['fsdp']}: " + (
+            f"sharded by themselves are {_some(found.sharded)}"
+            if found.sharded
+            else "no blocks were found, so the model is sharded as a whole"
+        )
+    if found.kind == "tp":
+        styles = _some([f"{name or 'the model'} {style}" for name, style in found.plan])
+        return f"{WORDS['tp']}, by {found.plan_from}: {styles}"
+    return WORDS["ddp"]
+
+
+def rank_cells(rank: RankRun) -> tuple[str, ...]:
+    """State, graphs, captured share, breaks, recompiles of one rank."""
+    return (
+        STAGE_WORD[rank.state],
+        str(rank.graphs),
+        "not known" if rank.share is None else percent(rank.share),
+        places(rank.breaks),
+        places(rank.recompiles),
+    )
+
+
+def rank_sentence(rank: RankRun) -> str:
+    """`2 graphs, 86 % of the operations in them, no break, no recompile`, or why there is nothing."""
+    if rank.state != "pass":
+        return f"{STAGE_WORD[rank.state]}: {rank.detail}"
+    return _counts(rank.graphs, rank.share, rank.breaks, rank.recompiles)
+
+
+def blocks_sentence(rank: RankRun) -> str:
+    """The same where each sharded block was compiled by itself; empty if none was."""
+    blocks = rank.blocks
+    if blocks is None:
+        return ""
+    if blocks.state != "pass":
+        return f"{STAGE_WORD[blocks.state]}: {blocks.detail}"
+    return _counts(blocks.graphs, blocks.share, blocks.breaks, blocks.recompiles)
+
+
+def difference_sentence(found: RankDifference) -> str:
+    """`graph 1 (model.py:40 Net.forward): rank 0: ...; rank 1: ...`."""
+    place = f" ({_place(found.place)})" if found.place is not None else ""
+    case = f" in {found.case}" if found.case else ""
+    waits = "; the collectives differ: ranks wait for each other without end" if found.collectives else ""
+    return f"graph {found.graph}{case}{place}: {found.words()}{waits}"
+
+
+def hooks_sentence(found: ParallelRun) -> str:
+    """Where FSDP ends graphs on purpose; empty if it does nowhere."""
+    if not found.hooks:
+        return ""
+    return f"FSDP's hooks gather parameters outside of graphs at {places(found.hooks)}: deliberate, no break of your code"
+
+
+def split_rows(ddp: Ddp) -> tuple[tuple[str, str, str], ...]:
+    """Of each graph that DDPOptimizer parted, each part: its name, its bytes, where it begins and what it holds."""
+    return tuple(
+        (_named(split, number_, index), f"{size:,}", _part(split, index))
+        for number_, split in enumerate(ddp.splits, 1)
+        for index, size in enumerate(split.buckets)
+        if split.parts
+    )
+
+
+def _named(split: DdpSplit, graph: int, index: int) -> str:
+    case = f" in {split.case}" if split.case else ""
+    return f"graph {graph}{case}, part {index + 1} of {split.subgraphs}"
+
+
+def _part(split: DdpSplit, index: int) -> str:
+    part = split.parts[index]
+    start = f"from {_place(part.start)}: " if part.start is not None else ""
+    return f"{start}{_some(part.parameters)}"
+
+
+def _counts(graphs: int, share: float | None, breaks: Sequence[Frame], recompiles: Sequence[Frame]) -> str:
+    in_them = "" if share is None else f", {percent(share)} of the operations in them"
+    broken = f"breaks at {places(breaks)}" if breaks else "no break"
+    again = f"compiles again {places(recompiles)}" if recompiles else "no recompile"
+    return f"{number(graphs, 'graph')}{in_them}, {broken}, {again}"
+
+
+def places(frames: Sequence[Frame]) -> str:
+    """`model.py:3, model.py:9`; `none`."""
+    return _some([f"{frame.path}:{frame.line}" for frame in frames]) if frames else "none"
+
+
+def _place(frame: Frame) -> str:
+    return f"{frame.path}:{frame.line} {frame.symbol}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MANY} more" if len(names) > MANY else ""
+    return ", ".join(names[:MANY]) + more
