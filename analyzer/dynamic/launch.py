@@ -338,7 +338,8 @@ def _once(
     def origin(path: str) -> Origin:
         return origin_of(path, work.root, request.own_packages)
 
-    return together(seen, left, ended, ending.reason, origin), state
+    kind = request.options.parallel or "ddp"
+    return together(seen, left, ended, ending.reason, origin, kind), state
 
 
 def _with_failed_cases(seen: Observation, failed_cases: Mapping[str, Stage]) -> Observation:
@@ -689,6 +690,8 @@ def _observation(
         ):  # a rank that gives up ends with an error, to take the rest along
             if other is not None and other.first and not other.detail.endswith(failed.detail):
                 failed = replace(failed, detail=other.detail, reason=other.reason)
+            elif ending.reason == "crash":  # the others only tell that it is gone
+                failed = replace(failed, detail=f"{ending.detail}; then {failed.detail}", reason="crash")
             done[failed.stage] = failed
             return replace(found, stages=stages_after(done, *LEFT))
         doing = None if failed else next((name for name in STAGES if name not in done), None)

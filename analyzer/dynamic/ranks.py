@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from tcready.schema import (
     Frame,
     Observation,
     Origin,
+    Parallelism,
     ParallelRun,
     RankDifference,
     RankRun,
@@ -39,8 +41,8 @@ from tcready.schema import (
 
 MANY = 20
 """Differences that are told; one graph that differs has others follow it."""
-FIRST_FAILURE = re.compile(r"Root Cause.*?\brank\s*:\s*(\d+).*?\bexitcode\s*:\s*(-?\d+)", re.DOTALL)
-"""What `torch.distributed.run` prints of the process that ended first."""
+FAILURES = re.compile(r"^\s*rank\s*:\s*(\d+)[^\n]*\n\s*exitcode\s*:\s*(-?\d+)", re.MULTILINE)
+"""What `torch.distributed.run` prints of each process that ended with an error; the root cause comes last."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,11 @@ def suffix(rank: int) -> str:
 
 
 def first_dead(output: str) -> tuple[int, int] | None:
-    """The rank that ended first, and its exit code (negative: the signal), by what the agent printed."""
-    match = FIRST_FAILURE.search(output)
-    return (int(match[1]), int(match[2])) if match else None
+    """The rank that died of a signal, else the one that ended first, and its exit code (negative: the signal), by what the
+    agent printed. It ends the others by SIGTERM itself, and others end since the first is gone."""
+    found = [(int(rank), int(code)) for rank, code in FAILURES.findall(output)]
+    killed = [each for each in found if each[1] < 0 and each[1] != -signal.SIGTERM]
+    return next(reversed(killed or found), None)
 
 
 def where(places: Sequence[tuple[int, str | None]]) -> str:
@@ -103,11 +107,12 @@ def together(
     ended: str,
     reason: StageReason | None,
     origin: Callable[[str], Origin],
+    kind: Parallelism,
 ) -> Observation:
     """The first rank's observation with what the others showed.
 
     `ended` and `reason` say how the run ended, if it did not end by itself: what a rank that says nothing came to.
-    `origin` says whose code a file of this machine is.
+    `origin` says whose code a file of this machine is; `kind` is how the model was to be shared.
     """
     others = [each.state.observation for each in left[1:] if each.state is not None]
     for other in others:
@@ -123,8 +128,7 @@ def together(
         for each in _differences(left)
     )
     seen = replace(seen, stages=_stages(seen, left, differences, ended, reason))
-    if shared is None:
-        return seen
+    shared = shared or ParallelRun(kind)
     ranks = tuple(_rank_run(each, ended) for each in left)
     return replace(seen, parallel=replace(shared, ranks=ranks, differences=differences, hooks=tuple(hooks)))
 
@@ -181,8 +185,10 @@ def _stages(
                 stages[doing] = Stage(doing, "fail", detail, reason=reason or "exit")
     capture = stages["capture"]
     apart = next((each for each in differences if each.collectives), None)
-    if capture.state == "pass" and apart is not None:
+    if capture.state != "not_run" and apart is not None:
         detail = f"ranks compile different collectives, and would wait for each other: {apart.words()}"
+        if capture.state == "fail":
+            detail = f"{capture.detail}; {detail}"
         stages["capture"] = replace(capture, state="fail", detail=detail, reason="mismatch")
     return tuple(stages.values())
 
@@ -232,15 +238,10 @@ def _differences(left: Sequence[Left]) -> tuple[RankDifference, ...]:
     whole = all(each.captured for each in left)
     for case in dict.fromkeys(graph.case for each in left for graph in each.graphs):
         by_rank = [[graph for graph in each.graphs if graph.case == case] for each in left]
-        collectives = [
-            [operation.text for graph in graphs for operation in graph.operations if operation.collective]
-            for graphs in by_rank
-        ]
         numbers = {len(graphs) for graphs in by_rank}
-        apart = whole and any(each != collectives[0] for each in collectives)
         for index in range(max(numbers) if whole else min(numbers)):
             graphs = [each[index].operations if index < len(each) else None for each in by_rank]
-            if (difference := _in_one(graphs, index + 1, case, apart, left)) is not None:
+            if (difference := _in_one(graphs, index + 1, case, left)) is not None:
                 found.append(difference)
                 if len(numbers) > 1:
                     break  # from here on one rank's next graph is another's last
@@ -251,7 +252,6 @@ def _in_one(
     graphs: Sequence[tuple[RankOperation, ...] | None],
     number: int,
     case: str | None,
-    apart: bool,
     left: Sequence[Left],
 ) -> RankDifference | None:
     """The first operation at which the ranks' graphs of one number differ; None if they do not."""
@@ -274,6 +274,8 @@ def _in_one(
         shown.append(
             RankSide(each.rank, operation.text, operation.place) if operation else RankSide(each.rank, words)
         )
+    sent = [[operation.text for operation in graph or () if operation.collective] for graph in graphs]
+    apart = any(each != sent[0] for each in sent)
     return RankDifference(number, case, apart, tuple(shown), _odd_one(graphs, at, shown))
 
 

@@ -63,6 +63,9 @@ def _case(context: Context, case: Case, found: _Captured) -> None:
     model = found.model = context.build()
     if journal.observation.parallel is None:
         journal.add(parallel=distributed.shared_as(model, context))
+        journal.write(
+            journal.note, *journal.counted
+        )  # of a process that dies in the call, it says what it was
     backend = CountingBackend(model, context.work.options.device)
     explained = dynamo.explaining(backend)
     compiled = compile_callable(

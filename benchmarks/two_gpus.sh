@@ -1,0 +1,33 @@
+#!/bin/sh
+# Models of fixtures/several over NCCL on two GPUs: one observation each, and a log, in one tar.
+#   sh benchmarks/two_gpus.sh [FOLDER]
+# It needs Python with torch, and tcready with what it depends on (or on PYTHONPATH); some 6 minutes.
+set -u
+out=${1:-${OUT:-two_gpus}}
+mkdir -p "$out" && out=$(cd "$out" && pwd)
+cd "$(dirname "$0")/../fixtures/several" || exit 2
+work=$(mktemp -d)
+python -m tcready worker -o "$work/worker.pyz" || exit 2
+mkdir "$work/seen"
+run() {
+    name=$1 class=$2 seconds=$3
+    shift 3
+    start=$(date +%s)
+    timeout $((seconds + 30)) python "$work/worker.pyz" --target "models.py::$class" --inputs models.py::get_inputs \
+        --device cuda --nproc-per-node 2 --timeout "$seconds" -o "$work/seen/$name.json" "$@" >>"$work/seen/log.txt" 2>&1
+    echo "$name: exit $?, $(($(date +%s) - start)) s" | tee -a "$work/seen/log.txt"
+}
+(nvidia-smi -L; nvidia-smi topo -m; python -c "import torch; print(torch.__version__, torch.cuda.nccl.version())") \
+    >"$work/seen/log.txt" 2>&1
+run ddp Wide 90 --mode train
+run fsdp Net 90 --parallel fsdp
+run fsdp-train Net 90 --parallel fsdp --mode train
+run tp Net 90 --parallel tp --tp-plan models.py::styles
+run tp-own Plan 90 --parallel tp
+run uneven Uneven 90
+run sizes Sizes 40
+run apart Apart 40
+run waits Waits 30
+run dies Dies 40
+tar czf "$out/two_gpus.tar.gz" -C "$work" seen
+rm -rf "$work"
