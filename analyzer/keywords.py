@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from tcready.schema import Mode, ModeAsked
+from tcready.schema import Mode, ModeAsked, Parallelism
 
 
 class CheckKeywords(TypedDict, total=False):
@@ -44,6 +44,8 @@ class CheckKeywords(TypedDict, total=False):
     launcher: str | Sequence[str] | None
     processes: int | None
     nproc_per_node: int | None
+    parallel: Parallelism | None
+    tp_plan: str | None
     timeout: float | None
     memory_gb: float | None
     memory: float | None
@@ -72,6 +74,8 @@ class ObserveKeywords(TypedDict, total=False):
     launcher: str | Sequence[str] | None
     processes: int | None
     nproc_per_node: int | None
+    parallel: Parallelism | None
+    tp_plan: str | None
     timeout: float | None
     memory_gb: float | None
     memory: float | None

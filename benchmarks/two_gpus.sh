@@ -24,7 +24,7 @@ run fsdp Net 90 --parallel fsdp
 run fsdp-train Net 90 --parallel fsdp --mode train
 run tp Net 90 --parallel tp --tp-plan models.py::styles
 run tp-own Plan 90 --parallel tp
-run uneven Uneven 90
+run uneven Uneven 90 --parallel fsdp
 run sizes Sizes 40
 run apart Apart 40
 run waits Waits 30

@@ -58,7 +58,7 @@ def difference_sentence(found: RankDifference) -> str:
     """`graph 1 (model.py:40 Net.forward): rank 0: ...; rank 1: ...`."""
     place = f" ({_place(found.place)})" if found.place is not None else ""
     case = f" in {found.case}" if found.case else ""
-    waits = "; the collectives differ: ranks wait for each other without end" if found.collectives else ""
+    waits = "; the collectives differ: ranks hang or die in them" if found.collectives else ""
     return f"graph {found.graph}{case}{place}: {found.words()}{waits}"
 
 

@@ -86,8 +86,8 @@ def suffix(rank: int) -> str:
 
 
 def first_dead(output: str) -> tuple[int, int] | None:
-    """The rank that died of a signal, else the one that ended first, and its exit code (negative: the signal), by what the
-    agent printed. It ends the others by SIGTERM itself, and others end since the first is gone."""
+    """The rank that died of a signal, else the one that ended first, and its exit code (negative: the signal), by what
+    the agent printed. It ends the others by SIGTERM itself, and others end since the first is gone."""
     found = [(int(rank), int(code)) for rank, code in FAILURES.findall(output)]
     killed = [each for each in found if each[1] < 0 and each[1] != -signal.SIGTERM]
     return next(reversed(killed or found), None)
@@ -176,6 +176,9 @@ def _stages(
     stages = {stage.stage: stage for stage in seen.stages}
     for each in left[1:]:
         failed = each.failed
+        if each.state is None and stages["capture"].state == "pass":
+            detail = f"rank {each.rank} left nothing" + (f": {ended}" if ended else "")
+            stages["capture"] = Stage("capture", "fail", detail, reason=reason or "exit")
         if failed is not None and stages[failed.stage].state == "pass":
             stages[failed.stage] = replace(failed, detail=f"on rank {each.rank}: {failed.detail}")
         elif failed is None and each.state is not None and each.state.doing is not None and ended:
@@ -186,7 +189,7 @@ def _stages(
     capture = stages["capture"]
     apart = next((each for each in differences if each.collectives), None)
     if capture.state != "not_run" and apart is not None:
-        detail = f"ranks compile different collectives, and would wait for each other: {apart.words()}"
+        detail = f"ranks compile different collectives, in which they hang or die: {apart.words()}"
         if capture.state == "fail":
             detail = f"{capture.detail}; {detail}"
         stages["capture"] = replace(capture, state="fail", detail=detail, reason="mismatch")
@@ -282,11 +285,10 @@ def _in_one(
 def _odd_one(
     graphs: Sequence[tuple[RankOperation, ...] | None], at: int, shown: Sequence[RankSide]
 ) -> Frame | None:
-    """The line that is to blame: of the rank that does something more before it goes on as another does; else the first
-    that is known."""
+    """The line that is to blame: of the rank that goes on, behind it, as another does here, or goes on where others end;
+    else the first that is known."""
     for graph, side in zip(graphs, shown, strict=True):
         rest = {operation.text for operation in graph[at + 1 :]} if graph is not None else set()
-        others = [other.text for other in shown if other.text != side.text]
-        if side.place is not None and others and any(other in rest or not rest for other in others):
+        if side.place is not None and any(other.text in rest for other in shown if other.text != side.text):
             return side.place
     return next((side.place for side in shown if side.place is not None), None)

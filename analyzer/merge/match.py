@@ -322,9 +322,7 @@ def _rank_events(run: Run) -> Iterator[Event]:
         if found.place is None:
             continue
         place, said = found.place, found.words()
-        waits = (
-            "their collectives differ, so they wait for each other without end: " if found.collectives else ""
-        )
+        waits = "their collectives differ, in which they hang or die: " if found.collectives else ""
         yield Event(
             target=run.target,
             case=found.case,

@@ -285,7 +285,7 @@ class RankDifference:
     """Which of the graphs, from 1 in the order in which they were compiled."""
     case: str | None
     collectives: bool
-    """Whether the collectives in the graphs differ as well: then ranks wait for each other without end."""
+    """Whether the collectives in the graphs differ as well: ranks hang or die in them."""
     sides: tuple[RankSide, ...]
     """One for each rank that was compared, in order."""
     place: Frame | None = None

@@ -116,6 +116,14 @@ def test_two_processes_and_what_ddp_parts(tmp_path: Path) -> None:
     layer = 4 * (512 * 512 + 512)
     # The first bucket, that of the last layers, is full at 1 MiB; the next one holds 25 MiB.
     assert split.buckets == (3 * layer, layer)
+    first, second = split.parts
+    assert [name.removesuffix(".weight") for name in first.parameters[::2]] == ["net.0", "net.1", "net.2"]
+    assert second.parameters == ("net.3.weight", "net.3.bias")
+    assert first.start is not None
+    assert first.start.symbol == "Net.forward"
+    assert seen.parallel is not None
+    assert [(rank.state, rank.graphs, rank.share) for rank in seen.parallel.ranks] == [("pass", 1, 1.0)] * 2
+    assert seen.parallel.differences == ()
     assert ddp_sentence(seen.ddp) == (
         "2 processes over gloo; put into DistributedDataParallel; DDPOptimizer saw a graph in 2 parts of 3,151,872, "
         "1,050,624 bytes of parameters"
@@ -168,11 +176,21 @@ def test_a_rank_that_fails_is_told(tmp_path: Path) -> None:
 
 @gloo
 def test_a_hang_ends_every_process_and_says_where(tmp_path: Path) -> None:
-    body = "open(f'pid{os.getpid()}', 'w').write(str(os.getpid()))\n        while True: x = x + 1"
+    body = (
+        "open(f'pid{os.getpid()}', 'w').write(str(os.getpid()))\n"
+        "        while distributed.get_rank() == 0: x = x + 1\n        while True: x = x - 1"
+    )
     limit = 12 + 4 * import_seconds()
     seen = run(tmp_path, NET.replace("return self.net(x)", body), processes=2, timeout=limit)
     (failure,) = failures(seen)
-    assert failure.startswith(f"eager: no answer within {limit} s, while in stage eager (at model.py:")
+    assert failure == (
+        f"eager: no answer within {limit} s, while in stage eager (rank 0 at model.py:18, rank 1 at model.py:19)"
+    )
+    assert seen.parallel is not None
+    assert [rank.detail for rank in seen.parallel.ranks] == [
+        "it ended in stage eager, at model.py:18",
+        "it ended in stage eager, at model.py:19",
+    ]
     found = pids(tmp_path)
     assert len(found) == 2
     assert gone(found)

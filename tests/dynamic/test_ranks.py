@@ -1,0 +1,326 @@
+"""What several processes show of one model, rank by rank, with real gloo; and how what they left is put together."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+import torch
+from observing import observe_target, report_of
+from tcready import api
+from tcready.dynamic.ranks import Left, first_dead, left_in, together, where
+from tcready.dynamic.worker.request import RankGraph, RankOperation, State, graphs_path, write_json
+from tcready.schema import (
+    STAGES,
+    BreakSite,
+    Frame,
+    Observation,
+    Report,
+    Stage,
+    StageName,
+    TcreadyError,
+    as_json,
+    from_json,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+SEVERAL = ROOT / "fixtures" / "several"
+SCHEMAS = [
+    json.loads(path.read_text("utf-8"))
+    for path in (ROOT / "docs" / "schema" / "report.schema.json", ROOT / "fixtures" / "report.schema.json")
+]
+gloo = [
+    pytest.mark.dynamo,
+    pytest.mark.skipif(sys.platform != "linux", reason="torchrun and its children are watched through /proc"),
+    pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed"),
+]
+SOURCE = (SEVERAL / "models.py").read_text("utf-8").splitlines()
+
+
+def line(text: str, after: str = "") -> int:
+    """The number of the first line of the models that is this one, behind the line `after`."""
+    start = SOURCE.index(after) if after else 0
+    return next(number for number in range(start + 1, len(SOURCE) + 1) if SOURCE[number - 1].strip() == text)
+
+
+def run(name: str, **options: object) -> Observation:
+    return observe_target(
+        f"models.py::{name}", root=str(SEVERAL), inputs="models.py::get_inputs", processes=2, **options
+    )
+
+
+def state_of(seen: Observation, name: StageName) -> str:
+    return next(stage.state for stage in seen.stages if stage.stage == name)
+
+
+def checked(report: Report) -> str:
+    """The page, once the JSON has satisfied both contracts and came back the same."""
+    shown = json.loads(api.render(report, "json"))
+    for schema in SCHEMAS:
+        jsonschema.validate(shown, schema)
+    assert from_json(Report, shown).targets[0].observation.parallel == report.targets[0].observation.parallel
+    return api.render(report, "html")
+
+
+@pytest.fixture(scope="module", name="seen")
+def sharded() -> Observation:
+    """One run for all that is asked of FSDP2."""
+    return run("Uneven", parallel="fsdp")
+
+
+class TestSharded:
+    pytestmark = gloo
+
+    def test_each_rank_and_each_block(self, seen: Observation) -> None:
+        assert [stage.detail for stage in seen.stages if stage.state == "fail"] == []
+        assert seen.parallel is not None
+        assert seen.parallel.kind == "fsdp"
+        assert seen.parallel.sharded == ("blocks.0", "blocks.1")
+        assert [rank.rank for rank in seen.parallel.ranks] == [0, 1]
+        for rank in seen.parallel.ranks:
+            assert (rank.state, rank.graphs, rank.breaks, rank.recompiles) == ("pass", 1, (), ())
+            assert rank.blocks is not None
+            assert (rank.blocks.state, rank.blocks.graphs, rank.blocks.breaks) == ("pass", 1, ())
+            # two operations of the head run outside of graphs, whichever way; what FSDP does for itself is not counted
+            operations = 14 if rank.rank == 0 else 12
+            assert rank.share == rank.blocks.share == operations / (operations + 2)
+
+    def test_its_hooks_are_no_break_of_the_code(self, seen: Observation) -> None:
+        assert seen.parallel is not None
+        call = Frame("models.py", line("x = block(x)"), "Net.forward")
+        assert seen.parallel.hooks == (call,)
+        (finding,) = [each for each in report_of(seen).findings if each.line == call.line]
+        assert (finding.name, finding.effect, finding.level) == ("fsdp-hooks", "intent", "note")
+
+    def test_the_line_that_one_rank_alone_has(self, seen: Observation) -> None:
+        assert seen.parallel is not None
+        (found,) = seen.parallel.differences
+        wanted = Frame("models.py", line("x = x * 2"), "UnevenBlock.forward")
+        assert (found.graph, found.collectives, found.place) == (1, False, wanted)
+        assert [side.text for side in found.sides] == ["_operator.mul float32[2, 16]", "the graph ends"]
+        (finding,) = [each for each in report_of(seen).findings if each.name == "ranks-differ"]
+        assert (finding.path, finding.line, finding.level) == ("models.py", wanted.line, "warning")
+
+    def test_text_and_page(self, seen: Observation) -> None:
+        report = report_of(seen)
+        page = checked(report)
+        for text in (
+            api.render(report, "text", width=200),
+            api.render(report, "text", width=200, verbose=True),
+        ):
+            assert "FSDP2: sharded by themselves are blocks.0, blocks.1" in text
+            assert "block by block: 1 graph, 86 % of the operations in them, no break, no recompile" in text
+            assert "deliberate, no break of your code" in text
+            assert (
+                f"graph 1 (models.py:{line('x = x * 2')} UnevenBlock.forward): rank 0: _operator.mul" in text
+            )
+        assert "The ranks compile different graphs:" in page
+        assert "Block by block" in page
+
+
+class TestPlan:
+    pytestmark = gloo
+
+    def test_the_models_own_plan(self) -> None:
+        seen = run("Plan", parallel="tp")
+        assert [stage.detail for stage in seen.stages if stage.state == "fail"] == []
+        found = seen.parallel
+        assert found is not None
+        assert found.plan == (("blocks.*.up", "ColwiseParallel"), ("blocks.*.down", "RowwiseParallel"))
+        assert found.sharded == ("blocks.0.up", "blocks.0.down", "blocks.1.up", "blocks.1.down")
+        assert [(rank.state, rank.graphs, rank.breaks, rank.share) for rank in found.ranks] == [
+            ("pass", 1, (), 1.0)
+        ] * 2
+        assert found.differences == ()
+        report = report_of(seen)
+        assert report.targets[0].verdict == "ready"
+        assert "tensor parallel, by the model&#39;s own: blocks.*.up ColwiseParallel" in checked(report)
+
+
+class TestCollectivesThatDiffer:
+    pytestmark = gloo
+
+    def test_a_rank_that_dies_of_them(self) -> None:
+        """Eager code is as it should be; compiled, the ranks send different sizes."""
+        seen = run("Apart", timeout=120)
+        assert state_of(seen, "eager") == "pass"
+        (failed,) = [stage for stage in seen.stages if stage.state == "fail"]
+        assert (failed.stage, failed.reason) == ("capture", "mismatch")
+        assert "ranks compile different collectives" in failed.detail
+        assert seen.parallel is not None
+        (found,) = seen.parallel.differences
+        assert found.collectives
+        assert found.place == Frame("models.py", line("total = total[:8]"), "Apart.forward")
+        assert {rank.state for rank in seen.parallel.ranks} == {"fail"}
+        report = report_of(seen)
+        assert report.targets[0].verdict == "not_ready"
+        assert api.exit_code(report) == 1
+        (finding,) = [each for each in report.findings if each.name == "ranks-differ"]
+        assert (finding.effect, finding.level, finding.line) == ("compile_error", "error", found.place.line)
+
+
+# What ranks left, put together
+
+
+def observation(**stages: str) -> Observation:
+    every = tuple(
+        Stage(
+            name,
+            stages.get(name, "pass"),  # type: ignore[arg-type]
+            f"{name} went wrong" if stages.get(name) == "fail" else "",
+            reason="error" if stages.get(name) == "fail" else None,
+        )
+        for name in STAGES
+    )
+    return Observation("model.py::Net", None, "infer", every, None)
+
+
+def operation(text: str, number: int | None = None, collective: bool = False) -> RankOperation:
+    place = Frame("model.py", number, "Net.forward") if number is not None else None
+    return RankOperation(text, place, collective)
+
+
+def left(
+    rank: int,
+    *graphs: tuple[RankOperation, ...],
+    seen: Observation | None = None,
+    doing: StageName | None = None,
+) -> Left:
+    state = State(doing, "", seen or observation())
+    return Left(rank, state, tuple(RankGraph(None, graph) for graph in graphs), None)
+
+
+def put(*ranks: Left, ended: str = "") -> Observation:
+    first = ranks[0].state
+    assert first is not None
+    return together(first.observation, ranks, ended, "timeout" if ended else None, lambda _: "own", "ddp")
+
+
+LINEAR, RELU = operation("linear float32[2, 4]", 3), operation("relu float32[2, 4]", 4)
+
+
+def test_ranks_that_compile_the_same_do_not_differ() -> None:
+    seen = put(left(0, (LINEAR, RELU), (RELU,)), left(1, (LINEAR, RELU), (RELU,)))
+    assert seen.parallel is not None
+    assert seen.parallel.differences == ()
+    elsewhere = operation("relu float32[2, 4]", 9)
+    seen = put(left(0, (LINEAR, RELU)), left(1, (LINEAR, elsewhere)))
+    assert seen.parallel is not None
+    assert seen.parallel.differences == (), "the same operation of another line is the same graph"
+
+
+def test_the_rank_that_does_more_is_named_whichever_it_is() -> None:
+    for more in (0, 1):
+        graphs = [(LINEAR, RELU), (LINEAR, RELU)]
+        graphs[more] = (LINEAR, operation("mul float32[2, 4]", 7), RELU)
+        seen = put(left(0, graphs[0]), left(1, graphs[1]))
+        assert seen.parallel is not None
+        (found,) = seen.parallel.differences
+        assert found.place == Frame("model.py", 7, "Net.forward"), more
+        assert not found.collectives
+        assert state_of(seen, "capture") == "pass"
+
+
+def test_a_shape_that_follows_from_the_rank() -> None:
+    one, other = operation("getitem float32[1, 4]", 5), operation("getitem float32[2, 4]", 5)
+    seen = put(left(0, (one, RELU)), left(1, (other, RELU)))
+    assert seen.parallel is not None
+    (found,) = seen.parallel.differences
+    assert (
+        found.words()
+        == "rank 0: getitem float32[1, 4] (model.py:5); rank 1: getitem float32[2, 4] (model.py:5)"
+    )
+
+
+def test_a_graph_that_one_rank_alone_compiles() -> None:
+    """It counts if both came to their end; a rank that was ended before may have been about to compile it."""
+    sent = operation("_c10d_functional.all_reduce float32[4]", 8, collective=True)
+    seen = put(left(0, (LINEAR,), (sent,)), left(1, (LINEAR,)))
+    assert seen.parallel is not None
+    (found,) = seen.parallel.differences
+    assert (found.graph, found.collectives, found.place) == (2, True, Frame("model.py", 8, "Net.forward"))
+    assert [side.text for side in found.sides] == [sent.text, "no such graph"]
+    capture = next(stage for stage in seen.stages if stage.stage == "capture")
+    assert (capture.state, capture.reason) == ("fail", "mismatch")
+    ended = observation(capture="not_run")
+    seen = put(
+        left(0, (LINEAR,), (sent,)), left(1, (LINEAR,), seen=ended, doing="capture"), ended="no answer"
+    )
+    assert seen.parallel is not None
+    assert seen.parallel.differences == ()
+
+
+def test_a_rank_that_fails_or_is_ended_after_the_first_one_passed() -> None:
+    seen = put(left(0), left(1, seen=observation(parity="fail")))
+    parity = next(stage for stage in seen.stages if stage.stage == "parity")
+    assert (parity.state, parity.detail) == ("fail", "on rank 1: parity went wrong")
+    seen = put(
+        left(0), left(1, seen=observation(backend="not_run"), doing="backend"), ended="no answer in 9 s"
+    )
+    backend = next(stage for stage in seen.stages if stage.stage == "backend")
+    assert (backend.state, backend.detail, backend.reason) == (
+        "fail",
+        "on rank 1: no answer in 9 s",
+        "timeout",
+    )
+    assert report_of(seen).targets[0].verdict == "unknown"
+
+
+def test_a_break_of_another_rank_is_one_of_the_run() -> None:
+    site = BreakSite("model.py", 9, "Net.forward", "print", None, 1, "own", ())
+    seen = put(left(0), left(1, seen=replace(observation(), break_sites=(site,))))
+    assert seen.break_sites == (site,)
+    assert seen.parallel is not None
+    assert [rank.breaks for rank in seen.parallel.ranks] == [(), (Frame("model.py", 9, "Net.forward"),)]
+
+
+def test_a_rank_that_left_nothing(tmp_path: Path) -> None:
+    write_json(str(tmp_path / "state.json"), State(None, "", observation()))
+    graph = json.dumps(as_json(RankGraph(None, (LINEAR,))))
+    Path(graphs_path(str(tmp_path / "state.json"))).write_text(f"{graph}\n{graph[:20]}")
+    found = left_in(tmp_path, 2, {"": None, ".rank1": None})
+    assert found[0].graphs == (RankGraph(None, (LINEAR,)),), "a line cut short is passed by"
+    seen = put(*found, ended="the process exited with code 1")
+    assert seen.parallel is not None
+    assert [rank.state for rank in seen.parallel.ranks] == ["pass", "fail"]
+    assert state_of(seen, "capture") == "fail"
+
+
+def test_where_ranks_stood() -> None:
+    assert where([(0, "model.py:3"), (1, "model.py:3")]) == "at model.py:3"
+    assert where([(0, "model.py:3"), (1, "model.py:7")]) == "rank 0 at model.py:3, rank 1 at model.py:7"
+    assert where([(0, None), (1, "model.py:7")]) == "rank 1 at model.py:7"
+    assert where([(0, None), (1, None)]) == ""
+
+
+def test_who_died_first() -> None:
+    """As `torch.distributed.run` of torch 2.13 prints it; the root cause need not be the rank that was killed."""
+    printed = (
+        "Failures:\n[1]:\n  time      : 2026-01-01_00:00:00\n  host      : here\n  rank      : 1 (local_rank: 1)\n"
+        "  exitcode  : -9 (pid: 12)\n  error_file: <N/A>\n  traceback : Signal 9 (SIGKILL) received by PID 12\n"
+        "------\nRoot Cause (first observed failure):\n[0]:\n  time      : 2026-01-01_00:00:00\n  host      : here\n"
+        "  rank      : 0 (local_rank: 0)\n  exitcode  : 1 (pid: 11)\n  error_file: <N/A>\n"
+    )
+    assert first_dead(printed) == (1, -9)
+    assert first_dead(printed.replace(": -9", ": -15")) == (0, 1)
+    assert first_dead("no such table") is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"parallel": "fsdp"}, "--parallel fsdp: say in how many processes, as in --nproc-per-node 2"),
+        ({"nproc_per_node": 2, "tp_plan": "models.py::styles"}, "it is of --parallel tp: add it"),
+        (
+            {"nproc_per_node": 2, "parallel": "tp", "tp_plan": "nowhere.py::plan"},
+            "--tp-plan nowhere.py::plan: there is no file nowhere.py",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(TcreadyError, match=message):
+        api.check("models.py::Net", root=SEVERAL, inputs="models.py::get_inputs", **options)  # type: ignore[arg-type]
