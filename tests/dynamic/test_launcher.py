@@ -184,12 +184,12 @@ def test_a_hang_ends_every_process_and_says_where(tmp_path: Path) -> None:
     seen = run(tmp_path, NET.replace("return self.net(x)", body), processes=2, timeout=limit)
     (failure,) = failures(seen)
     assert failure == (
-        f"eager: no answer within {limit} s, while in stage eager (rank 0 at model.py:18, rank 1 at model.py:19)"
+        f"eager: no answer within {limit} s, while in stage eager (rank 0 at model.py:17, rank 1 at model.py:18)"
     )
     assert seen.parallel is not None
     assert [rank.detail for rank in seen.parallel.ranks] == [
+        "it ended in stage eager, at model.py:17",
         "it ended in stage eager, at model.py:18",
-        "it ended in stage eager, at model.py:19",
     ]
     found = pids(tmp_path)
     assert len(found) == 2
