@@ -304,7 +304,19 @@ def _report(
     )
     for note in notes:
         announce(note)
+    if shown.serving is not None:
+        report = _served(report, base, announce)
     return _at_its_commit(report, base) if work.checkout else report
+
+
+def _served(report: Report, base: Path, announce: Tell) -> Report:
+    """The report with what the serving engine that is installed makes of its findings."""
+    from tcready import serving
+
+    found = serving.by_the_installed(report, base)
+    if not found.installed:
+        announce(serving.NOT_INSTALLED)
+    return dataclasses.replace(report, serving=found)
 
 
 def check_trace(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from tcready.schema import Mode, ModeAsked, Parallelism
+from tcready.schema import Engine, Mode, ModeAsked, Parallelism
 
 
 class CheckKeywords(TypedDict, total=False):
@@ -18,6 +18,7 @@ class CheckKeywords(TypedDict, total=False):
     baseline: str | None
     write_baseline: str | None
     diff_base: str | None
+    serving: Engine | None
     mode: ModeAsked | None
     torch: str | tuple[int, int] | None
     torch_version: str | tuple[int, int] | None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tcready.schema import LEVELS, Level, Mode, ModeAsked, Parallelism, Sizes, TcreadyError
+from tcready.schema import LEVELS, Engine, Level, Mode, ModeAsked, Parallelism, Sizes, TcreadyError
 
 Kind = Literal[
     "flag",
@@ -556,6 +556,16 @@ class ReportOptions:
         ),
     )
     """Whether findings in installed packages fail, too."""
+    serving: Engine | None = field(
+        default=None,
+        metadata=ask(
+            "choice",
+            "Say of each finding what a serving engine's own compile pipeline makes of it: its sources are read, no "
+            "engine is started.",
+            choices=get_args(Engine),
+        ),
+    )
+    """Read what this engine's sources say of how models are compiled there."""
 
 
 @dataclass(frozen=True)

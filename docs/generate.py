@@ -283,7 +283,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from tcready.schema import Mode, ModeAsked, Parallelism
+from tcready.schema import Engine, Mode, ModeAsked, Parallelism
 '''
 PYTHON_TYPES = {
     "list": "Sequence[str]",

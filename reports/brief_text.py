@@ -46,6 +46,8 @@ SHOWN_FRAMES = 4
 """Functions of the trace of a job whose times are shown."""
 SHOWN_RANKS = 8
 """Processes that share a model, and parts that DDPOptimizer made, each."""
+SHOWN_SERVED = 6
+"""Classes, operators and findings of a serving engine, each."""
 SHOWN_CODE = 6
 """Lines to paste that are shown of one step."""
 MANY_TARGETS = 3
@@ -126,6 +128,7 @@ class BriefText(LongText):
         if self.layout.details and len(read) <= MANY_STATIC_TARGETS:
             for target in read:
                 self.regions(target)
+        self.serving(SHOWN_SERVED)
         skipped = [f"{item.path}: {item.reason}" for item in report.skipped]
         self.listing("skipped files", skipped, SHOWN_PLACES)
         self.listing("warnings", list(report.warnings), SHOWN_PLACES)

@@ -20,7 +20,7 @@ from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
-from tcready.reports import code, json_, ranks_view, trace_view, view
+from tcready.reports import code, json_, ranks_view, serving_view, trace_view, view
 from tcready.reports.editor import editor_of
 from tcready.reports.page import AROUND, MANY_DIFFS, SourceView, own_paths, page
 from tcready.reports.paths import paths_in, without_absolute_paths
@@ -63,6 +63,7 @@ def laid_out(template: str, **values: Any) -> str:
             view=view,
             trace_view=trace_view,
             ranks_view=ranks_view,
+            serving_view=serving_view,
             gb_link=_gb_link,
             **values,
         )

@@ -22,6 +22,14 @@ from tcready.reports.ranks_view import (
     shared_sentence,
     split_rows,
 )
+from tcready.reports.serving_view import by_finding as serving_by_finding
+from tcready.reports.serving_view import (
+    class_sentence,
+    counts_sentence,
+    engine_sentence,
+    finding_sentence,
+    operator_sentence,
+)
 from tcready.reports.trace_view import compile_time_sentence, recompiled_when, trace_sentence
 from tcready.reports.view import (
     EFFECT_WORD,
@@ -231,6 +239,7 @@ class LongText:
             if target.was_run:
                 self.target(target)
         self.static_targets([target for target in report.targets if not target.was_run])
+        self.serving()
         self.listing("skipped files", [f"{item.path}: {item.reason}" for item in report.skipped])
         self.listing("warnings", list(report.warnings))
         self.counts()
@@ -675,6 +684,32 @@ class LongText:
         if len(targets) <= MANY_STATIC_TARGETS:
             for target in targets:
                 self.regions(target)
+
+    def serving(self, most: int | None = None) -> None:
+        """What a serving engine makes of the findings, if that was asked."""
+        found = self.given.serving
+        if found is None:
+            return
+        self.line(("serving", "bold"))
+        self.wrapped("  ", engine_sentence(found))
+        if not found.installed:
+            self.line()
+            return
+        for title, rows in (
+            ("compiled", [class_sentence(each) for each in found.classes]),
+            ("operators", [operator_sentence(each) for each in found.operators]),
+            ("not read", list(found.unread)),
+        ):
+            for index, row in enumerate(rows[:most]):
+                self.row("" if index else title, row)
+            self.left_out(len(rows), most)
+        self.wrapped("  ", counts_sentence(found))
+        pairs = serving_by_finding(self.given)
+        for finding, served in pairs[:most]:
+            place = f"{visible(finding.path)}:{finding.line} {visible(code_of(finding))}: "
+            self.wrapped("    ", place + finding_sentence(served))
+        self.left_out(len(pairs), most)
+        self.line()
 
     def listing(self, title: str, items: list[str], most: int | None = None) -> None:
         """The items below their title, `most` of them if that is given."""

@@ -125,6 +125,15 @@ from tcready.schema.run import (
     Training,
     TrainingPart,
 )
+from tcready.schema.serving import (
+    Engine,
+    ServedClass,
+    ServedFinding,
+    ServedOperator,
+    ServedReason,
+    ServedState,
+    Serving,
+)
 from tcready.schema.static import (
     Evidence,
     Finding,
@@ -242,6 +251,7 @@ __all__ = [
     "Differs",
     "Edit",
     "Effect",
+    "Engine",
     "Evidence",
     "Explain",
     "Fallback",
@@ -303,6 +313,12 @@ __all__ = [
     "Report",
     "Resolved",
     "RuleText",
+    "ServedClass",
+    "ServedFinding",
+    "ServedOperator",
+    "ServedReason",
+    "ServedState",
+    "Serving",
     "ShapeAdvice",
     "ShapeAxis",
     "ShapeCall",

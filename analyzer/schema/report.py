@@ -9,6 +9,7 @@ from typing import Any, Literal
 from tcready.schema.codec import FLAT
 from tcready.schema.edit import Edit
 from tcready.schema.run import BreakSite, Coverage, Frame, Observation, Stage
+from tcready.schema.serving import Serving
 from tcready.schema.static import Finding, Noqa, RuleText, Skipped, SourceText, StaticTarget
 from tcready.schema.words import SCHEMA_VERSION, Mode, ModeAsked, RegionState, Verdict
 
@@ -228,6 +229,8 @@ class Report:
     advice: tuple[RuleText, ...] = ()
     """On findings that no rule predicts; `code` is the id of the type of break in PyTorch's registry, or the finding's
     name if it has none (`recompile`)."""
+    serving: Serving | None = None
+    """None unless it was asked what a serving engine would make of the findings."""
     in_process: bool = False
     """Whether it is on an object or a cell of a Python process: no command line makes it again."""
     schema_version: int = SCHEMA_VERSION

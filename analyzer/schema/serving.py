@@ -1,0 +1,99 @@
+"""What a serving engine's own compile pipeline makes of a report's findings, as far as its sources tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tcready.schema.run import Frame
+
+Engine = Literal["vllm"]
+ServedState = Literal["handled", "hit", "not_compiled"]
+"""`handled`: the pipeline keeps it out of what Dynamo traces, or makes it harmless; `hit`: it stands in what the pipeline
+compiles; `not_compiled`: nothing on the way to it is compiled there."""
+ServedReason = Literal[
+    "custom_operator",
+    "splitting_operator",
+    "calls_registered",
+    "calls_splitting",
+    "other_forward",
+    "sizes_marked",
+    "guards_dropped",
+    "whole_graph",
+    "as_elsewhere",
+    "not_decorated",
+    "not_enabled",
+]
+"""Why: it stands in the code of a registered operator, or of one at which graphs are split; it calls an operator that is
+registered there with an implementation for fake tensors, or one at which graphs are split; it stands in a forward of a
+custom operator's class that is not compiled by default; sizes are marked as dynamic; guards are dropped, so that nothing is
+compiled again and what the first call found holds for all; no break is allowed; it is as under any torch.compile; no class
+on the way is decorated; the one that is, is not compiled."""
+
+
+@dataclass(frozen=True)
+class ServedClass:
+    """A class that the engine compiles: its decorator says so."""
+
+    name: str
+    path: str
+    line: int
+    dynamic: tuple[tuple[str, str], ...] = ()
+    """Arguments of its forward whose dimensions are marked as dynamic, with these dimensions as they are written."""
+    enable_if: str = ""
+    """The condition under which it is compiled, as it is written; empty if it always is."""
+    ignored: bool = False
+    """Whether another decorator takes it back."""
+
+
+@dataclass(frozen=True)
+class ServedOperator:
+    """An operator that the engine, or the user's code, registers: Dynamo does not trace into it."""
+
+    name: str
+    """`vllm::unified_attention`."""
+    code: Frame | None
+    """The function behind it, by its first line; None if the registration does not name one that is found."""
+    end_line: int | None
+    fake: bool
+    """Whether an implementation for fake tensors is given with it: without one it cannot be traced past."""
+    splits: bool
+    """Whether graphs are split at it."""
+
+
+@dataclass(frozen=True)
+class ServedFinding:
+    """What the pipeline does about one finding."""
+
+    fingerprint: str
+    state: ServedState
+    reason: ServedReason
+    by: str = ""
+    """The class or the operator that decides it."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A report's findings as a serving engine's pipeline would meet them; its sources were read, nothing was run."""
+
+    engine: Engine
+    version: str | None
+    """As its metadata says; None if that is not known."""
+    installed: bool
+    """Whether its sources were found; else nothing of it was read, and there is nothing more here."""
+    whole_graph: bool | None = None
+    """Whether it compiles with `fullgraph=True`; None if the call was not found."""
+    drops_guards: bool = False
+    splitting: tuple[str, ...] = ()
+    """Operators at which its graphs are split."""
+    classes: tuple[ServedClass, ...] = ()
+    """Decorated classes that this report's findings and targets meet."""
+    decorated: int = 0
+    """How many classes are decorated in all."""
+    operators: tuple[ServedOperator, ...] = ()
+    """Those at which graphs are split, those without a fake implementation, and those that findings meet."""
+    registered: int = 0
+    """How many operators are registered in all."""
+    unread: tuple[str, ...] = ()
+    """Files that could not be parsed, and settings that were not found, in a few words each."""
+    findings: tuple[ServedFinding, ...] = ()

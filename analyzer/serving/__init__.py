@@ -1,0 +1,6 @@
+"""What a serving engine's own compile pipeline makes of findings: its sources are read, never imported."""
+
+from tcready.serving.judge import NOT_INSTALLED, by_the_installed, served
+from tcready.serving.read import Pipeline, engine_in, read_engine
+
+__all__ = ["NOT_INSTALLED", "Pipeline", "by_the_installed", "engine_in", "read_engine", "served"]

@@ -1,0 +1,161 @@
+"""What an engine's pipeline does about each finding: handled there, met there, or not compiled there at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tcready.schema import (
+    BREAKING,
+    Engine,
+    Finding,
+    Report,
+    ServedClass,
+    ServedFinding,
+    ServedOperator,
+    ServedReason,
+    ServedState,
+    Serving,
+    is_installed,
+)
+from tcready.serving.read import Pipeline, engine_in, read_engine
+from tcready.target import Target
+
+ENGINE: Engine = "vllm"
+SIZES = frozenset({"TCR501", "TCR502"})
+"""Rules whose recompilations follow from sizes of the inputs."""
+FAKE = "TCR404"
+"""The rule that misses an implementation for fake tensors."""
+CALLED = re.compile(r"\btorch\.ops\.(\w+)\.(\w+)")
+LIBRARY, BACKEND = "transformers/", "/transformers"
+"""Models of transformers that the engine has no class for are compiled by a decorated class of its own, in a file of that
+name."""
+
+
+NOT_INSTALLED = (
+    "vllm is not installed here: what it compiles, where it splits and its operators were not read"
+)
+
+
+def by_the_installed(report: Report, root: Path) -> Serving:
+    """What the engine that is installed, or stands below `root`, makes of a report. Its sources are read, as are those of
+    the user's that the report holds."""
+    folder = engine_in(root)
+    if folder is None:
+        return served(report, None)
+    own = {source.path: source.text for source in report.sources if not is_installed(source.path)}
+    return served(report, read_engine(folder, own, root))
+
+
+def served(report: Report, pipeline: Pipeline | None) -> Serving:
+    """What the pipeline does about the findings of a report; None: the engine is not installed, and nothing was read."""
+    if pipeline is None:
+        return Serving(ENGINE, None, False)
+    classes = _by_name(pipeline.classes, [Target.parse(target.target) for target in report.targets])
+    lines = {source.path: source.text.splitlines() for source in report.sources}
+    judged = tuple(_judged(finding, pipeline, classes, lines) for finding in report.findings)
+    by = {Target.parse(target.target).name for target in report.targets} | {each.by for each in judged}
+    return Serving(
+        ENGINE,
+        pipeline.version,
+        True,
+        pipeline.whole_graph,
+        pipeline.drops_guards,
+        pipeline.splitting,
+        tuple(each for name, each in classes.items() if name in by),
+        len(pipeline.classes),
+        tuple(each for each in pipeline.operators if each.splits or not each.fake or each.name in by),
+        len(pipeline.operators),
+        pipeline.unread,
+        judged,
+    )
+
+
+def _by_name(classes: Sequence[ServedClass], targets: Sequence[Target]) -> dict[str, ServedClass]:
+    """The decorated classes by name; of several of one name that of a target's own file."""
+    homes = [target.place if target.is_file else f"{target.place.replace('.', '/')}.py" for target in targets]
+    found: dict[str, ServedClass] = {}
+    for each in sorted(classes, key=lambda each: not any(each.path.endswith(home) for home in homes)):
+        found.setdefault(each.name, each)
+    return found
+
+
+def _judged(
+    finding: Finding,
+    pipeline: Pipeline,
+    classes: Mapping[str, ServedClass],
+    lines: Mapping[str, Sequence[str]],
+) -> ServedFinding:
+    chain = (*finding.reached_by, finding.symbol)
+    called = _called(finding, pipeline.operators, lines)
+    if called is not None:
+        reason_of_call: ServedReason = "calls_splitting" if called.splits else "calls_registered"
+        return ServedFinding(finding.fingerprint, "handled", reason_of_call, called.name)
+    operator = _operator(finding, chain, pipeline.operators)
+    if operator is not None:
+        reason: ServedReason = "splitting_operator" if operator.splits else "custom_operator"
+        return ServedFinding(finding.fingerprint, "handled", reason, operator.name)
+    for each in pipeline.operator_classes:
+        for method, first, last in each.methods:
+            inside = each.path == finding.path and first <= finding.line <= last
+            if inside or f"{each.name}.{method}" in chain:
+                return ServedFinding(finding.fingerprint, "handled", "other_forward", f"{each.name}.{method}")
+    compiled = _compiled(finding, chain, classes)
+    if compiled is None:
+        return ServedFinding(finding.fingerprint, "not_compiled", "not_decorated")
+    if compiled.ignored:
+        return ServedFinding(finding.fingerprint, "not_compiled", "not_enabled", compiled.name)
+    state, reason = _met(finding, pipeline, compiled)
+    return ServedFinding(finding.fingerprint, state, reason, compiled.name)
+
+
+def _met(finding: Finding, pipeline: Pipeline, compiled: ServedClass) -> tuple[ServedState, ServedReason]:
+    """Of what stands in code that is compiled."""
+    if finding.effect == "recompile":
+        if finding.rule in SIZES and compiled.dynamic:
+            return "handled", "sizes_marked"
+        return ("hit", "guards_dropped") if pipeline.drops_guards else ("hit", "as_elsewhere")
+    if finding.effect in BREAKING or finding.effect == "intent":
+        return ("hit", "whole_graph") if pipeline.whole_graph else ("hit", "as_elsewhere")
+    return "hit", "as_elsewhere"
+
+
+def _operator(
+    finding: Finding, chain: Sequence[str], operators: Iterable[ServedOperator]
+) -> ServedOperator | None:
+    """The operator in whose code a finding stands, or by whose code it is reached."""
+    for each in operators:
+        if each.code is None:
+            continue
+        last = each.end_line or each.code.line
+        if each.code.path == finding.path and each.code.line <= finding.line <= last:
+            return each
+        if each.code.symbol in chain[:-1]:
+            return each
+    return None
+
+
+def _called(
+    finding: Finding, operators: Iterable[ServedOperator], lines: Mapping[str, Sequence[str]]
+) -> ServedOperator | None:
+    """The registered operator whose implementation for fake tensors a finding misses: the source that was read need not
+    reach the registration."""
+    if finding.rule != FAKE:
+        return None
+    code = " ".join(lines.get(finding.path, ())[finding.line - 1 : finding.end_line])
+    names = {f"{space}::{name}" for space, name in CALLED.findall(code)}
+    return next((each for each in operators if each.fake and each.name in names), None)
+
+
+def _compiled(
+    finding: Finding, chain: Sequence[str], classes: Mapping[str, ServedClass]
+) -> ServedClass | None:
+    """The decorated class that compiles a finding: the first on the way to it."""
+    for symbol in chain:
+        found = classes.get(symbol.partition(".")[0])
+        if found is not None:
+            return found
+    if finding.path.startswith(LIBRARY):
+        return next((each for each in classes.values() if BACKEND in each.path), None)
+    return None
