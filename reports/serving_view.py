@@ -28,7 +28,7 @@ REASON: Mapping[ServedReason, str] = MappingProxyType(
         "calls_registered": "{by} is registered there with an implementation for fake tensors",
         "calls_splitting": "{by} is registered there, and graphs are split at it on purpose",
         "other_forward": "{by} is a kernel for one device: forward_native is compiled in its place unless it is enabled",
-        "sizes_marked": "{by} marks dimensions of its inputs as dynamic: it is compiled once for all of their sizes",
+        "sizes_marked": "{by} marks sizes of its inputs as dynamic: Dynamo refuses code that makes a constant of one",
         "guards_dropped": "{by} is compiled once and its guards are dropped: what the first call found holds for all",
         "whole_graph": "{by} is compiled with fullgraph=True: the break is an error when the engine starts",
         "as_elsewhere": "{by} is compiled, and it does there what it does under torch.compile",
@@ -77,7 +77,7 @@ def operator_sentence(found: ServedOperator) -> str:
             else ["it has no implementation for fake tensors, so Dynamo cannot trace past it"]
         ),
     ]
-    return f"{found.name}{place}: {'; '.join(facts) or 'findings stand in its code'}"
+    return f"{found.name}{place}: {'; '.join(facts) or 'findings meet it'}"
 
 
 def finding_sentence(found: ServedFinding) -> str:

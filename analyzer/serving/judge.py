@@ -23,8 +23,8 @@ from tcready.serving.read import Pipeline, engine_in, read_engine
 from tcready.target import Target
 
 ENGINE: Engine = "vllm"
-SIZES = frozenset({"TCR501", "TCR502"})
-"""Rules whose recompilations follow from sizes of the inputs."""
+CONSTANT_SIZE = "TCR501"
+"""The rule of code that makes a constant of a size: of a size that is marked as dynamic, Dynamo refuses that."""
 FAKE = "TCR404"
 """The rule that misses an implementation for fake tensors."""
 CALLED = re.compile(r"\btorch\.ops\.(\w+)\.(\w+)")
@@ -55,7 +55,11 @@ def served(report: Report, pipeline: Pipeline | None) -> Serving:
     classes = _by_name(pipeline.classes, [Target.parse(target.target) for target in report.targets])
     lines = {source.path: source.text.splitlines() for source in report.sources}
     judged = tuple(_judged(finding, pipeline, classes, lines) for finding in report.findings)
-    by = {Target.parse(target.target).name for target in report.targets} | {each.by for each in judged}
+    by = {each.by for each in judged} | {
+        *(Target.parse(target.target).name for target in report.targets),
+        *(module.type for target in report.targets for module in target.observation.modules),
+        *(symbol.partition(".")[0] for finding in report.findings for symbol in finding.reached_by),
+    }
     return Serving(
         ENGINE,
         pipeline.version,
@@ -113,8 +117,8 @@ def _judged(
 def _met(finding: Finding, pipeline: Pipeline, compiled: ServedClass) -> tuple[ServedState, ServedReason]:
     """Of what stands in code that is compiled."""
     if finding.effect == "recompile":
-        if finding.rule in SIZES and compiled.dynamic:
-            return "handled", "sizes_marked"
+        if finding.rule == CONSTANT_SIZE and compiled.dynamic:
+            return "hit", "sizes_marked"
         return ("hit", "guards_dropped") if pipeline.drops_guards else ("hit", "as_elsewhere")
     if finding.effect in BREAKING or finding.effect == "intent":
         return ("hit", "whole_graph") if pipeline.whole_graph else ("hit", "as_elsewhere")

@@ -83,6 +83,7 @@ def read_engine(folder: Path, own: Mapping[str, str], root: Path) -> Pipeline:
     """
     files: list[_File] = []
     unread: list[str] = []
+    read: set[str] = set()
     for path in sorted(folder.rglob("*.py")):
         shown = display_path(str(path), str(root))
         try:
@@ -90,9 +91,12 @@ def read_engine(folder: Path, own: Mapping[str, str], root: Path) -> Pipeline:
         except OSError as error:
             unread.append(f"{shown}: {error.strerror or error}")
             continue
+        read.add(shown)
         _add(files, unread, shown, text)
     engine_files = len(files)
     for shown, text in sorted(own.items()):
+        if shown in read:
+            continue
         _add(files, [], shown, text)  # the report itself says which of the user's files cannot be parsed
     engine = files[:engine_files]
     # Other files compile small functions of their own; the one that drops guards compiles models.
