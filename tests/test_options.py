@@ -96,7 +96,7 @@ def test_the_kind_of_an_option_is_that_of_its_field(each: Declared) -> None:
     if each.option.kind == "choice":
         literal = next((part for part in alternatives if typing.get_origin(part) is typing.Literal), None)
         assert literal is None or set(get_args(literal)) == set(each.option.choices)
-        assert each.default in each.option.choices
+        assert each.default in each.option.choices or type(None) in alternatives
     else:
         assert kinds[each.option.kind] in alternatives
 

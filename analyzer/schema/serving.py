@@ -26,9 +26,9 @@ ServedReason = Literal[
 ]
 """Why: it stands in the code of a registered operator, or of one at which graphs are split; it calls an operator that is
 registered there with an implementation for fake tensors, or one at which graphs are split; it stands in a forward of a
-custom operator's class that is not compiled by default; it makes a constant of a size that is marked as dynamic; guards are dropped, so that nothing
-is compiled again and what the first call found holds for all; no break is allowed; it is as under any torch.compile; no
-class on the way is decorated; the one that is, is not compiled."""
+custom operator's class that is not compiled by default; it makes a constant of a size that is marked as dynamic; guards
+are dropped, so that nothing is compiled again and what the first call found holds for all; no break is allowed; it is as
+under any torch.compile; no class on the way is decorated; the one that is, is not compiled."""
 
 
 @dataclass(frozen=True)
