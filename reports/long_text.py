@@ -14,22 +14,8 @@ from dataclasses import dataclass
 from rich.cells import cell_len, chop_cells, set_cell_size
 from tcready.reports import bench_text
 from tcready.reports.bench_view import answer
-from tcready.reports.ranks_view import (
-    blocks_sentence,
-    difference_sentence,
-    hooks_sentence,
-    rank_sentence,
-    shared_sentence,
-    split_rows,
-)
-from tcready.reports.serving_view import by_finding as serving_by_finding
-from tcready.reports.serving_view import (
-    class_sentence,
-    counts_sentence,
-    engine_sentence,
-    finding_sentence,
-    operator_sentence,
-)
+from tcready.reports.ranks_view import rows as rank_rows
+from tcready.reports.serving_view import rows as serving_rows
 from tcready.reports.trace_view import compile_time_sentence, recompiled_when, trace_sentence
 from tcready.reports.view import (
     EFFECT_WORD,
@@ -45,7 +31,6 @@ from tcready.reports.view import (
     cases_sentence,
     code_of,
     cost_sentence,
-    ddp_sentence,
     duration,
     explain_disagrees,
     explain_sentence,
@@ -421,29 +406,8 @@ class LongText:
 
     def ranks(self, target: TargetReport, most: int) -> None:
         """Of a run over several processes: how they share the model, what each showed, and where they differ."""
-        seen, shared = target.observation, target.observation.parallel
-        if seen.ddp is not None:
-            self.row("processes", ddp_sentence(seen.ddp))
-        splits = split_rows(seen.ddp) if seen.ddp is not None else ()
-        for index, (name, size, about) in enumerate(splits[:most] if len(splits) > 1 else ()):
-            self.row("" if index else "DDP's splits", f"{name}, {size} bytes, {about}")
-        if len(splits) > 1:
-            self.left_out(len(splits), most)
-            self.row("", "deliberate, along the buckets of gradients: no breaks of your code")
-        if shared is None:
-            return
-        if shared.kind != "ddp":
-            self.row("shared by", shared_sentence(shared))
-        for rank in shared.ranks[:most]:
-            self.row(f"rank {rank.rank}", rank_sentence(rank))
-            if by_block := blocks_sentence(rank):
-                self.row("", f"block by block: {by_block}")
-        self.left_out(len(shared.ranks), most)
-        if hooks := hooks_sentence(shared):
-            self.row("", hooks)
-        for index, found in enumerate(shared.differences[:most]):
-            self.row("" if index else "ranks differ", difference_sentence(found))
-        self.left_out(len(shared.differences), most)
+        for label, text in rank_rows(target.observation, most, self.in_full):
+            self.row(label, text)
 
     def trace(self, target: TargetReport, most: int) -> None:
         """Of the trace of a job: its processes, where compiling took longest, and what it does not hold."""
@@ -687,28 +651,11 @@ class LongText:
 
     def serving(self, most: int | None = None) -> None:
         """What a serving engine makes of the findings, if that was asked."""
-        found = self.given.serving
-        if found is None:
+        if self.given.serving is None:
             return
         self.line(("serving", "bold"))
-        self.wrapped("  ", engine_sentence(found))
-        if not found.installed:
-            self.line()
-            return
-        for title, rows in (
-            ("compiled", [class_sentence(each) for each in found.classes]),
-            ("operators", [operator_sentence(each) for each in found.operators]),
-            ("not read", list(found.unread)),
-        ):
-            for index, row in enumerate(rows[:most]):
-                self.row("" if index else title, row)
-            self.left_out(len(rows), most)
-        self.wrapped("  ", counts_sentence(found))
-        pairs = serving_by_finding(self.given)
-        for finding, served in pairs[:most]:
-            place = f"{visible(finding.path)}:{finding.line} {visible(code_of(finding))}: "
-            self.wrapped("    ", place + finding_sentence(served))
-        self.left_out(len(pairs), most)
+        for label, text in serving_rows(self.given, self.given.serving, most, self.in_full):
+            self.row(label, text)
         self.line()
 
     def listing(self, title: str, items: list[str], most: int | None = None) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from tcready.reports.view import STAGE_WORD, number, percent
-from tcready.schema import Ddp, DdpSplit, Frame, ParallelRun, RankDifference, RankRun
+from tcready.reports.view import STAGE_WORD, ddp_sentence, number, percent
+from tcready.schema import Ddp, DdpSplit, Frame, Observation, ParallelRun, RankDifference, RankRun
 
 WORDS = {"ddp": "DistributedDataParallel", "fsdp": "FSDP2", "tp": "tensor parallel"}
 MANY = 6
@@ -24,6 +24,40 @@ def shared_sentence(found: ParallelRun) -> str:
         styles = _some([f"{name or 'the model'} {style}" for name, style in found.plan])
         return f"{WORDS['tp']}, by {found.plan_from}: {styles}"
     return WORDS["ddp"]
+
+
+def rows(seen: Observation, most: int, more: str) -> Iterator[tuple[str, str]]:
+    """Lines with their labels, `most` of a kind; `more` says how to see the rest. None of a run of one process."""
+    ddp, shared = seen.ddp, seen.parallel
+    if ddp is not None:
+        yield "processes", ddp_sentence(ddp)
+    splits = split_rows(ddp) if ddp is not None else ()
+    if len(splits) > 1:
+        about = [f"{name}, {size} bytes, {what}" for name, size, what in splits]
+        yield from _labelled("DDP's splits", about, most, more)
+        yield "", "deliberate, along the buckets of gradients: no breaks of your code"
+    if shared is None:
+        return
+    if shared.kind != "ddp":
+        yield "shared by", shared_sentence(shared)
+    for rank in shared.ranks[:most]:
+        yield f"rank {rank.rank}", rank_sentence(rank)
+        if by_block := blocks_sentence(rank):
+            yield "", f"block by block: {by_block}"
+    if len(shared.ranks) > most:
+        yield "", f"... and {len(shared.ranks) - most} more ({more})"
+    if hooks := hooks_sentence(shared):
+        yield "", hooks
+    yield from _labelled(
+        "ranks differ", [difference_sentence(each) for each in shared.differences], most, more
+    )
+
+
+def _labelled(label: str, texts: Sequence[str], most: int, more: str) -> Iterator[tuple[str, str]]:
+    for index, text in enumerate(texts[:most]):
+        yield "" if index else label, text
+    if len(texts) > most:
+        yield "", f"... and {len(texts) - most} more ({more})"
 
 
 def rank_cells(rank: RankRun) -> tuple[str, ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from tcready.reports.view import number
+from tcready.reports.view import code_of, number
 from tcready.schema import (
     Finding,
     Report,
@@ -83,6 +83,29 @@ def operator_sentence(found: ServedOperator) -> str:
 def finding_sentence(found: ServedFinding) -> str:
     """`hit: LlamaModel is compiled with fullgraph=True: ...`."""
     return f"{STATE[found.state]}: {REASON[found.reason].format(by=found.by)}"
+
+
+def rows(report: Report, found: Serving, most: int | None, more: str) -> Iterator[tuple[str, str]]:
+    """Lines with their labels, `most` of a kind if that is given; `more` says how to see the rest."""
+    yield "engine", engine_sentence(found)
+    if not found.installed:
+        return
+    pairs = by_finding(report)
+    places = [
+        f"{finding.path}:{finding.line} {code_of(finding)}: {finding_sentence(each)}"
+        for finding, each in pairs
+    ]
+    for label, texts in (
+        ("compiled", [class_sentence(each) for each in found.classes]),
+        ("operators", [operator_sentence(each) for each in found.operators]),
+        ("not read", list(found.unread)),
+        ("findings", [counts_sentence(found), *places]),
+    ):
+        shown = texts if most is None else texts[:most]
+        for index, text in enumerate(shown):
+            yield "" if index else label, text
+        if len(shown) < len(texts):
+            yield "", f"... and {len(texts) - len(shown)} more ({more})"
 
 
 def by_finding(report: Report) -> tuple[tuple[Finding, ServedFinding], ...]:

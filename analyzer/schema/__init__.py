@@ -48,6 +48,17 @@ from tcready.schema.comparison import (
 )
 from tcready.schema.edit import Edit
 from tcready.schema.fingerprints import named_by, short_names
+from tcready.schema.frame import Frame
+from tcready.schema.parallel import (
+    BlocksRun,
+    Ddp,
+    DdpPart,
+    DdpSplit,
+    ParallelRun,
+    RankDifference,
+    RankRun,
+    RankSide,
+)
 from tcready.schema.paths import display_path, import_name, is_installed, origin_of, source_folders
 from tcready.schema.progress import Progress, Progressing
 from tcready.schema.proof import (
@@ -82,7 +93,6 @@ from tcready.schema.run import (
     CASES,
     SYNTHESISED,
     Backend,
-    BlocksRun,
     BreakSite,
     CaseCoverage,
     CompileTime,
@@ -90,12 +100,8 @@ from tcready.schema.run import (
     Coverage,
     CudaGraphSkip,
     CustomOp,
-    Ddp,
-    DdpPart,
-    DdpSplit,
     Explain,
     Fallback,
-    Frame,
     Graph,
     InputDimension,
     InputShape,
@@ -104,12 +110,8 @@ from tcready.schema.run import (
     ModuleShare,
     Observation,
     OpCheck,
-    ParallelRun,
     Placement,
     Plan,
-    RankDifference,
-    RankRun,
-    RankSide,
     Recompile,
     RefusedSize,
     RegionTrial,

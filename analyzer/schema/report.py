@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from tcready.schema.codec import FLAT
 from tcready.schema.edit import Edit
-from tcready.schema.run import BreakSite, Coverage, Frame, Observation, Stage
+from tcready.schema.frame import Frame
+from tcready.schema.run import BreakSite, Coverage, Observation, Stage
 from tcready.schema.serving import Serving
 from tcready.schema.static import Finding, Noqa, RuleText, Skipped, SourceText, StaticTarget
 from tcready.schema.words import SCHEMA_VERSION, Mode, ModeAsked, RegionState, Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tcready.schema.run import Frame
+from tcready.schema.frame import Frame
 
 Engine = Literal["vllm"]
 ServedState = Literal["handled", "hit", "not_compiled"]

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tcready.schema.run import BreakSite, Frame, Observation, Recompile, ShapeCall, SkippedFrame
+from tcready.schema.frame import Frame
+from tcready.schema.run import BreakSite, Observation, Recompile, ShapeCall, SkippedFrame
 
 _LIMIT = re.compile(r"recompile[_ ]limit|cache[_ ]size[_ ]limit|recompilation limit", re.IGNORECASE)
 """How Dynamo says, over its versions, that it compiled a frame too often."""

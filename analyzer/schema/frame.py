@@ -1,0 +1,14 @@
+"""A line of code, as all that a run shows names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A line of a function, as tracebacks name it."""
+
+    path: str
+    line: int
+    symbol: str
