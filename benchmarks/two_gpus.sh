@@ -7,17 +7,17 @@ out=${1:-${OUT:-two_gpus}}
 mkdir -p "$out" && out=$(cd "$out" && pwd)
 cd "$(dirname "$0")/../fixtures/several" || exit 2
 work=$(mktemp -d)
-python -m tcready worker -o "$work/worker.pyz" || exit 2
+"${PYTHON:=python3}" -m tcready worker -o "$work/worker.pyz" || exit 2
 mkdir "$work/seen"
 run() {
     name=$1 class=$2 seconds=$3
     shift 3
     start=$(date +%s)
-    timeout $((seconds + 30)) python "$work/worker.pyz" --target "models.py::$class" --inputs models.py::get_inputs \
+    timeout $((seconds + 30)) "$PYTHON" "$work/worker.pyz" --target "models.py::$class" --inputs models.py::get_inputs \
         --device cuda --nproc-per-node 2 --timeout "$seconds" -o "$work/seen/$name.json" "$@" >>"$work/seen/log.txt" 2>&1
     echo "$name: exit $?, $(($(date +%s) - start)) s" | tee -a "$work/seen/log.txt"
 }
-(nvidia-smi -L; nvidia-smi topo -m; python -c "import torch; print(torch.__version__, torch.cuda.nccl.version())") \
+(nvidia-smi -L; nvidia-smi topo -m; "$PYTHON" -c "import torch; print(torch.__version__, torch.cuda.nccl.version())") \
     >"$work/seen/log.txt" 2>&1
 run ddp Wide 90 --mode train
 run fsdp Net 90 --parallel fsdp
