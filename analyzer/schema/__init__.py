@@ -133,6 +133,16 @@ from tcready.schema.static import (
     StaticResult,
     StaticTarget,
 )
+from tcready.schema.sweep import (
+    Cause,
+    ChangeKind,
+    Outcome,
+    Sweep,
+    SweptFix,
+    SweptModel,
+    SweptSite,
+    SweptState,
+)
 from tcready.schema.troubles import Break, Troubles, at_recompile_limit, calls_by_size, logged_sites
 from tcready.schema.words import (
     BREAKING,
@@ -207,8 +217,10 @@ __all__ = [
     "BreakEffect",
     "BreakSite",
     "CaseCoverage",
+    "Cause",
     "Cell",
     "CellPlace",
+    "ChangeKind",
     "CheckItem",
     "CheckState",
     "Checkout",
@@ -260,6 +272,7 @@ __all__ = [
     "Observation",
     "OpCheck",
     "Origin",
+    "Outcome",
     "ParityMeasured",
     "Placement",
     "PlacementName",
@@ -308,6 +321,11 @@ __all__ = [
     "StaticResult",
     "StaticTarget",
     "Status",
+    "Sweep",
+    "SweptFix",
+    "SweptModel",
+    "SweptSite",
+    "SweptState",
     "TargetChange",
     "TargetReport",
     "TcreadyError",

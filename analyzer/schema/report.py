@@ -10,6 +10,7 @@ from tcready.schema.codec import FLAT
 from tcready.schema.edit import Edit
 from tcready.schema.run import BreakSite, Coverage, Frame, Observation, Stage
 from tcready.schema.static import Finding, Noqa, RuleText, Skipped, SourceText, StaticTarget
+from tcready.schema.sweep import Sweep
 from tcready.schema.words import SCHEMA_VERSION, Mode, ModeAsked, RegionState, Verdict
 
 
@@ -230,4 +231,6 @@ class Report:
     name if it has none (`recompile`)."""
     in_process: bool = False
     """Whether it is on an object or a cell of a Python process: no command line makes it again."""
+    sweep: Sweep | None = None
+    """Of a sweep, what it says of all its models together; None for any other report."""
     schema_version: int = SCHEMA_VERSION

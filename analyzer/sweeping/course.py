@@ -1,0 +1,397 @@
+"""A sweep from what was named to its report: tasks are made, claimed, carried out by an engine, and kept in the store."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import gc
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tcready import installed, observations, plan
+from tcready.options import SweepOptions
+from tcready.plan import PlannedRun
+from tcready.resolve import Settings
+from tcready.schema import (
+    Observation,
+    Outcome,
+    Progress,
+    Progressing,
+    Reading,
+    Report,
+    Skipped,
+    Stage,
+    as_json,
+    from_json,
+)
+from tcready.sweeping import engine as engines
+from tcready.sweeping import ground as grounds
+from tcready.sweeping import matrix, summary, targets
+from tcready.sweeping.ground import Ground, Surveyor
+from tcready.sweeping.store import Store
+from tcready.sweeping.targets import Wanted
+from tcready.sweeping.task import Asked, Result, Task
+from tcready.target import Target
+
+Tell = Callable[[str], None]
+AHEAD = 2
+"""Tasks that an engine is given at a time, as a multiple of those that it works on."""
+LOOK = 1.0
+"""Seconds between two looks at what another sweep is working on."""
+BEAT = 20.0
+"""Seconds between two signs of life."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A task, where it belongs, and what its result rests on."""
+
+    position: tuple[int, ...]
+    """Of its target among all, in the order in which they were named."""
+    wanted: Wanted
+    task: Task
+    ground: Ground
+    device: str = ""
+    setting: str = ""
+    """What is the same in each sweep of this model in this cell of the matrix."""
+
+
+@dataclass
+class _Done:
+    """A step that is over, and how; its value stays in the store."""
+
+    step: Step
+    failure: str = ""
+    seconds: float | None = None
+    stored: bool = False
+
+
+@dataclass
+class _Course:
+    """One sweep under way."""
+
+    settings: Settings
+    store: Store
+    engine: engines.Engine
+    fresh: bool
+    run: bool
+    cells: tuple[matrix.Cell, ...]
+    surveyor: Callable[[str | None], Surveyor]
+    asked: Asked
+    announce: Tell
+    progress: Progressing
+    pending: deque[Step] = field(default_factory=deque)
+    under_way: dict[str, list[Step]] = field(default_factory=dict)
+    elsewhere: dict[str, list[Step]] = field(default_factory=dict)
+    """What another sweep is working on."""
+    done: list[_Done] = field(default_factory=list)
+    steps: int = 0
+    made: int = 0
+    taken: int = 0
+
+    def go(self) -> None:
+        """Carries out all that is pending, and what follows from it."""
+        looked = beaten = time.monotonic()
+        while self.pending or self.under_way or self.elsewhere:
+            while self.pending and len(self.under_way) < AHEAD * self.engine.slots:
+                self._begin(self.pending.popleft())
+            result = self.engine.completed(LOOK) if self.under_way else None
+            if result is not None:
+                self._ended(result)
+            elif not self.under_way and not self.pending and self.elsewhere:
+                time.sleep(LOOK)
+            now = time.monotonic()
+            if self.elsewhere and now - looked >= LOOK:
+                looked = now
+                waiting = [step for steps in self.elsewhere.values() for step in steps]
+                self.elsewhere.clear()
+                self.pending.extendleft(reversed(waiting))
+            if now - beaten >= BEAT:
+                beaten = now
+                self.store.beat()
+
+    def _begin(self, step: Step) -> None:
+        key = step.task.key
+        if key in self.under_way:
+            self.under_way[key].append(step)
+            return
+        claim = self.store.claim(step.task, step.ground, fresh=self.fresh)
+        if claim == "theirs":
+            self.elsewhere.setdefault(key, []).append(step)
+        elif claim == "mine":
+            self.under_way[key] = [step]
+            self.engine.submit(step.task)
+        else:
+            self.taken += step.task.stage != "list"
+            self._over(step, "", stored=True)
+
+    def _ended(self, result: Result) -> None:
+        steps = self.under_way.pop(result.key, [])
+        if not steps:
+            return
+        if result.failure:
+            self.store.give_up(result.key)
+        else:
+            self.store.finish(result)
+        self.made += steps[0].task.stage != "list"
+        for step in steps:
+            self._over(step, result.failure, stored=False)
+
+    def _over(self, step: Step, failure: str, *, stored: bool) -> None:
+        """What follows from a step that is over."""
+        kept = self.store.kept(step.task.key) if not failure else None
+        if kept is None and not failure:
+            failure = "its result is not in the store any more"
+        if step.task.stage == "list":
+            if failure:
+                self.done.append(_Done(step, failure))
+            else:
+                assert kept is not None
+                for number, each in enumerate(targets.members(step.task.target, json.loads(kept.value))):
+                    self.add((*step.position, number), each)
+        else:
+            self.done.append(_Done(step, failure, kept.seconds if kept is not None else None, stored))
+            if step.task.stage == "read" and self.run:
+                report = from_json(Report, json.loads(kept.value)) if kept is not None else None
+                if report is not None:
+                    self.add_runs(step.position, step.wanted, report)
+        self._say()
+
+    def add(self, position: tuple[int, ...], wanted: Wanted) -> None:
+        """What is to be done for something that was named."""
+        root = str(self.settings.root)
+        if wanted.kind == "module" or wanted.read:
+            task = Task("list" if wanted.kind == "module" else "read", "", wanted.target, root, self.asked)
+            self._put(position, wanted, task, self.surveyor(self.settings.run.python))
+        elif self.run:
+            self.add_runs(position, wanted, None)
+
+    def add_runs(self, position: tuple[int, ...], wanted: Wanted, report: Report | None) -> None:
+        """The runs of what was read, in each cell of the matrix."""
+        for number, planned in enumerate(targets.runs(wanted, report, self.settings)):
+            for cell in self.cells:
+                for step in self._runs(planned, cell):
+                    surveyor = self.surveyor(step.run.python)
+                    self._put((*position, number), wanted, step, surveyor, cell)
+
+    def _runs(self, planned: PlannedRun, cell: matrix.Cell) -> Iterator[Task]:
+        settings = cell.settings(self.settings.with_table(planned.table))
+        for options in dataclasses.replace(planned, table=None).options(settings):
+            yield Task(
+                "run",
+                "",
+                planned.target,
+                str(settings.root),
+                run=options,
+                given_by=planned.convention(settings),
+            )
+
+    def _put(
+        self,
+        position: tuple[int, ...],
+        wanted: Wanted,
+        task: Task,
+        surveyor: Surveyor,
+        cell: matrix.Cell | None = None,
+    ) -> None:
+        ground = surveyor.ground(task)
+        keyed = dataclasses.replace(task, key=ground.key(task.stage, task.target))
+        device = task.run.device if cell is not None else ""
+        mode = task.run.mode if cell is not None else str(task.asked.mode)
+        named = "" if wanted.table is None else wanted.table.source
+        setting = json.dumps([task.stage, task.target, named, mode, device, cell.python if cell else None])
+        self.steps += 1
+        self.pending.append(Step(position, wanted, keyed, ground, device, setting))
+
+    def _say(self) -> None:
+        over = self.steps - len(self.pending) - sum(map(len, self.under_way.values()))
+        self.progress(Progress("sweep", f"sweep, {self.taken} of them from the store", over, self.steps))
+
+
+def sweep(
+    names: Sequence[str],
+    settings: Settings,
+    wanted: SweepOptions,
+    run: bool,
+    announce: Tell,
+    progress: Progressing,
+) -> Report:
+    """Reads and runs everything that was named, or takes it from the store, and puts it into one report.
+
+    Raises TcreadyError for what the user can mend: a target that is not there, a store that cannot be used, a matrix that
+    names no interpreter.
+    """
+    began = time.monotonic()
+    root = settings.root
+    given = matrix.axes(wanted.matrix)
+    settings = matrix.with_modes(settings, given)
+    plan.refuse_missing_programs(settings.run)
+    for python in (*given.get("python", ()), *settings.work.interpreters):
+        plan.refuse_missing_programs(dataclasses.replace(settings.run, python=python))
+    code = grounds.code_of_tcready(("tcready", "tcready.rules", "tcready.refactor"))
+
+    @functools.cache
+    def surveyor(python: str | None) -> Surveyor:
+        return Surveyor(root, grounds.interpreter(python, root), code)
+
+    cells = matrix.cells(given, settings, lambda python: surveyor(python).python.torch) if run else ()
+    things = targets.wanted(names, settings)
+    devices = tuple(cell.device or settings.run.device for cell in cells)
+    torch = installed.torch_for(settings.read.torch, root)
+    asked = Asked(
+        *(settings.values["mode"], torch, settings.read.low, settings.read.plain_call),
+        *(settings.report.select, settings.report.ignore, settings.report.per_file_ignores),
+        cache=settings.work.cache,
+    )
+    collecting = gc.isenabled()
+    gc.enable()  # the command line does without: it lasts for one report, a sweep for hours
+    try:
+        with Store(root / wanted.store, wanted.store) as store:
+            store.begin([sorted(names), list(wanted.matrix), run])
+            engine = engines.opened(wanted.engine, wanted.workers, devices)
+            try:
+                course = _Course(
+                    *(settings, store, engine, wanted.fresh, run, cells, surveyor, asked, announce, progress)
+                )
+                doing = "reading and running" if run else "reading"
+                announce(
+                    f"{doing} {_number(len(things), 'file or model', 'files and models')}, {engine.slots} at a time; "
+                    f"results are kept in {wanted.store}"
+                )
+                for number, each in enumerate(things):
+                    course.add((number,), each)
+                course.go()
+            finally:
+                engine.close()
+            report = _report(course, time.monotonic() - began)
+            if wanted.export is not None:
+                from tcready.sweeping import export
+
+                export.write(store, wanted.export)
+            return report
+    finally:
+        if not collecting:
+            gc.disable()
+
+
+def _report(course: _Course, seconds: float) -> Report:
+    """The report of all that is over. What was worked out comes back from the store."""
+    settings, store = course.settings, course.store
+    tool, advice = installed.tool(), installed.advice()
+    empty = Report(tool, (), (), (), (), (), (), {})
+    reports: list[tuple[str, Report]] = [("", empty)]
+    ran: list[tuple[_Done, Observation]] = []
+    for done in sorted(course.done, key=lambda each: (each.step.position, each.step.task.stage)):
+        step = done.step
+        kept = store.kept(step.task.key) if not done.failure else None
+        if step.task.stage == "run":
+            seen = (
+                _failed(step, done.failure)
+                if kept is None
+                else from_json(Observation, json.loads(kept.value))
+            )
+            ran.append((done, seen))
+        elif kept is None:
+            skipped = (Skipped(Target.place_in(step.task.target), done.failure),)
+            reports.append((step.task.target, dataclasses.replace(empty, skipped=skipped)))
+        else:
+            reports.append((step.task.target, from_json(Report, json.loads(kept.value))))
+    whole = observations.together(reports, [seen for _, seen in ran], tool, advice)
+    models = {step.wanted.target: step.wanted.named for step in (done.step for done in course.done)}
+    whole = dataclasses.replace(
+        whole,
+        targets=tuple(
+            each.asked_with(plan.asked(each.target, models.get(each.target), settings))
+            for each in whole.targets
+        ),
+        readings=(_reading(course.asked),),
+    )
+    return _with_sweep(whole, course, [done for done, _ in ran], [seen for _, seen in ran], seconds)
+
+
+def _with_sweep(
+    report: Report, course: _Course, done: Sequence[_Done], seen: Sequence[Observation], seconds: float
+) -> Report:
+    """The report with what it says of its targets together; the store learns that the sweep came to its end."""
+    store = course.store
+    predicted = summary.breaking(report)
+    ran = [target for target in report.targets if target.was_run]
+    # the report has each run once, in the order given; two that are alike to the last digit are one
+    places: list[int] = []
+    for number, each in enumerate(seen):
+        same = next((n for n in range(number) if seen[n].target == each.target and seen[n] == each), None)
+        places.append(places[same] if same is not None else max(places, default=-1) + 1)
+    rows: list[summary.Row] = []
+    kept: list[tuple[str, str, object]] = []
+    has_last = False
+
+    def row(each: _Done, number: int | None, target_name: str) -> None:
+        nonlocal has_last
+        target = (
+            ran[number]
+            if number is not None
+            else next(t for t in report.targets if not t.was_run and t.target == target_name)
+        )
+        step = each.step
+        found = summary.outcome(target, predicted)
+        before, why = None, ()
+        earlier = store.earlier(step.setting)
+        if earlier is not None:
+            has_last = True
+            before = from_json(Outcome, earlier.row)
+            why = summary.causes(earlier.ground, step.ground)
+        rows.append(summary.Row(target, step.device, each.seconds, each.stored, before, why))
+        if not each.failure:
+            kept.append((step.setting, step.task.key, as_json(found)))
+
+    for each, place in zip(done, places, strict=True):
+        row(each, place, "")
+    alone = {target.target for target in report.targets if not target.was_run}
+    by_target = {}
+    for each in course.done:
+        if each.step.task.stage == "read":
+            by_target[each.step.task.target] = each
+    for name in sorted(alone):
+        each = by_target.get(name) or by_target.get(Target.place_in(name))
+        if each is not None:
+            renamed = json.dumps([json.loads(each.step.setting), name])
+            row(dataclasses.replace(each, step=dataclasses.replace(each.step, setting=renamed)), None, name)
+    gone = sorted({_target_of(setting) for setting in store.settings_before() - {k[0] for k in kept}})
+    there = {target.target for target in report.targets}
+    store.end(kept)
+    swept = summary.swept(
+        report,
+        rows,
+        [name for name in gone if name not in there],
+        has_last=has_last,
+        made=course.made,
+        taken=course.taken,
+        seconds=seconds,
+    )
+    return dataclasses.replace(report, sweep=swept)
+
+
+def _target_of(setting: str) -> str:
+    """The target in the text of a setting."""
+    found = json.loads(setting)
+    return str(found[1])
+
+
+def _failed(step: Step, why: str) -> Observation:
+    """A run of which no observation came: its engine says why."""
+    stages = (Stage("parse", "pass", "read"), Stage("import", "fail", why, reason="error"))
+    return Observation(
+        target=step.task.target, convention=None, mode=step.task.run.mode, stages=stages, environment=None
+    )
+
+
+def _reading(asked: Asked) -> Reading:
+    torch = ".".join(map(str, asked.torch)) if asked.torch else ""
+    return Reading(asked.mode or "both", asked.low, asked.plain_call, torch)
+
+
+def _number(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
