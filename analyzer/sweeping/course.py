@@ -8,7 +8,7 @@ import gc
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tcready import installed, observations, plan
@@ -16,6 +16,7 @@ from tcready.options import SweepOptions
 from tcready.plan import PlannedRun
 from tcready.resolve import Settings
 from tcready.schema import (
+    Cause,
     Observation,
     Outcome,
     Progress,
@@ -24,6 +25,7 @@ from tcready.schema import (
     Report,
     Skipped,
     Stage,
+    TargetReport,
     as_json,
     from_json,
 )
@@ -208,7 +210,7 @@ class _Course:
 
     def _say(self) -> None:
         over = self.steps - len(self.pending) - sum(map(len, self.under_way.values()))
-        self.progress(Progress("sweep", f"sweep, {self.taken} of them from the store", over, self.steps))
+        self.progress(Progress("sweep", f"sweep ({self.taken} taken from the store)", over, self.steps))
 
 
 def sweep(
@@ -309,75 +311,77 @@ def _report(course: _Course, seconds: float) -> Report:
         ),
         readings=(_reading(course.asked),),
     )
-    return _with_sweep(whole, course, [done for done, _ in ran], [seen for _, seen in ran], seconds)
-
-
-def _with_sweep(
-    report: Report, course: _Course, done: Sequence[_Done], seen: Sequence[Observation], seconds: float
-) -> Report:
-    """The report with what it says of its targets together; the store learns that the sweep came to its end."""
-    store = course.store
-    predicted = summary.breaking(report)
-    ran = [target for target in report.targets if target.was_run]
-    # the report has each run once, in the order given; two that are alike to the last digit are one
-    places: list[int] = []
-    for number, each in enumerate(seen):
-        same = next((n for n in range(number) if seen[n].target == each.target and seen[n] == each), None)
-        places.append(places[same] if same is not None else max(places, default=-1) + 1)
-    rows: list[summary.Row] = []
-    kept: list[tuple[str, str, object]] = []
-    has_last = False
-
-    def row(each: _Done, number: int | None, target_name: str) -> None:
-        nonlocal has_last
-        target = (
-            ran[number]
-            if number is not None
-            else next(t for t in report.targets if not t.was_run and t.target == target_name)
-        )
-        step = each.step
-        found = summary.outcome(target, predicted)
-        before, why = None, ()
-        earlier = store.earlier(step.setting)
-        if earlier is not None:
-            has_last = True
-            before = from_json(Outcome, earlier.row)
-            why = summary.causes(earlier.ground, step.ground)
-        rows.append(summary.Row(target, step.device, each.seconds, each.stored, before, why))
-        if not each.failure:
-            kept.append((step.setting, step.task.key, as_json(found)))
-
-    for each, place in zip(done, places, strict=True):
-        row(each, place, "")
-    alone = {target.target for target in report.targets if not target.was_run}
-    by_target = {}
-    for each in course.done:
-        if each.step.task.stage == "read":
-            by_target[each.step.task.target] = each
-    for name in sorted(alone):
-        each = by_target.get(name) or by_target.get(Target.place_in(name))
-        if each is not None:
-            renamed = json.dumps([json.loads(each.step.setting), name])
-            row(dataclasses.replace(each, step=dataclasses.replace(each.step, setting=renamed)), None, name)
-    gone = sorted({_target_of(setting) for setting in store.settings_before() - {k[0] for k in kept}})
-    there = {target.target for target in report.targets}
-    store.end(kept)
-    swept = summary.swept(
-        report,
-        rows,
-        [name for name in gone if name not in there],
-        has_last=has_last,
+    rows = list(_rows(whole, course, ran))
+    store.end([(each.setting, each.key, as_json(each.found)) for each in rows if each.key])
+    named = {target.target for target in whole.targets}
+    before = map(_target_of, store.settings_before() - {each.setting for each in rows})
+    found = summary.swept(
+        whole,
+        [each.row for each in rows],
+        sorted({target for target in before if target not in named}),
+        has_last=any(each.row.before is not None for each in rows),
         made=course.made,
         taken=course.taken,
         seconds=seconds,
     )
-    return dataclasses.replace(report, sweep=swept)
+    return dataclasses.replace(whole, sweep=found)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A row of the sweep, and what the store keeps of it for the next one."""
+
+    row: summary.Row
+    setting: str
+    key: str
+    """Empty if nothing is to be kept."""
+    found: Outcome
+
+
+def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observation]]) -> Iterator[_Kept]:
+    """A row for each target of the report, held against the last sweep that had it."""
+    predicted = summary.breaking(report)
+    for done, setting, target in (*_of_runs(report, ran), *_of_sources(report, course.done)):
+        found = summary.outcome(target, predicted)
+        before: Outcome | None = None
+        why: tuple[Cause, ...] = ()
+        earlier = course.store.earlier(setting)
+        if earlier is not None:
+            before = from_json(Outcome, earlier.row)
+            why = summary.causes(earlier.ground, done.step.ground)
+        row = summary.Row(target, done.step.device, done.seconds, done.stored, before, why)
+        yield _Kept(row, setting, "" if done.failure else done.step.task.key, found)
+
+
+def _of_runs(
+    report: Report, ran: Sequence[tuple[_Done, Observation]]
+) -> Iterator[tuple[_Done, str, TargetReport]]:
+    """Each run with its target: the report has them in the order given, two that are alike to the last digit once."""
+    in_report = [target for target in report.targets if target.was_run]
+    known: dict[str, list[tuple[Observation, TargetReport]]] = {}
+    following = iter(in_report)
+    for done, seen in ran:
+        same = known.setdefault(seen.target, [])
+        target = next((there for other, there in same if other == seen), None)
+        if target is None:
+            target = next(following)
+            same.append((seen, target))
+        yield done, done.step.setting, target
+
+
+def _of_sources(report: Report, done: Iterable[_Done]) -> Iterator[tuple[_Done, str, TargetReport]]:
+    """Each target that was only read, with the step that read it; of a file there may be several."""
+    read = {each.step.task.target: each for each in done if each.step.task.stage == "read"}
+    for target in report.targets:
+        step = read.get(target.target) or read.get(Target.place_in(target.target))
+        if not target.was_run and step is not None:
+            stage, _, *rest = json.loads(step.step.setting)
+            yield step, json.dumps([stage, target.target, *rest]), target
 
 
 def _target_of(setting: str) -> str:
     """The target in the text of a setting."""
-    found = json.loads(setting)
-    return str(found[1])
+    return str(json.loads(setting)[1])
 
 
 def _failed(step: Step, why: str) -> Observation:

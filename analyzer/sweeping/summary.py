@@ -262,19 +262,18 @@ def _sites(report: Report, found: _Found) -> list[SweptSite]:
                     observed=False,
                 )
                 site.targets[target.target] = None
-    every = [
-        SweptSite(
-            *(path, line, site.symbol, site.origin, site.what, site.message, tuple(sorted(site.targets))),
-            observed=site.observed,
-            hits=site.hits,
-            operations=site.operations,
-            seconds=site.seconds,
-            fingerprint=finding.fingerprint if (finding := found.at((path, line))) is not None else "",
-            fix=_fix(finding),
-        )
-        for (path, line), site in sites.items()
-    ]
+    every = [_told(place, site, found.at(place)) for place, site in sites.items()]
     return sorted(every, key=lambda site: (-len(site.models), -site.seconds, site.path, site.line))
+
+
+def _told(place: Place, site: _Site, finding: Finding | None) -> SweptSite:
+    return SweptSite(
+        *place,
+        *(site.symbol, site.origin, site.what, site.message, tuple(sorted(site.targets)), site.observed),
+        *(site.hits, site.operations, site.seconds),
+        fingerprint=finding.fingerprint if finding is not None else "",
+        fix=_fix(finding),
+    )
 
 
 def _fix(finding: Finding | None) -> str:
