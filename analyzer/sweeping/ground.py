@@ -11,6 +11,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -53,15 +54,20 @@ class Interpreter:
 
 def interpreter(program: str | None, root: Path) -> Interpreter:
     """Asks an interpreter what it is. Raises TcreadyError if it cannot be asked."""
-    named = program or sys.executable
-    place = str(root / named) if os.path.dirname(named) else named
+    if program is None:
+        try:
+            torch = importlib.metadata.version("torch")
+        except importlib.metadata.PackageNotFoundError:
+            torch = ""
+        return Interpreter(None, platform.python_version(), torch, tuple(filter(os.path.isdir, sys.path)))
+    place = str(root / program) if os.path.dirname(program) else program
     try:
         told = subprocess.run(  # noqa: S603  the interpreter that the user names
             [place, "-c", _ASK], capture_output=True, text=True, timeout=120, check=True, cwd=root
         )
         version, torch, path = json.loads(told.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        raise TcreadyError(f"the interpreter {named} cannot be asked for its version: {error}") from None
+        raise TcreadyError(f"the interpreter {program} cannot be asked for its version: {error}") from None
     return Interpreter(program, version, torch, tuple(path))
 
 

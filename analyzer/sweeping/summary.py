@@ -267,10 +267,19 @@ def _sites(report: Report, found: _Found) -> list[SweptSite]:
 
 
 def _told(place: Place, site: _Site, finding: Finding | None) -> SweptSite:
+    path, line = place
     return SweptSite(
-        *place,
-        *(site.symbol, site.origin, site.what, site.message, tuple(sorted(site.targets)), site.observed),
-        *(site.hits, site.operations, site.seconds),
+        path=path,
+        line=line,
+        symbol=site.symbol,
+        origin=site.origin,
+        what=site.what,
+        message=site.message,
+        models=tuple(sorted(site.targets)),
+        observed=site.observed,
+        hits=site.hits,
+        operations=site.operations,
+        seconds=site.seconds,
         fingerprint=finding.fingerprint if finding is not None else "",
         fix=_fix(finding),
     )

@@ -141,6 +141,8 @@ def runs(each: Wanted, report: Report | None, settings: Settings) -> tuple[Plann
     A file that gives its inputs is run as it says, one that the project lists as it is listed there; of another each
     model is run, with inputs that are made up.
     """
+    if Target.parse(each.target).is_notebook:  # it is read
+        return ()
     if each.table is not None and each.named is None:
         return (plan.of_table(each.table, settings.root, requested=True),)
     models: Mapping[str, str] = {each.target: each.named} if each.named is not None else {}

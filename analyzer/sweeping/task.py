@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from tcready.options import ReadOptions, ReportOptions, RunOptions
-from tcready.schema import TcreadyError, as_json
+from tcready.schema import Observation, TcreadyError, as_json
 
 if TYPE_CHECKING:
     from tcready.dynamic import ForkServer
@@ -153,30 +153,37 @@ class Place:
 
     def run(self, task: Task, variables: Mapping[str, str] = MappingProxyType({})) -> Result:
         """Runs one target. Whatever it does, there is a result. `variables` are put into its environment."""
-        from tcready import observations
-
         began, clock = time.time(), time.monotonic()
-        server = self._server(task.run.python, tuple(sorted(variables.items())))
+        around = tuple(sorted(variables.items()))
         try:
-            seen = observations.one_of_many(
-                task.target,
-                task.run,
-                Path(task.root),
-                task.given_by,
-                self._toolchain,
-                server,
-                tuple(sorted(variables.items())),
-            )
+            server = self._server(task.run.python, around)
+            seen = self._observed(task, server, around)
+            if server.is_lost and any(stage.reason == "crash" for stage in seen.stages):
+                # some run killed what all are copies of: which one shows when each has a server of its own
+                from tcready.dynamic import ForkServer
+
+                with ForkServer() as alone:
+                    seen = self._observed(task, alone, around)
         except (TcreadyError, OSError) as error:
             return refusal(task, str(error), began)
         passing = any(stage.reason in OF_THE_MACHINE for stage in seen.stages)
         value = json.dumps(as_json(seen), separators=(",", ":"))
         return Result(task.key, value, began, time.monotonic() - clock, passing=passing)
 
+    def _observed(
+        self, task: Task, server: ForkServer, variables: tuple[tuple[str, str], ...]
+    ) -> Observation:
+        from tcready import observations
+
+        return observations.one_of_many(
+            task.target, task.run, Path(task.root), task.given_by, self._toolchain, server, variables
+        )
+
     def _server(self, python: str | None, variables: tuple[tuple[str, str], ...]) -> ForkServer:
         from tcready.dynamic import ForkServer
 
         with self._lock:
-            if (python, variables) not in self._servers:
-                self._servers[python, variables] = self._stack.enter_context(ForkServer())
-            return self._servers[python, variables]
+            known = self._servers.get((python, variables))
+            if known is None or known.is_lost:
+                known = self._servers[python, variables] = self._stack.enter_context(ForkServer())
+            return known
