@@ -225,7 +225,8 @@ def main() -> int:
             each = statistics.mean(alone)
             factor = each / (whole / given.count)
             print(
-                f"{len(alone)} checked alone: {each:.2f} s each (median {statistics.median(alone):.2f}); factor {factor:.1f}"
+                f"{len(alone)} checked alone: {each:.2f} s each (median {statistics.median(alone):.2f}); "
+                f"factor {factor:.1f}"
             )
             if factor < given.bar:
                 failures.append(

@@ -74,6 +74,22 @@ ALLOWED: dict[str, frozenset[str]] = {
             "bench",
         }
     ),
+    "sweeping": frozenset(
+        {
+            "schema",
+            "options",
+            "target",
+            "static",
+            "dynamic",
+            "resolve",
+            "project",
+            "plan",
+            "library",
+            "observations",
+            "installed",
+            "merge",
+        }
+    ),
     "git": frozenset({"schema"}),
     "files": frozenset({"schema"}),
     "baseline": frozenset({"schema", "options", "target"}),
@@ -100,6 +116,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "explaining",
             "fixing",
             "benching",
+            "sweeping",
             "applying",
             "comparison",
             "git",
@@ -178,6 +195,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "trying": frozenset(),
     "fixing": frozenset(),
     "benching": frozenset(),
+    "sweeping": frozenset({"pyarrow"}),
     "project": frozenset({"tomli", "tomllib"}),
     "git": frozenset(),
     "files": frozenset(),

@@ -30,8 +30,8 @@ from tcready.schema import (
     from_json,
 )
 from tcready.sweeping import engine as engines
+from tcready.sweeping import export, matrix, summary, targets
 from tcready.sweeping import ground as grounds
-from tcready.sweeping import matrix, summary, targets
 from tcready.sweeping.ground import Ground, Surveyor
 from tcready.sweeping.store import Store
 from tcready.sweeping.targets import Wanted
@@ -228,6 +228,8 @@ def sweep(
     """
     began = time.monotonic()
     root = settings.root
+    if wanted.export is not None:
+        export.refuse_without()
     given = matrix.axes(wanted.matrix)
     settings = matrix.with_modes(settings, given)
     plan.refuse_missing_programs(settings.run)
@@ -270,8 +272,6 @@ def sweep(
                 engine.close()
             report = _report(course, time.monotonic() - began)
             if wanted.export is not None:
-                from tcready.sweeping import export
-
                 export.write(store, wanted.export)
             return report
     finally:
