@@ -98,21 +98,20 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def first(zoo: Path) -> Report:
-    return api.sweep(".", root=zoo, wanted=SweepOptions(workers=2), checkout=False)
-
-
-@pytest.fixture(scope="module")
-def second(zoo: Path, first: Report) -> Report:
-    """One file is another than before; the others are taken from the store."""
+@pytest.mark.dynamo
+def test_models_are_swept_and_after_an_edit_that_one_alone_again(zoo: Path) -> None:
+    """One test: what it looks at are two sweeps, which take their time."""
+    first = api.sweep(".", root=zoo, wanted=SweepOptions(workers=2), checkout=False)
+    every_model_has_a_row_and_what_was_not_established_is_no_pass(first)
+    the_report_holds_all_targets_and_is_one_of_version_1(first)
+    sites_stand_over_all_models_with_what_removes_them(first)
     text = (zoo / "breaks.py").read_text()
     (zoo / "breaks.py").write_text(text.replace("print(x.sum().item())", "x = x + 1"))
-    return api.sweep(".", root=zoo, wanted=SweepOptions(workers=2), checkout=False)
+    second = api.sweep(".", root=zoo, wanted=SweepOptions(workers=2), checkout=False)
+    the_edited_model_ran_again_and_no_other(first, second)
 
 
-@pytest.mark.dynamo
-def test_every_model_has_a_row_and_what_was_not_established_is_no_pass(first: Report) -> None:
+def every_model_has_a_row_and_what_was_not_established_is_no_pass(first: Report) -> None:
     found = {name: (row.outcome.state, row.outcome.verdict, row.word) for name, row in rows(first).items()}
     assert found == {
         "ready.py::Net": ("run", "ready", None),
@@ -128,8 +127,7 @@ def test_every_model_has_a_row_and_what_was_not_established_is_no_pass(first: Re
     assert api.exit_code(first) == 2
 
 
-@pytest.mark.dynamo
-def test_the_report_holds_all_targets_and_is_one_of_version_1(first: Report) -> None:
+def the_report_holds_all_targets_and_is_one_of_version_1(first: Report) -> None:
     text = api.render(first, "json")
     for path in ("fixtures/report.schema.json", "docs/schema/report.schema.json"):
         jsonschema.validate(json.loads(text), json.loads((ROOT / path).read_text()))
@@ -140,22 +138,20 @@ def test_the_report_holds_all_targets_and_is_one_of_version_1(first: Report) -> 
     assert [item.path for item in first.skipped] == ["broken.py"]
 
 
-@pytest.mark.dynamo
-def test_sites_over_all_models_and_what_removes_them(first: Report) -> None:
+def sites_stand_over_all_models_with_what_removes_them(first: Report) -> None:
     assert first.sweep is not None
     (site,) = first.sweep.sites
     assert (site.path, site.models, site.observed) == ("breaks.py", ("breaks.py::Net",), True)
-    assert site.line == 12
+    assert (site.line, site.what) == (13, "TCR301")
     assert site.fingerprint in {finding.fingerprint for finding in first.findings}
     text = api.render(first, "text")
     assert "SWEEP   5 models: 1 ready, 1 not ready, 1 inputs unknown, 1 failed, 1 cannot be read" in text
-    assert "breaks.py:12: TCR" in text
+    assert "breaks.py:13: TCR301 " in text
     assert "wants.py::Wants: inputs unknown: build: TypeError: Wants.__init__() missing 1" in text
     assert "CHANGED" not in text
 
 
-@pytest.mark.dynamo
-def test_an_edit_makes_its_own_model_run_again_and_no_other(first: Report, second: Report, zoo: Path) -> None:
+def the_edited_model_ran_again_and_no_other(first: Report, second: Report) -> None:
     assert first.sweep is not None
     assert second.sweep is not None
     assert (first.sweep.made, first.sweep.taken) == (10, 0)
@@ -178,7 +174,7 @@ def test_an_edit_makes_its_own_model_run_again_and_no_other(first: Report, secon
 
 
 @pytest.mark.dynamo
-def test_a_matrix_runs_a_model_in_every_cell_that_a_file_lists(zoo: Path, first: Report) -> None:
+def test_a_matrix_runs_a_model_in_every_cell_that_a_file_lists(zoo: Path) -> None:
     (zoo / "zoo.toml").write_text('[targets.one]\ntarget = "ready.py::Net"\ninputs = "data.py::mine"\n')
     (zoo / "data.py").write_text("import torch\n\n\ndef mine():\n    return torch.ones(3, 4)\n")
     wanted = SweepOptions(matrix=("mode=infer,train",), workers=2, store="matrix.sqlite")
