@@ -575,6 +575,10 @@ class WorkOptions:
     """Ask git at which commit the sources stand, for links to their lines."""
 
 
+MATRIX_AXES = ("torch", "python", "device", "mode")
+"""What the models of a sweep may be run in several of."""
+
+
 @dataclass(frozen=True)
 class SweepOptions:
     """How `tcready sweep` does its work, and where it keeps it."""

@@ -434,6 +434,8 @@ def test_a_list_of_targets_that_is_wrong_is_one_line(
         ((".", "--matrix", "torch=1.0"), "--matrix torch=1.0: no interpreter with that torch is known"),
         ((".", "--matrix", "python=/nowhere/python"), "--python /nowhere/python: no such program"),
         ((".", "--matrix", "torch=2.13", "--matrix", "python=python3"), "both name interpreters"),
+        ((".", "--matrix", "torch=2.13", "device=cpu", "python=python3"), "both name interpreters"),
+        ((), "name what to sweep: a folder"),
     ],
 )
 def test_what_cannot_be_swept_is_refused_in_one_line(

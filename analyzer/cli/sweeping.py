@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import click
@@ -10,7 +10,8 @@ from tcready import api
 from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files, settings_of
 from tcready.cli.output import refuse_one_file_twice, show
 from tcready.cli.telling import telling
-from tcready.options import ReadOptions, ReportOptions, RunOptions, SweepOptions, WorkOptions
+from tcready.options import MATRIX_AXES, ReadOptions, ReportOptions, RunOptions, SweepOptions, WorkOptions
+from tcready.schema import TcreadyError
 
 HOW = (HOW_TO_RUN - {"inputs"}) | {"fullgraph", "shapes", "plan", "backend", "budget", "tiny", "config"}
 """Fields of RunOptions that hold for many models."""
@@ -20,7 +21,7 @@ SHOWN = frozenset("run output_format output html editor exit_zero verbose quiet"
 
 
 @click.command()
-@click.argument("targets", nargs=-1, required=True, shell_complete=complete_files)
+@click.argument("targets", nargs=-1, shell_complete=complete_files)
 @asked(SweepOptions)
 @asked(RunOptions, only=HOW)
 @asked(ReadOptions, only=READ)
@@ -36,6 +37,12 @@ def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -
     sweep is taken from the store; a sweep that was ended goes on where it was.
     """
     wanted = SweepOptions(**{each.name: options[each.name] for each in fields(SweepOptions)})
+    if wanted.matrix:  # what follows its first axis goes with it: --matrix device=cpu,cuda mode=infer,train
+        axes = tuple(text for text in targets if text.partition("=")[0] in MATRIX_AXES and "=" in text)
+        wanted = replace(wanted, matrix=(*wanted.matrix, *axes))
+        targets = tuple(text for text in targets if text not in axes)
+    if not targets:
+        raise TcreadyError("name what to sweep: a folder, a file, a glob, a package or a .toml file")
     settings = settings_of(context, isolated=False)
     command, report_options = settings.of(CommandOptions), settings.report
     refuse_one_file_twice({"--output": command.output, "--html": command.html, "--export": wanted.export})

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tcready.options import MATRIX_AXES
 from tcready.resolve import Settings
 from tcready.schema import TcreadyError
 
-AXES = ("torch", "python", "device", "mode")
 MODES = ("infer", "train")
 
 
@@ -37,8 +37,10 @@ def axes(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for text in texts:
         axis, equals, values = text.partition("=")
         listed = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
-        if axis not in AXES or not equals or not listed:
-            raise TcreadyError(f"--matrix {text}: write AXIS=VALUE,VALUE with one of {', '.join(AXES)}")
+        if axis not in MATRIX_AXES or not equals or not listed:
+            raise TcreadyError(
+                f"--matrix {text}: write AXIS=VALUE,VALUE with one of {', '.join(MATRIX_AXES)}"
+            )
         if axis in found:
             raise TcreadyError(f"--matrix {text}: {axis} was given before; write all its values at once")
         if axis == "mode" and not set(listed) <= set(MODES):
