@@ -17,11 +17,11 @@ from typing import Any
 import jsonschema
 import pytest
 from commands import run
-from tcready import api
+from tcready import api, plan
 from tcready.options import RunOptions, SweepOptions
 from tcready.resolve import resolve
 from tcready.schema import Report, SweptModel, TcreadyError, as_json, from_json
-from tcready.sweeping import engine, ground, matrix, targets
+from tcready.sweeping import course, engine, ground, local, matrix, targets
 from tcready.sweeping.ground import Ground, Interpreter, Surveyor
 from tcready.sweeping.store import Store
 from tcready.sweeping.task import Result, Task
@@ -498,3 +498,34 @@ def test_an_export_without_pyarrow_is_refused_before_anything_is_done(
     assert run("sweep", "net.py", "--no-run", "--export", "all.parquet") == 2
     assert "--export needs pyarrow: python -m pip install pyarrow" in capsys.readouterr().err
     assert not (tmp_path / STORE).exists()
+
+
+def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None:
+    """The tables of a list are no business of a check: its command line has to say what they say."""
+    (tmp_path / "net.py").write_text(PLAIN.format(n=1))
+    (tmp_path / "zoo.toml").write_text(
+        '[targets.one]\ntarget = "net.py::Net1"\nmode = "train"\ndevice = "cuda"\n'
+        '[targets.two]\ntarget = "net.py::Net1"\n'
+    )
+    settings = resolve({"timeout": 5.0}, root=tmp_path)
+    one, two = targets.wanted(["zoo.toml", "zoo.toml"], settings)
+    assert [each.table.name for each in (one, two) if each.table] == ["one", "two"]
+    (planned,) = targets.runs(one, None, settings)
+    said = course.listed(settings.with_table(planned.table), one)
+    assert plan.asked(planned.target, None, said) == (
+        *("net.py::Net1", "--mode", "train", "--device", "cuda", "--timeout", "5"),
+    )
+    (options,) = dataclasses.replace(planned, table=None).options(settings.with_table(planned.table))
+    assert (options.mode, options.device, options.synthesise) == ("train", "cuda", True)
+    report = api.sweep(["zoo.toml"], root=tmp_path, run=False, checkout=False)
+    assert [(each.target, each.mode) for each in report.targets] == [("net.py::Net1", "train")]
+
+
+def test_gpus_are_those_that_the_environment_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, 5")
+    assert local.gpus() == ("3", "5")
+    opened = local.opened(None, ("cuda",))
+    assert opened.slots == 2
+    opened.close()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert local.gpus() == ()

@@ -11,12 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tcready import installed, observations, plan
+from tcready import installed, observations, plan, project
 from tcready.options import SweepOptions
 from tcready.plan import PlannedRun
-from tcready.resolve import Settings
+from tcready.resolve import COMMAND_LINE, Settings
 from tcready.schema import (
     Cause,
+    ModeAsked,
     Observation,
     Outcome,
     Progress,
@@ -59,6 +60,8 @@ class Step:
     device: str = ""
     setting: str = ""
     """What is the same in each sweep of this model in this cell of the matrix."""
+    said: tuple[str, ...] = ()
+    """What makes the run on the command line of `tcready check`."""
 
 
 @dataclass
@@ -90,7 +93,8 @@ class _Course:
     elsewhere: dict[str, list[Step]] = field(default_factory=dict)
     """What another sweep is working on."""
     done: list[_Done] = field(default_factory=list)
-    steps: int = 0
+    known: set[str] = field(default_factory=set)
+    """The settings of all steps."""
     made: int = 0
     taken: int = 0
 
@@ -166,21 +170,30 @@ class _Course:
         """What is to be done for something that was named."""
         root = str(self.settings.root)
         if wanted.kind == "module" or wanted.read:
-            task = Task("list" if wanted.kind == "module" else "read", "", wanted.target, root, self.asked)
+            asked = dataclasses.replace(self.asked, mode=self._mode(wanted))
+            task = Task("list" if wanted.kind == "module" else "read", "", wanted.target, root, asked)
             self._put(position, wanted, task, self.surveyor(self.settings.run.python))
         elif self.run:
             self.add_runs(position, wanted, None)
+
+    def _mode(self, wanted: Wanted) -> ModeAsked:
+        """The mode to read the sources in: that of what lists the target."""
+        if wanted.table is not None:
+            mode: ModeAsked = self.settings.with_table(wanted.table).values["mode"]
+            return mode
+        return plan.reading_mode((wanted.target,), self.settings, self.settings.tables or ())
 
     def add_runs(self, position: tuple[int, ...], wanted: Wanted, report: Report | None) -> None:
         """The runs of what was read, in each cell of the matrix."""
         for number, planned in enumerate(targets.runs(wanted, report, self.settings)):
             for cell in self.cells:
-                for step in self._runs(planned, cell):
-                    surveyor = self.surveyor(step.run.python)
-                    self._put((*position, number), wanted, step, surveyor, cell)
+                settings = cell.settings(self.settings.with_table(planned.table))
+                said = plan.asked(planned.target, wanted.named, listed(settings, wanted))
+                for task in self._runs(planned, settings):
+                    surveyor = self.surveyor(task.run.python)
+                    self._put((*position, number), wanted, task, surveyor, cell, said)
 
-    def _runs(self, planned: PlannedRun, cell: matrix.Cell) -> Iterator[Task]:
-        settings = cell.settings(self.settings.with_table(planned.table))
+    def _runs(self, planned: PlannedRun, settings: Settings) -> Iterator[Task]:
         for options in dataclasses.replace(planned, table=None).options(settings):
             yield Task(
                 "run",
@@ -198,19 +211,31 @@ class _Course:
         task: Task,
         surveyor: Surveyor,
         cell: matrix.Cell | None = None,
+        said: tuple[str, ...] = (),
     ) -> None:
         ground = surveyor.ground(task)
         keyed = dataclasses.replace(task, key=ground.key(task.stage, task.target))
         device = task.run.device if cell is not None else ""
         mode = task.run.mode if cell is not None else str(task.asked.mode)
         named = "" if wanted.table is None else wanted.table.source
-        setting = json.dumps([task.stage, task.target, named, mode, device, cell.python if cell else None])
-        self.steps += 1
-        self.pending.append(Step(position, wanted, keyed, ground, device, setting))
+        setting = json.dumps(
+            [
+                task.stage,
+                task.target,
+                named,
+                wanted.named,
+                mode,
+                device,
+                cell.python if cell is not None else None,
+            ]
+        )
+        if setting not in self.known:  # named twice
+            self.known.add(setting)
+            self.pending.append(Step(position, wanted, keyed, ground, device, setting, said))
 
     def _say(self) -> None:
-        over = self.steps - len(self.pending) - sum(map(len, self.under_way.values()))
-        self.progress(Progress("sweep", f"sweep ({self.taken} taken from the store)", over, self.steps))
+        over = len(self.known) - len(self.pending) - len(self.under_way) - len(self.elsewhere)
+        self.progress(Progress("sweep", f"sweep ({self.taken} taken from the store)", over, len(self.known)))
 
 
 def sweep(
@@ -295,7 +320,7 @@ def _report(course: _Course, seconds: float) -> Report:
                 if kept is None
                 else from_json(Observation, json.loads(kept.value))
             )
-            ran.append((done, seen))
+            ran.append((done, dataclasses.replace(seen, asked=step.said)))
         elif kept is None:
             skipped = (Skipped(Target.place_in(step.task.target), done.failure),)
             reports.append((step.task.target, dataclasses.replace(empty, skipped=skipped)))
@@ -382,6 +407,17 @@ def _of_sources(report: Report, done: Iterable[_Done]) -> Iterator[tuple[_Done, 
 def _target_of(setting: str) -> str:
     """The target in the text of a setting."""
     return str(json.loads(setting)[1])
+
+
+def listed(settings: Settings, wanted: Wanted) -> Settings:
+    """The settings as if the command line had said what a list of targets says: nothing else says it to a check."""
+    table = wanted.table
+    if table is None or table.section == project.TABLES:
+        return settings
+    lent = dict.fromkeys(
+        (name for name, who in settings.sources.items() if who == table.source), COMMAND_LINE
+    )
+    return dataclasses.replace(settings, sources={**settings.sources, **lent})
 
 
 def _failed(step: Step, why: str) -> Observation:

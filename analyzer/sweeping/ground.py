@@ -104,6 +104,7 @@ class Surveyor:
     _installed: Mapping[str, importlib.metadata.Distribution] | None = None
     _needed: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _owners: dict[str, str | None] = field(default_factory=dict)
+    _asked: dict[object, Mapping[str, Any]] = field(default_factory=dict)
 
     def ground(self, task: Task) -> Ground:
         """What the result of a task rests on; its `key` is not looked at."""
@@ -138,8 +139,15 @@ class Surveyor:
             torch=self.python.torch if ran else "",
             python=self.python.version,
             tcready=self.tcready,
-            options=_options(task),
+            options=self._options(task),
         )
+
+    def _options(self, task: Task) -> Mapping[str, Any]:
+        """All that was asked for and decides the result; one object for all that were asked for alike."""
+        asked = (task.asked, None, None) if task.stage != "run" else (None, task.run, task.given_by)
+        if asked not in self._asked:
+            self._asked[asked] = _options(task)
+        return self._asked[asked]
 
     def _search_path(self) -> tuple[Path, ...]:
         return tuple(

@@ -16,6 +16,8 @@ from tcready.sweeping.task import Place, Result, Task, prepare, refusal, source_
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = "OMP_NUM_THREADS"
+ON_ANY_CARD = frozenset({"cuda", "auto"})
+"""Devices that are whichever GPU a run sees."""
 TRIES = 2
 """How often a source is read whose process died of it."""
 
@@ -23,13 +25,16 @@ TRIES = 2
 class LocalEngine:
     """Runs are copies of a process that has imported torch; sources are read by a few processes that stay."""
 
-    def __init__(self, workers: int, variables: tuple[Mapping[str, str], ...]) -> None:
-        """`variables` are put into the environment of runs: each of the `workers` has one of them at a time."""
+    def __init__(self, workers: int, variables: Mapping[str, str], cards: tuple[str, ...] = ()) -> None:
+        """`variables` are put into the environment of runs. Each run on CUDA has one of the `cards` to itself, which is
+        all that it sees; without any they share what there is."""
         self._workers = workers
+        self._variables = variables
+        self._has_cards = bool(cards)
         self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
-        self._free: queue.SimpleQueue[Mapping[str, str]] = queue.SimpleQueue()
-        for position in range(workers):
-            self._free.put(variables[position % len(variables)])
+        self._free: queue.SimpleQueue[str] = queue.SimpleQueue()
+        for card in cards:
+            self._free.put(card)
         self._threads = ThreadPoolExecutor(workers, "tcready-sweep")
         self._place = Place()
         self._lock = threading.Lock()
@@ -63,17 +68,19 @@ class LocalEngine:
     def _carry_out(self, task: Task) -> None:
         """One task. Its result is put down whatever happens: who waits for it would wait for ever."""
         try:
-            if task.stage == "run":
-                variables = self._free.get()
-                try:
-                    result = self._place.run(task, variables)
-                finally:
-                    self._free.put(variables)
-            else:
-                result = self._read(task)
+            result = self._run(task) if task.stage == "run" else self._read(task)
         except BaseException as error:
             result = refusal(task, f"{type(error).__name__}: {error}")
         self._results.put(result)
+
+    def _run(self, task: Task) -> Result:
+        if not self._has_cards or task.run.device not in ON_ANY_CARD:
+            return self._place.run(task, self._variables)
+        card = self._free.get()
+        try:
+            return self._place.run(task, {**self._variables, VISIBLE: card})
+        finally:
+            self._free.put(card)
 
     def _read(self, task: Task) -> Result:
         for _ in range(TRIES):
@@ -98,13 +105,13 @@ class LocalEngine:
 
 
 def opened(workers: int | None, devices: tuple[str, ...]) -> LocalEngine:
-    """A worker for each core; if all runs are on CUDA one for each GPU, which it alone sees."""
+    """A worker for each core; if all runs are on CUDA one for each GPU."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    cards = gpus() if devices and all(device.partition(":")[0] == "cuda" for device in devices) else ()
-    count = workers or (len(cards) if cards else cores)
+    cards = gpus() if ON_ANY_CARD.intersection(devices) else ()
+    count = workers or (len(cards) if cards and ON_ANY_CARD.issuperset(devices) else cores)
     # as many threads as there are cores in each run would have the runs wait for one another
     threads = {} if THREADS in os.environ else {THREADS: str(max(cores // count, 1))}
-    return LocalEngine(count, tuple({**threads, VISIBLE: card} for card in cards) or (threads,))
+    return LocalEngine(count, threads, cards)
 
 
 def gpus() -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tcready.schema import TcreadyError, as_json, from_json
+from tcready.static.cache import FOLDER, make_folder
 from tcready.sweeping.ground import Ground
 from tcready.sweeping.task import Result, Task
 
@@ -74,6 +75,8 @@ class Store:
         self.owner = uuid.uuid4().hex
         self.sweep = 0
         with self._telling():
+            if path.parent.name == FOLDER:
+                make_folder(path.parent)
             path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
             self._base.execute("PRAGMA journal_mode = WAL")
