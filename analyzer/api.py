@@ -528,6 +528,24 @@ def sweep(
     return _at_its_commit(report, chosen.root) if chosen.work.checkout else report
 
 
+def export_sweeps(
+    store: str, output: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None
+) -> None:
+    """Writes every result that a store of sweeps holds to one Parquet file.
+
+    Raises TcreadyError if there is no such store, pyarrow is missing, or the file cannot be written.
+    """
+    from tcready.sweeping import export
+    from tcready.sweeping.store import Store
+
+    export.refuse_without()
+    path = Path(root or Path.cwd()) / store
+    if not path.is_file():
+        raise TcreadyError(f"--store {store}: there is no such file")
+    with Store(path, store) as opened:
+        export.write(opened, os.fspath(output))
+
+
 def prove(
     patch: str,
     target: str,

@@ -175,5 +175,5 @@ def _why(causes: Sequence[Cause]) -> str:
 def _cause(cause: Cause) -> str:
     what = f"{CAUSE_WORD[cause.kind]} {cause.what}".rstrip()
     if cause.kind == "own":
-        return f"{what} ({'new' if cause.before else 'gone'})" if cause.before or cause.after else what
-    return f"{what} {cause.before} -> {cause.after}" if cause.before or cause.after else what
+        return f"{what} ({'new' if cause.was else 'gone'})" if cause.was or cause.now else what
+    return f"{what} {cause.was} -> {cause.now}" if cause.was or cause.now else what

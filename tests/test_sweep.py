@@ -500,6 +500,20 @@ def test_an_export_without_pyarrow_is_refused_before_anything_is_done(
     assert not (tmp_path / STORE).exists()
 
 
+def test_an_export_holds_every_finished_result(tmp_path: Path, task: Task) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with Store(tmp_path / "s.sqlite", "s.sqlite") as store:
+        store.begin([])
+        store.claim(task, NOTHING)
+        store.finish(Result("key", '{"a": 1}', 5.0, 0.5))
+        store.claim(dataclasses.replace(task, key="other"), NOTHING)
+        api.export_sweeps("s.sqlite", tmp_path / "all.parquet", root=tmp_path)
+    (row,) = parquet.read_table(tmp_path / "all.parquet").to_pylist()
+    assert (row["key"], row["target"], row["seconds"], row["value"]) == ("key", "net.py", 0.5, '{"a": 1}')
+    with pytest.raises(TcreadyError, match=r"--store none\.sqlite: there is no such file"):
+        api.export_sweeps("none.sqlite", tmp_path / "all.parquet", root=tmp_path)
+
+
 def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None:
     """The tables of a list are no business of a check: its command line has to say what they say."""
     (tmp_path / "net.py").write_text(PLAIN.format(n=1))

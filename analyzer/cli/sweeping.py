@@ -41,6 +41,9 @@ def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -
         axes = tuple(text for text in targets if text.partition("=")[0] in MATRIX_AXES and "=" in text)
         wanted = replace(wanted, matrix=(*wanted.matrix, *axes))
         targets = tuple(text for text in targets if text not in axes)
+    if not targets and wanted.export is not None:
+        api.export_sweeps(wanted.store, wanted.export)
+        return 0
     if not targets:
         raise TcreadyError("name what to sweep: a folder, a file, a glob, a package or a .toml file")
     settings = settings_of(context, isolated=False)

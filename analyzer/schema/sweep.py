@@ -21,9 +21,9 @@ class Cause:
     kind: ChangeKind
     what: str
     """A file, a distribution, or an option; empty if the kind says it all."""
-    before: str = ""
-    """A version or a value; empty for a file, and for what was not there."""
-    after: str = ""
+    was: str = ""
+    """A version or a value, "not there" for what was not; empty for the contents of a file."""
+    now: str = ""
 
 
 @dataclass(frozen=True)
