@@ -244,15 +244,18 @@ def main() -> int:
 
         killed, final = root / "killed.sqlite", root / "killed.json"
         twice, known = 0, finished(killed)
+        every = len(finished(store))
         for number in range(given.kills):
             process = sweep(root, killed, final, given.jobs)
-            time.sleep(whole * (0.5 + random.Random(number).random()) / (given.kills + 1))
+            wanted = every * (number + 0.5 + random.Random(number).random()) / (given.kills + 1)
+            while len(finished(killed)) < wanted and process.poll() is None:
+                time.sleep(PAUSE)
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
             now = finished(killed)
             twice += sum(now.get(key) != row for key, row in known.items())
             known = now
-            print(f"killed with {len(now)} results in the store")
+            print(f"killed with {len(now)} of {every} results in the store")
         process = sweep(root, killed, final, given.jobs)
         if (code := process.wait()) not in (0, 1):
             failures.append(f"the sweep that was killed ended with {code}")
