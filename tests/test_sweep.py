@@ -48,7 +48,10 @@ def get_inputs():
 """
 HELPER = "def double(x):\n    return x * 2\n"
 BREAKS = READY.replace("return double(self.linear(x))", "print(x.sum().item())\n        return double(x)")
-DIES = READY.replace("return double(self.linear(x))", "import os; os._exit(3)")
+KILLS = READY.replace(
+    "return double(self.linear(x))", "import os, time; os.kill(os.getppid(), 9); time.sleep(60)"
+)
+"""It takes along what all runs are copies of, and the others that are under way."""
 UNKNOWN = """\
 from torch import nn
 
@@ -91,7 +94,7 @@ def command(*arguments: str) -> list[str]:
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("zoo")
-    files = {"ready": READY, "helper": HELPER, "breaks": BREAKS, "dies": DIES, "wants": UNKNOWN}
+    files = {"ready": READY, "helper": HELPER, "breaks": BREAKS, "kills": KILLS, "wants": UNKNOWN}
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     (folder / "broken.py").write_text("import torch\ndef (\n")
@@ -116,7 +119,7 @@ def every_model_has_a_row_and_what_was_not_established_is_no_pass(first: Report)
     assert found == {
         "ready.py::Net": ("run", "ready", None),
         "breaks.py::Net": ("run", "not_ready", None),
-        "dies.py::Net": ("failed", "unknown", "exit"),
+        "kills.py::Net": ("failed", "unknown", "crash"),
         "wants.py::Wants": ("inputs_unknown", "unknown", "no_inputs"),
         "broken.py": ("unread", "unknown", None),
     }
@@ -160,7 +163,7 @@ def the_edited_model_ran_again_and_no_other(first: Report, second: Report) -> No
     assert again == {
         "breaks.py::Net": False,
         "ready.py::Net": True,
-        "dies.py::Net": True,
+        "kills.py::Net": True,
         "wants.py::Wants": True,
     }
     was, now = rows(first)["breaks.py::Net"], rows(second)["breaks.py::Net"]
