@@ -68,6 +68,8 @@ PLAIN = (
     "from torch import nn\n\n\nclass Net{n}(nn.Module):\n    def forward(self, x):\n        return x + {n}\n"
 )
 STORE = ".tcready_cache/sweep.sqlite"
+FILES = 14
+READ = (".", "--no-run", "-q", "--no-cache", "--jobs", "1")
 
 
 def rows(report: Report) -> dict[str, SweptModel]:
@@ -196,16 +198,16 @@ def test_a_matrix_runs_a_model_in_every_cell_that_a_file_lists(zoo: Path) -> Non
 
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
-    for number in range(24):
+    for number in range(FILES):
         (tmp_path / f"net{number:02}.py").write_text(PLAIN.format(n=number))
     return tmp_path
 
 
-def swept(root: Path, *more: str) -> Any:
+def swept(root: Path) -> Any:
     """What the table says after a sweep that only reads."""
     output = root / "report.json"
     done = subprocess.run(
-        command(".", "--no-run", "-q", "--no-cache", "--output-format", "json", "-o", str(output), *more),
+        command(*READ, "--output-format", "json", "-o", str(output)),
         cwd=root,
         capture_output=True,
         text=True,
@@ -218,21 +220,20 @@ def swept(root: Path, *more: str) -> Any:
 
 def test_a_sweep_that_was_killed_goes_on_and_does_nothing_twice(many: Path) -> None:
     store = many / STORE
-    process = subprocess.Popen(command(".", "--no-run", "-q", "--no-cache", "--jobs", "1"), cwd=many)
+    process = subprocess.Popen(command(*READ), cwd=many)
     until = time.monotonic() + 60
     while time.monotonic() < until and sum(state == "done" for state, _ in _look(store).values()) < 3:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = {key: row for key, row in _look(store).items() if row[0] == "done"}
-    assert 3 <= len(before) < 24, "it was to be killed on the way"
+    assert 3 <= len(before) < FILES, "it was to be killed on the way"
     table, made, taken = swept(many)
-    assert (made, taken) == (24 - len(before), len(before))
+    assert (made, taken) == (FILES - len(before), len(before))
     after = kept(store)
     assert {key: after[key] for key in before} == before
     assert {state for state, _ in after.values()} == {"done"}
-    assert [name for name, _ in table] == [f"net{n:02}.py::Net{n}" for n in range(24)]
-    assert swept(many, "--store", "other.sqlite")[0] == table
+    assert [name for name, _ in table] == [f"net{n:02}.py::Net{n}" for n in range(FILES)]
 
 
 def _look(store: Path) -> dict[tuple[str, str], tuple[str, int]]:
@@ -246,7 +247,7 @@ def test_two_sweeps_at_once_share_what_they_do(many: Path) -> None:
     outputs = [many / "one.json", many / "two.json"]
     both = [
         subprocess.Popen(
-            command(".", "--no-run", "-q", "--no-cache", "--output-format", "json", "-o", str(output)),
+            command(*READ, "--output-format", "json", "-o", str(output)),
             cwd=many,
         )
         for output in outputs
@@ -254,7 +255,7 @@ def test_two_sweeps_at_once_share_what_they_do(many: Path) -> None:
     assert [each.wait(120) for each in both] == [0, 0]
     one, two = (json.loads(output.read_text())["sweep"] for output in outputs)
     assert set(kept(many / STORE).values()) == {("done", 1)}
-    assert one["made"] + two["made"] == 24
+    assert one["made"] + two["made"] == FILES
     assert [row["outcome"] for row in one["models"]] == [row["outcome"] for row in two["models"]]
 
 
