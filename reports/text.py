@@ -35,9 +35,6 @@ def render(
     finding and each run, the verdicts last. Of a sweep there are its tables, and all of that only with `verbose`. Lines
     that a tool or a click may pick up (`path:line:col: ...`) are never wrapped. `third_party` shows findings in
     installed packages one by one instead of one line a file and rule. `stored` is the file that holds the report, if it
-    finding and each run, the verdicts last. Of a sweep there are its tables, and all of that only with `verbose`. Lines
-    that a tool or a click may pick up (`path:line:col: ...`) are never wrapped. `third_party` shows findings in
-    installed packages one by one instead of one line a file and rule. `stored` is the file that holds the report, if it
     was not made just now; `of_a_result`: whether what shows it is a value of a Python process, which has `to_text`.
     """
     width = max(width, NARROWEST)
