@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tcready.keywords import CheckKeywords, ObserveKeywords
     from tcready.live import Checked
     from tcready.observations import Observed
-    from tcready.options import BenchOptions, RunOptions
+    from tcready.options import BenchOptions, RunOptions, SweepOptions
     from tcready.plan import PlannedRun
     from tcready.traces import Traced
     from typing_extensions import Unpack  # for type checkers alone: it came to typing with 3.11
@@ -502,6 +502,60 @@ def regressions(before: str, after: Report, wanted: str) -> tuple[str, ...]:
     from tcready import benching
 
     return benching.regressions(before, after, wanted)
+
+
+def sweep(
+    targets: str | Sequence[str],
+    *,
+    run: bool = True,
+    wanted: SweepOptions | None = None,
+    settings: Settings | None = None,
+    root: str | os.PathLike[str] | None = None,
+    announce: Tell = _say_nothing,
+    progress: Progressing = _say_nothing,
+    **options: Unpack[CheckKeywords],
+) -> Report:
+    """Checks many models, and keeps what was found in a store: what did not change is not worked out again.
+
+    Args:
+        targets: As of `check`; globs, names of packages, and TOML files that list targets as well.
+        run: Run each model, with inputs that are made up where nobody gives them; False, nothing is executed.
+        wanted: Where results are kept, how many models are worked on at a time, and the matrix of settings.
+        settings, root, announce, progress, options: As of `check`.
+
+    Returns:
+        One report of all; its `sweep` says what holds of all models together, and what changed since the last sweep.
+
+    Raises:
+        TcreadyError: As `check` does; a store that cannot be used.
+        TypeError: There is no such option.
+    """
+    from tcready.options import SweepOptions
+    from tcready.sweeping import course
+
+    names = (targets,) if isinstance(targets, str) else tuple(targets)
+    asked = wanted or SweepOptions()
+    chosen = _chosen(settings, root, options)
+    report = course.sweep(names, _with_tables(chosen), asked, run, announce, progress)
+    return _at_its_commit(report, chosen.root) if chosen.work.checkout else report
+
+
+def export_sweeps(
+    store: str, output: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None
+) -> None:
+    """Writes every result that a store of sweeps holds to one Parquet file.
+
+    Raises TcreadyError if there is no such store, pyarrow is missing, or the file cannot be written.
+    """
+    from tcready.sweeping import export
+    from tcready.sweeping.store import Store
+
+    export.refuse_without()
+    path = Path(root or Path.cwd()) / store
+    if not path.is_file():
+        raise TcreadyError(f"--store {store}: there is no such file")
+    with Store(path, store) as opened:
+        export.write(opened, os.fspath(output))
 
 
 def prove(

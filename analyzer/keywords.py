@@ -29,6 +29,7 @@ class CheckKeywords(TypedDict, total=False):
     force_exclude: bool | None
     cache: bool | None
     jobs: int | None
+    interpreters: tuple[str, ...] | None
     verify_fixes: bool | None
     checkout: bool | None
     inputs: str | None

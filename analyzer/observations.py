@@ -145,22 +145,43 @@ def launch(
     return dynamic.observe(run_request(target, options, root, toolchain, server), progress)
 
 
+def one_of_many(
+    target: str,
+    options: RunOptions,
+    root: Path,
+    given_by: str | None,
+    toolchain: str,
+    server: ForkServer,
+    variables: tuple[tuple[str, str], ...],
+) -> Observation:
+    """One run of a sweep, as `make` would give it. `given_by` is the table that gives its inputs, if one does."""
+    from tcready import dynamic
+
+    request = run_request(target, options, root, toolchain, server, variables)
+    seen = dynamic.observe(request)
+    if given_by is not None:
+        seen = dataclasses.replace(seen, convention=given_by, inputs_from="project")
+    return _failed_import(seen) if _lacks_torch(seen) else seen
+
+
 def run_request(
     target: str,
     options: RunOptions,
     root: Path,
     toolchain: str | None = None,
     server: ForkServer | None = None,
+    variables: tuple[tuple[str, str], ...] = (),
 ) -> RunRequest:
     """A run of one target. The package of a `pkg.mod::Name` counts as the user's own.
 
     `toolchain`: a folder in which several runs share what Inductor makes once for all models. `server`: what several runs
-    are copies of.
+    are copies of. `variables`: what is put into the environment.
     """
     from tcready import dynamic
 
     package = Target.parse(target).package
-    return dynamic.RunRequest(target, options, str(root), (package,) if package else (), toolchain, server)
+    own = (package,) if package else ()
+    return dynamic.RunRequest(target, options, str(root), own, toolchain, server, variables)
 
 
 def _not_established(due: PlannedRun, mode: Mode) -> Observation:
@@ -265,8 +286,6 @@ def combined(
 ) -> Report:
     """One report of several files, of reports and runs; `whole` works out what a run measured, `advice` is what to say of
     types of breaks that only a run shows. Raises TcreadyError for a file that cannot be read."""
-    from tcready.merge import combined as merge
-
     loaded = [(file, load(root / file, file)) for file in files]
     reports = [(file, report) for file, report in loaded if isinstance(report, Report)]
     known = {source.path: source.sha256 for _, report in reports for source in report.sources}
@@ -277,11 +296,27 @@ def combined(
             placed, differing = _placed(whole(seen), file, root, known)
             runs.append(placed)
             warnings += differing
-    if runs:
+    return together(reports, runs, tool, advice, warnings)
+
+
+def together(
+    reports: Sequence[tuple[str, Report]],
+    runs: Sequence[Observation],
+    tool: Tool,
+    advice: Mapping[str, RuleText],
+    warnings: Sequence[str] = (),
+) -> Report:
+    """One report of several, each with its name, and of runs, with the sources that these point at and `warnings`.
+
+    Raises TcreadyError if there is neither.
+    """
+    from tcready.merge import combined as merge
+
+    given = list(reports)
+    if runs or warnings:
         texts = tuple(sources_of(runs, [source for _, report in reports for source in report.sources]))
-        more = Report(tool, (), (), (), texts, (), tuple(warnings), {})
-        reports.append(("", more))
-    return merge(reports, runs, advice)
+        given.append(("", Report(tool, (), (), (), texts, (), tuple(warnings), {})))
+    return merge(given, runs, advice)
 
 
 # Runs that nobody can make again: what a job left under TORCH_TRACE

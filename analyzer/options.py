@@ -592,6 +592,18 @@ class WorkOptions:
         ),
     )
     """None for as many as pay; more than one needs a main module that can be imported."""
+    interpreters: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "texts",
+            takes='a list of interpreters: ["../torch-2.14/bin/python"]',
+            flag=False,
+            keyword=True,
+            no_flag="the project's own environments: `tcready sweep --matrix torch=2.14` looks for one with that torch",
+            project=True,
+        ),
+    )
+    """Interpreters with other versions of torch, beside the one that runs models."""
     verify_fixes: bool = field(
         default=False,
         metadata=ask("flag", "Put a change for each break to the proof, as `tcready fix --verify` does."),
@@ -604,6 +616,61 @@ class WorkOptions:
         ),
     )
     """Ask git at which commit the sources stand, for links to their lines."""
+
+
+MATRIX_AXES = ("torch", "python", "device", "mode")
+"""What the models of a sweep may be run in several of."""
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """How `tcready sweep` does its work, and where it keeps it."""
+
+    store: str = field(
+        default=".tcready_cache/sweep.sqlite",
+        metadata=ask(
+            "text",
+            "The file that keeps results: what has not changed is taken from it, and a sweep that was ended goes on.",
+            metavar="FILE",
+            completes="files",
+        ),
+    )
+    fresh: bool = field(
+        default=False,
+        metadata=ask("flag", "Work everything out again, whatever the store holds.", paired=False),
+    )
+    matrix: tuple[str, ...] = field(
+        default=(),
+        metadata=ask(
+            "texts",
+            "Run each model in every combination: python=EXE,EXE or torch=2.13,2.14, device=cpu,cuda, mode=infer,train; "
+            "may be repeated.",
+            metavar="AXIS=VALUES",
+        ),
+    )
+    engine: str = field(
+        default="local",
+        metadata=ask("choice", "What carries out the work.", choices=("local",)),
+    )
+    workers: int | None = field(
+        default=None,
+        metadata=ask(
+            "count",
+            "Models that are worked on at a time; by default one for each core, or for each GPU.",
+            name="jobs",
+            metavar="N",
+        ),
+    )
+    export: str | None = field(
+        default=None,
+        metadata=ask(
+            "text",
+            "Write every result of the store to this Parquet file (with pyarrow).",
+            metavar="FILE",
+            writes=True,
+            completes="files",
+        ),
+    )
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,7 @@ def due(
             table = next((table for table in found if table.target == named), None)
             yield PlannedRun(named, f"inputs from {inputs}", requested, table)
         elif with_inputs := [table for table in found if table.inputs]:
-            yield from (_of_table(table, root, requested=requested) for table in with_inputs)
+            yield from (of_table(table, root, requested=requested) for table in with_inputs)
         else:
             table = found[0] if len(found) == 1 else None
             planned = _by_convention(table.target if table else target, root, requested=requested)
@@ -238,7 +238,7 @@ def _due_in_folder(
     """Each target in the folder that the project has a table for, and each other file whose model gives its inputs."""
     base = root / folder
     inside = project.inside(folder, tables, root)
-    yield from (_of_table(table, root, requested=True) for table in inside)
+    yield from (of_table(table, root, requested=True) for table in inside)
     files = dict.fromkeys(Target.parse(target.target).place for target in static.targets)
     covered = {os.path.realpath(root / Target.parse(table.target).place) for table in inside}
     rest = [
@@ -256,7 +256,7 @@ def _due_in_folder(
     yield from found
 
 
-def _of_table(table: TargetTable, root: Path, *, requested: bool) -> PlannedRun:
+def of_table(table: TargetTable, root: Path, *, requested: bool) -> PlannedRun:
     """The run of a target that the project has a table for, with the inputs that it, or else its file, gives."""
     if table.inputs:
         return PlannedRun(table.target, f"inputs from {table.inputs}", requested, table)

@@ -31,6 +31,29 @@ def target_tables(root: Path) -> tuple[TargetTable, ...]:
     return tuple(_target_table(name, value) for name, value in tables.items())
 
 
+def listed_targets(path: Path, named: str) -> tuple[TargetTable, ...]:
+    """The targets that a file of its own lists, in `[targets.NAME]` or as a pyproject.toml does, in its order; models of
+    libraries may be among them.
+
+    `named` is how the file is called. Raises TcreadyError if it cannot be read, is no TOML or lists none, or a table says
+    what it cannot say.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise TcreadyError(f"{named}: {error.strerror or error}") from None
+    whole = parsed(data, named)
+    inner = _table(_table(whole.get("tool"), "tool", named).get("tcready"), TABLE, named)
+    found = [
+        _target_table(name, value, section, named, library=True)
+        for section, place in ((TARGETS, whole), (TABLES, inner))
+        for name, value in _table(place.get(TARGETS), section, named).items()
+    ]
+    if not found:
+        raise TcreadyError(f'{named} lists no target: write [{TARGETS}.NAME] with target = "path.py::Name"')
+    return tuple(found)
+
+
 def options(root: Path, *values: type) -> dict[str, Any]:
     """What `[tool.tcready]` at `root` says, by the names of the fields of `values`; the tables of targets apart.
 
@@ -47,8 +70,8 @@ def has_table(root: Path) -> bool:
     return bool(_contents(root))
 
 
-def parsed(data: bytes) -> Mapping[str, Any]:
-    """What a pyproject.toml says. Raises TcreadyError if it is no TOML."""
+def parsed(data: bytes, named: str = FILE) -> Mapping[str, Any]:
+    """What a pyproject.toml, or the file so `named`, says. Raises TcreadyError if it is no TOML."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -56,17 +79,17 @@ def parsed(data: bytes) -> Mapping[str, Any]:
     try:
         return dict(tomllib.loads(data.decode("utf-8")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise TcreadyError(f"{FILE} cannot be read: {error}") from None
+        raise TcreadyError(f"{named} cannot be read: {error}") from None
 
 
-def unknown_key(key: str, known: Iterable[str], where: str) -> TcreadyError:
+def unknown_key(key: str, known: Iterable[str], where: str, named: str = FILE) -> TcreadyError:
     """What to say of a key that a table does not take: the nearest that it does."""
     keys = tuple(known)
     from difflib import get_close_matches
 
     near = get_close_matches(key.replace("_", "-"), keys, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(keys)}"
-    return TcreadyError(f"{FILE}: [{where}] has no key {key}: {hint}")
+    return TcreadyError(f"{named}: [{where}] has no key {key}: {hint}")
 
 
 def matching(target: str, tables: Sequence[TargetTable], root: Path) -> tuple[TargetTable, ...]:
@@ -108,46 +131,54 @@ def _contents(root: Path) -> Mapping[str, Any]:
     return _table(_table(parsed(data).get("tool"), "tool").get("tcready"), TABLE)
 
 
-def _table(value: Any, where: str) -> Mapping[str, Any]:
+def _table(value: Any, where: str, named: str = FILE) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise TcreadyError(f"{FILE}: [{where}] is no table")
+        raise TcreadyError(f"{named}: [{where}] is no table")
     return value
 
 
-def _target_table(name: str, value: Any) -> TargetTable:
-    where = f"{TABLES}.{name}"
-    table = dict(_table(value, where))
+def _target_table(
+    name: str, value: Any, section: str = TABLES, named: str = FILE, *, library: bool = False
+) -> TargetTable:
+    """`library`: whether it may name a model of a library."""
+    where = f"{section}.{name}"
+    table = dict(_table(value, where, named))
     target = table.pop("target", None)
     known = {each.name: each for each in declared(RunOptions) if each.option.table}
-    found = _read(table, known, where, ("target", *known))
+    found = _read(table, known, where, ("target", *known), named)
     if target is not None and not (isinstance(target, str) and target.strip()):
-        raise _refusal(where, "target", target, "a string: path.py::Name or pkg.mod::Name")
-    if target is not None and LibraryModel.parse(target) is not None:
+        raise _refusal(where, "target", target, "a string: path.py::Name or pkg.mod::Name", named)
+    of_library = target is not None and LibraryModel.parse(target) is not None
+    if of_library and not library:
         raise TcreadyError(
-            f"{FILE}: [{where}] target {target}: such a name is for the command line; write a function in a file that "
+            f"{named}: [{where}] target {target}: such a name is for the command line; write a function in a file that "
             "gives the model (FILE::function), with inputs"
         )
-    if target is None or Target.parse(target).name is None:
-        raise TcreadyError(f"{FILE}: [{where}] needs a target: path.py::Name or pkg.mod::Name")
-    return TargetTable(name, target, found)
+    if target is None or (not of_library and Target.parse(target).name is None):
+        raise TcreadyError(f"{named}: [{where}] needs a target: path.py::Name or pkg.mod::Name")
+    return TargetTable(name, target, found, section)
 
 
 def _read(
-    table: Mapping[str, Any], known: Mapping[str, Declared], where: str, keys: Iterable[str]
+    table: Mapping[str, Any],
+    known: Mapping[str, Declared],
+    where: str,
+    keys: Iterable[str],
+    named: str = FILE,
 ) -> dict[str, Any]:
     """What a table says, by field. `keys` are all that it takes."""
     found: dict[str, Any] = {}
     for key, given in table.items():
         if key not in known:
-            raise unknown_key(key, keys, where)
+            raise unknown_key(key, keys, where, named)
         value = from_toml(known[key].option, given)
         if value is None:
-            raise _refusal(where, key, given, takes(known[key].option))
+            raise _refusal(where, key, given, takes(known[key].option), named)
         found[known[key].field] = value
     return found
 
 
-def _refusal(where: str, key: str, given: Any, expected: str) -> TcreadyError:
-    return TcreadyError(f"{FILE}: [{where}] {key} = {written(given)}: it takes {expected}")
+def _refusal(where: str, key: str, given: Any, expected: str, named: str = FILE) -> TcreadyError:
+    return TcreadyError(f"{named}: [{where}] {key} = {written(given)}: it takes {expected}")

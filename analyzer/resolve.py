@@ -44,10 +44,12 @@ class TargetTable:
     """`path.py::Name` or `pkg.mod::Name`, relative to the working folder."""
     values: Mapping[str, Any]
     """What it says, by the names of the fields."""
+    section: str = "tool.tcready.targets"
+    """The table that it stands in."""
 
     @property
     def source(self) -> str:
-        return f"[tool.tcready.targets.{self.name}]"
+        return f"[{self.section}.{self.name}]"
 
     @property
     def inputs(self) -> str | None:

@@ -19,6 +19,7 @@ from tcready.reports.bench_view import (
     ways,
 )
 from tcready.reports.paths import without_absolute_paths
+from tcready.reports.sweep_view import by_urgency, cells, changes, columns, fix_words, headline, site_words
 from tcready.reports.view import (
     PLACEMENT_COLUMNS,
     SHAPE_HEADINGS,
@@ -43,10 +44,12 @@ from tcready.reports.view import (
     shortened,
     visible,
 )
-from tcready.schema import Bench, Finding, Plan, Report, ShapeStudy, TargetReport
+from tcready.schema import Bench, Finding, Plan, Report, ShapeStudy, Sweep, TargetReport
 
 FIRST = 10
 """Findings that stand in the comment unfolded."""
+SWEPT = 30
+"""Models of a sweep that are shown."""
 LIMIT = 60_000
 """Characters; GitHub takes 65,536 in a comment."""
 SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>@-])")
@@ -58,7 +61,8 @@ def render(report: Report, *, third_party: bool = False) -> str:
     own = listed(shown, third_party)
     heavy = [f for f in own if f.level != "note"]
     ran = [target for target in shown.targets if target.was_run]
-    parts = ["### tcready", *(_verdict(target) for target in ran)]
+    verdicts = _sweep(shown.sweep) if shown.sweep is not None else [_verdict(target) for target in ran]
+    parts = ["### tcready", *verdicts]
     unread = shown.skipped and not shown.targets
     nothing = "Nothing could be read." if unread else "No findings in your code."
     parts.append(f"**{level_counts(own)}** in your code." if own else nothing)
@@ -77,7 +81,7 @@ def render(report: Report, *, third_party: bool = False) -> str:
             parts += _bench(target, target.observation.bench)
         if target.observation.plan is not None:
             parts += _plan(target, target.observation.plan)
-    for target in ran:
+    for target in ran if shown.sweep is None else ():
         stages = "\n".join(
             f"- {STAGE_SIGN[stage.state]} {stage.stage}{': ' + plain(stage.detail) if stage.detail else ''}"
             for stage in ladder(target)
@@ -93,6 +97,34 @@ def render(report: Report, *, third_party: bool = False) -> str:
     if len(text) > LIMIT:  # cut between lines; a fold that stays open ends with the comment
         text = text[:LIMIT].rsplit("\n", 1)[0] + "\n\n... cut: the HTML report has all of it.\n"
     return text
+
+
+def _sweep(sweep: Sweep) -> list[str]:
+    """How many models came to what, the worst of them, where most break, and what changed since the last sweep."""
+    parts = [f"**{plain(headline(sweep))}**"]
+    models = by_urgency(sweep.models)
+    heads = columns(sweep)
+    rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for each in models[:SWEPT]:
+        first, *others = cells(each, sweep)
+        rows.append(f"| {code(first)} | {' | '.join(map(plain, others))} |")
+    parts.append("\n".join(rows))
+    if len(models) > SWEPT:
+        parts.append(f"and {len(models) - SWEPT} more.")
+    if sweep.sites:
+        sites = ["| where models break | what | |", "|---|---|---|"]
+        for site in sweep.sites[:FIRST]:
+            what = f"{plain(site.what)} {plain(site.message)}"
+            sites.append(f"| {code(f'{site.path}:{site.line}')} | {what} | {plain(site_words(site))} |")
+        parts.append("\n".join(sites))
+    if sweep.fixes:
+        parts.append(f"First {plain(fix_words(sweep.fixes[0]))} (as the rules say, not tried).")
+    changed = [f"- {code(name)}: {plain(text)}" for name, text in changes(sweep)]
+    if changed:
+        parts.append(_folded(f"{len(changed)} changed since the last sweep", "\n".join(changed)))
+    elif sweep.has_last:
+        parts.append("Nothing changed since the last sweep.")
+    return parts
 
 
 def _verdict(target: TargetReport) -> str:

@@ -125,6 +125,10 @@ def parse(arguments: list[str]) -> None:
 
 def read_toml(block: Block, folder: Path) -> None:
     found = tomllib.loads(block.text)
+    if "targets" in found:
+        (folder / "zoo.toml").write_text(block.text)
+        assert len(project.listed_targets(folder / "zoo.toml", "zoo.toml")) == len(found["targets"])
+        return
     if "tool" not in found:
         read_commands(found)
         return

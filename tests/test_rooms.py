@@ -75,6 +75,22 @@ ALLOWED: dict[str, frozenset[str]] = {
             "bench",
         }
     ),
+    "sweeping": frozenset(
+        {
+            "schema",
+            "options",
+            "target",
+            "static",
+            "dynamic",
+            "resolve",
+            "project",
+            "plan",
+            "library",
+            "observations",
+            "installed",
+            "merge",
+        }
+    ),
     "git": frozenset({"schema"}),
     "files": frozenset({"schema"}),
     "baseline": frozenset({"schema", "options", "target"}),
@@ -102,6 +118,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "fixing",
             "serving",
             "benching",
+            "sweeping",
             "applying",
             "comparison",
             "git",
@@ -181,6 +198,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "trying": frozenset(),
     "fixing": frozenset(),
     "benching": frozenset(),
+    "sweeping": frozenset({"pyarrow"}),
     "project": frozenset({"tomli", "tomllib"}),
     "git": frozenset(),
     "files": frozenset(),

@@ -20,6 +20,7 @@ from tcready.cli.lsp import lsp
 from tcready.cli.other import completion, init, rule, rules, worker
 from tcready.cli.output import ReaderGoneError, complain
 from tcready.cli.reporting import report
+from tcready.cli.sweeping import sweep
 from tcready.schema import TcreadyError
 
 INTERRUPTED = 130
@@ -101,5 +102,20 @@ def app(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (check, explain, fix, prove, bench, report, lsp, mcp, worker, init, completion, rule, rules):
+for _command in (
+    check,
+    explain,
+    fix,
+    prove,
+    bench,
+    sweep,
+    report,
+    lsp,
+    mcp,
+    worker,
+    init,
+    completion,
+    rule,
+    rules,
+):
     app.add_command(_command)

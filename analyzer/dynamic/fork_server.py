@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -69,6 +70,8 @@ class ForkServer:
         self._read = b""
         self._statuses: dict[int, int] = {}
         self._failed = not hasattr(os, "fork") or sys.platform != "linux"
+        self._closed = False
+        self._has_served = False
 
     def __enter__(self) -> ForkServer:
         return self
@@ -86,6 +89,7 @@ class ForkServer:
             self._failed = True
             try:
                 self._failed = not self._open(python, environment, seconds)
+                self._has_served = not self._failed
             finally:
                 if self._failed:
                     self._shut()
@@ -101,8 +105,11 @@ class ForkServer:
         """A copy that runs the worker with these arguments, in this folder; None if it cannot be a copy.
 
         `mark` is the variable by which its processes are known, with its value, whose beginning they are called by too.
+        Raises OSError once the server was closed: whoever closed it wants no more runs.
         """
         with self._lock:
+            if self._closed:
+                raise OSError(errno.ECANCELED, "the work was ended")
             if self._failed or self._kind != _kind(python, environment) or self._channel is None:
                 return None
             request = {
@@ -146,11 +153,16 @@ class ForkServer:
             if timeout is not None and time.monotonic() >= until:
                 return None
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it had imported torch and is gone, though nobody closed it: a run may have killed it."""
+        return self._has_served and self._channel is None and not self._closed
+
     def close(self) -> None:
         """End the server. Copies that are still alive die with it."""
         with self._lock:
             self._shut()
-            self._failed = True
+            self._failed = self._closed = True
 
     def _shut(self) -> None:
         if self._channel is not None:

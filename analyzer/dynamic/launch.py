@@ -108,6 +108,8 @@ class RunRequest:
     """Folder of what Inductor makes once for all models, for several runs; None: each makes it anew."""
     server: ForkServer | None = None
     """What several runs are copies of; None: each imports torch anew, as a bench does in any case."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """What its environment has beside, or in place of, what this process has."""
 
 
 @dataclass(frozen=True)
@@ -380,7 +382,7 @@ def _environment(request: RunRequest, dropped: tuple[str, ...]) -> dict[str, str
     kept |= {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
     if not request.options.allow_downloads:
         kept |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    return kept
+    return kept | dict(request.variables)
 
 
 def _run(

@@ -12,6 +12,7 @@ from tcready.schema.frame import Frame
 from tcready.schema.run import BreakSite, Coverage, Observation, Stage
 from tcready.schema.serving import Serving
 from tcready.schema.static import Finding, Noqa, RuleText, Skipped, SourceText, StaticTarget
+from tcready.schema.sweep import Sweep
 from tcready.schema.words import SCHEMA_VERSION, Mode, ModeAsked, RegionState, Verdict
 
 
@@ -234,4 +235,6 @@ class Report:
     """None unless it was asked what a serving engine would make of the findings."""
     in_process: bool = False
     """Whether it is on an object or a cell of a Python process: no command line makes it again."""
+    sweep: Sweep | None = None
+    """Of a sweep, what it says of all its models together; None for any other report."""
     schema_version: int = SCHEMA_VERSION

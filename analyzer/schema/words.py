@@ -54,11 +54,13 @@ StageReason = Literal[
     "mismatch",
     "not_comparable",
     "no_toolchain",
+    "no_inputs",
     "error",
 ]
 """Why a stage failed or did not run. `crash`: the process died by a signal; `exit`: it ended by itself; `mismatch`: the
 compiled outputs differ from eager; `not_comparable`: eager differs from itself, or gives no tensor; `no_toolchain`: the
-backend lacks a compiler; `error`: anything else that was raised."""
+backend lacks a compiler; `no_inputs`: nobody gives what the model is built or called with, and it could not be made up;
+`error`: anything else that was raised."""
 InputsSource = Literal["option", "project", "convention", "made_up", "object", "library"]
 """What gave the inputs: `--inputs`, a table of pyproject.toml, the file itself, nobody (they were made up), the caller
 in this process, or what a library says of a model that was named."""

@@ -195,7 +195,7 @@ class Cache:
         place = self._place(question)
         partial = place.with_suffix(f".{os.getpid()}")
         with contextlib.suppress(OSError):
-            self._make_folder()
+            make_folder(self._top)
             try:
                 partial.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
                 os.replace(partial, place)
@@ -203,33 +203,36 @@ class Cache:
                 partial.unlink(missing_ok=True)
                 raise
 
-    def _make_folder(self) -> None:
-        """The folder, marked as a cache for git and for backups; once a day what is old in it goes."""
-        tag = self._top / "CACHEDIR.TAG"
-        try:
-            age = time.time() - tag.stat().st_mtime
-        except OSError:
-            self._top.mkdir(exist_ok=True)
-            (self._top / ".gitignore").write_text("*\n", encoding="utf-8")
-            tag.write_text(TAG, encoding="utf-8")
-            return
-        if age > DAY:
-            os.utime(tag)
-            self._prune()
 
-    def _prune(self) -> None:
-        entries = []
-        for entry in os.scandir(self._top):
-            if entry.name.startswith(".") or entry.name == "CACHEDIR.TAG":
-                continue
-            with contextlib.suppress(OSError):  # somebody else may be tidying too
-                entries.append((entry.stat().st_mtime, entry.path))
-        oldest = time.time() - KEPT_DAYS * DAY
-        entries.sort(reverse=True)
-        for position, (used, path) in enumerate(entries):
-            if position >= KEPT or used < oldest:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+def make_folder(top: Path) -> None:
+    """The folder of a cache, marked as one for git and for backups; once a day what is old in it goes."""
+    tag = top / "CACHEDIR.TAG"
+    try:
+        age = time.time() - tag.stat().st_mtime
+    except OSError:
+        top.mkdir(exist_ok=True)
+        (top / ".gitignore").write_text("*\n", encoding="utf-8")
+        tag.write_text(TAG, encoding="utf-8")
+        return
+    if age > DAY:
+        os.utime(tag)
+        _prune(top)
+
+
+def _prune(top: Path) -> None:
+    entries = []
+    for entry in os.scandir(top):
+        # the store of sweeps has been asked for by somebody who wants it to be there the next time
+        if entry.name.startswith(".") or entry.name == "CACHEDIR.TAG" or ".sqlite" in entry.name:
+            continue
+        with contextlib.suppress(OSError):  # somebody else may be tidying too
+            entries.append((entry.stat().st_mtime, entry.path))
+    oldest = time.time() - KEPT_DAYS * DAY
+    entries.sort(reverse=True)
+    for position, (used, path) in enumerate(entries):
+        if position >= KEPT or used < oldest:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
 
 
 def _rules(texts: Iterable[Any]) -> tuple[RuleText, ...]:

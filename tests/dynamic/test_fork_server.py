@@ -176,7 +176,7 @@ def test_copies_end_with_a_server_that_dies_and_the_next_run_starts_afresh(tmp_p
     with ForkServer() as server:
         seen = observe_target("model.py", root=write(tmp_path, kill), server=server, timeout=60)
         failed = next(stage for stage in seen.stages if stage.state == "fail")
-        assert (failed.reason, "SIGKILL" in failed.detail) == ("crash", True)
+        assert (failed.reason, "SIGKILL" in failed.detail, server.is_lost) == ("crash", True, True)
         (tmp_path / "killed").touch()
         again = observe_target("model.py", root=tmp_path, server=server)
         assert again.coverage is not None
@@ -188,7 +188,9 @@ def test_a_server_that_is_closed_leaves_nothing(tmp_path: Path) -> None:
         pid = server_pid(server)
         assert alive(pid)
     assert gone(pid)
-    assert server.start(sys.executable, [], tmp_path, dict(os.environ), ("A", "b")) is None
+    assert not server.is_lost
+    with pytest.raises(OSError, match="ended"):  # a run afresh is not what was wanted
+        server.start(sys.executable, [], tmp_path, dict(os.environ), ("A", "b"))
 
 
 def test_an_interpreter_that_cannot_serve(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ LAYERS = {
         "engine.entries",
         "engine.interpreter",
     ),
-    "places": ("concrete", "graph", "rule", "settings", "break_effect", "unmet"),
+    "places": ("concrete", "graph", "rule", "settings", "break_effect", "unmet", "classes"),
     "judge": ("analyse", "judge", "noqa", "tree"),
     "driver": ("cache", "examine", "driver", "session"),
 }

@@ -10,6 +10,10 @@ class RunError(Exception):
     """A stage failed for a reason that one line says."""
 
 
+class NoInputsError(RunError):
+    """Nobody gives what the model is built or called with, and it could not be made up."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One set of inputs; `name` is None where the inputs name no cases."""

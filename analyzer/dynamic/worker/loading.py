@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from tcready.dynamic.worker.case import Case, RunError
+from tcready.dynamic.worker.case import Case, NoInputsError, RunError
 from tcready.dynamic.worker.convention import Convention
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.torch_internals import pytree
@@ -170,7 +170,7 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
         model: Any = copy.deepcopy(value)
     elif inspect.isclass(value) and issubclass(value, torch.nn.Module):
         args, kwargs = _init_arguments(init)
-        model = value(*args, **kwargs)
+        model = _constructed(value, args, kwargs)
     elif callable(value):
         model = value if takes_inputs(value) else value()
     else:
@@ -187,6 +187,27 @@ def build(value: Any, init: Callable[[], Any] | None, work: Work, seed: int = SE
     if callable(model) and model is value:
         return model
     raise RunError(f"{work.target}() gives a {type(model).__name__}, not an nn.Module")
+
+
+def _constructed(cls: type[torch.nn.Module], args: Any, kwargs: Any) -> torch.nn.Module:
+    """An object of the class. Raises NoInputsError if the constructor wants arguments that nobody gives."""
+    try:
+        return cls(*args, **kwargs)
+    except TypeError as error:
+        if not (args or kwargs) and not _takes_nothing(cls):
+            raise NoInputsError(f"{type(error).__name__}: {error}") from error
+        raise
+
+
+def _takes_nothing(cls: type[torch.nn.Module]) -> bool:
+    """Whether the constructor can be called without an argument, as far as it tells."""
+    try:
+        inspect.signature(cls).bind()
+    except ValueError:
+        return True
+    except TypeError:
+        return False
+    return True
 
 
 def load_weights(model: torch.nn.Module, path: str, shown: str) -> None:
@@ -341,7 +362,9 @@ def inputs_of(
     if value is not None:
         return _called(value, "--inputs", seed, sizes), "--inputs"
     if convention is None:
-        raise RunError("no inputs: name them with --inputs, or define get_inputs() or get_example_inputs()")
+        raise NoInputsError(
+            "no inputs: name them with --inputs, or define get_inputs() or get_example_inputs()"
+        )
     if convention.source == "function":
         give = getattr(module, convention.inputs)
     else:

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tcready.dynamic.worker.case import RunError
+from tcready.dynamic.worker.case import NoInputsError, RunError
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.journal import NOT_ASKED, NOT_MEASURED, RunEndedError, StageFailedError, one_line
 from tcready.schema import STAGES, StageName, StageReason
@@ -76,7 +76,7 @@ def failing(
     except (StageFailedError, RunEndedError):
         raise
     except RunError as error:
-        journal.end("fail", str(error), reason)
+        journal.end("fail", str(error), "no_inputs" if isinstance(error, NoInputsError) else reason)
         raise StageFailedError from error
     except BaseException as error:
         left = isinstance(error, SystemExit)

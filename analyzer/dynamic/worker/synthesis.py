@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_origin
 
 import torch
-from tcready.dynamic.worker.case import RunError
+from tcready.dynamic.worker.case import NoInputsError
 from tcready.dynamic.worker.loading import SEED_BUILD, dtype_of
 from tcready.dynamic.worker.request import Work
 from tcready.dynamic.worker.torch_internals import layers
@@ -109,8 +109,10 @@ def synthesise(model: Any, work: Work, one_line: Callable[[BaseException], str])
         failed = guesses, seen.error
         search.learn(guesses, seen)
     if failed is None:
-        raise RunError("inputs could not be made up: the forward names no parameter; give them with --inputs")
-    raise RunError(
+        raise NoInputsError(
+            "inputs could not be made up: the forward names no parameter; give them with --inputs"
+        )
+    raise NoInputsError(
         f"inputs could not be made up in {search.count} tries, give them with --inputs; the last, "
         f"{search.label(failed[0])}: {one_line(failed[1])}"
     )

@@ -1,0 +1,74 @@
+"""`tcready sweep`."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import click
+from tcready import api
+from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files, settings_of
+from tcready.cli.output import refuse_one_file_twice, show
+from tcready.cli.telling import telling
+from tcready.options import MATRIX_AXES, ReadOptions, ReportOptions, RunOptions, SweepOptions, WorkOptions
+from tcready.schema import TcreadyError
+
+HOW = (HOW_TO_RUN - {"inputs"}) | {"fullgraph", "shapes", "plan", "backend", "budget", "tiny", "config"}
+"""Fields of RunOptions that hold for many models."""
+READ = frozenset("mode torch exclude low plain_call".split())
+REPORTED = frozenset("select ignore per_file_ignores fail_on third_party".split())
+SHOWN = frozenset("run output_format output html editor exit_zero verbose quiet".split())
+
+
+@click.command()
+@click.argument("targets", nargs=-1, shell_complete=complete_files)
+@asked(SweepOptions)
+@asked(RunOptions, only=HOW)
+@asked(ReadOptions, only=READ)
+@asked(WorkOptions, only=frozenset({"cache"}))
+@asked(ReportOptions, only=REPORTED)
+@asked(CommandOptions, only=SHOWN)
+@click.pass_context
+def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
+    """Check many models, keep what was found, and report on all of them.
+
+    A TARGET is what `check` takes, a glob, the name of a package, or a .toml file that lists targets. Every model is run
+    unless --no-run is given, with inputs that are made up where nobody gives them. What did not change since an earlier
+    sweep is taken from the store; a sweep that was ended goes on where it was.
+    """
+    wanted = SweepOptions(**{each.name: options[each.name] for each in fields(SweepOptions)})
+    if wanted.matrix:  # what follows its first axis goes with it: --matrix device=cpu,cuda mode=infer,train
+        axes = tuple(text for text in targets if text.partition("=")[0] in MATRIX_AXES and "=" in text)
+        wanted = replace(wanted, matrix=(*wanted.matrix, *axes))
+        targets = tuple(text for text in targets if text not in axes)
+    if not targets and wanted.export is not None:
+        api.export_sweeps(wanted.store, wanted.export)
+        return 0
+    if not targets:
+        raise TcreadyError("name what to sweep: a folder, a file, a glob, a package or a .toml file")
+    settings = settings_of(context, isolated=False)
+    command, report_options = settings.of(CommandOptions), settings.report
+    refuse_one_file_twice({"--output": command.output, "--html": command.html, "--export": wanted.export})
+    api.editor_address(command.editor)  # a wrong one is told before anything runs
+    with telling(command.quiet) as (announce, progress):
+        report = api.sweep(
+            targets,
+            run=command.run is not False,
+            wanted=wanted,
+            settings=settings,
+            announce=announce,
+            progress=progress,
+            checkout=command.html is not None or command.output_format in ("html", "json"),
+        )
+    show(
+        report,
+        command.output_format,
+        command.output,
+        command.html,
+        third_party=report_options.third_party,
+        quiet=command.quiet,
+        verbose=command.verbose,
+        editor=command.editor,
+    )
+    code = api.exit_code(report, fail_on=report_options.fail_on, third_party=report_options.third_party)
+    return 0 if code == 1 and command.exit_zero else code

@@ -1,0 +1,33 @@
+"""Which models a module holds: named, not interpreted."""
+
+from __future__ import annotations
+
+from tcready.options import ReadOptions
+from tcready.schema import TcreadyError
+from tcready.static import locate
+from tcready.static.engine.interpreter import Interpreter
+from tcready.static.index import Library, Program
+from tcready.static.process import SHARED
+
+
+def module_classes(name: str, options: ReadOptions) -> tuple[str, ...]:
+    """The nn.Module classes with a forward that the module of that dotted name defines, in the order of the file.
+
+    Bases are followed through the sources of its own package alone; a class with a `forward` whose base is elsewhere and
+    not known by name counts. Raises TcreadyError for a module that is not there, or cannot be read.
+    """
+    search_path = options.search_path or locate.default_search_path(options.root)
+    with SHARED.reading():
+        program = Program(
+            options.root, search_path, (name.partition(".")[0],), third_party=False, library=Library()
+        )
+        module = program.module(name)
+        if module is None:
+            reason = next(iter(program.skipped.values()), "there is no such module on the search path")
+            raise TcreadyError(f"{name}: {reason}")
+        interpreter = Interpreter(program, None, False, torch=options.torch)
+        return tuple(
+            cls.name
+            for cls in module.classes()
+            if (mro := interpreter.mro(cls)).is_module and mro.functions("forward")
+        )

@@ -1,0 +1,437 @@
+"""A sweep from what was named to its report: tasks are made, claimed, carried out by an engine, and kept in the store."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import gc
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tcready import installed, observations, plan, project
+from tcready.options import SweepOptions
+from tcready.plan import PlannedRun
+from tcready.resolve import COMMAND_LINE, Settings
+from tcready.schema import (
+    Cause,
+    ModeAsked,
+    Observation,
+    Outcome,
+    Progress,
+    Progressing,
+    Reading,
+    Report,
+    Skipped,
+    Stage,
+    TargetReport,
+    as_json,
+    from_json,
+)
+from tcready.sweeping import engine as engines
+from tcready.sweeping import export, matrix, summary, targets
+from tcready.sweeping import ground as grounds
+from tcready.sweeping.ground import Ground, Surveyor
+from tcready.sweeping.store import Store
+from tcready.sweeping.targets import Wanted
+from tcready.sweeping.task import Asked, Result, Task
+from tcready.target import Target
+
+Tell = Callable[[str], None]
+AHEAD = 2
+"""Tasks that an engine is given at a time, as a multiple of those that it works on."""
+LOOK = 1.0
+"""Seconds between two looks at what another sweep is working on."""
+BEAT = 20.0
+"""Seconds between two signs of life."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A task, where it belongs, and what its result rests on."""
+
+    position: tuple[int, ...]
+    """Of its target among all, in the order in which they were named."""
+    wanted: Wanted
+    task: Task
+    ground: Ground
+    device: str = ""
+    setting: str = ""
+    """What is the same in each sweep of this model in this cell of the matrix."""
+    said: tuple[str, ...] = ()
+    """What makes the run on the command line of `tcready check`."""
+
+
+@dataclass
+class _Done:
+    """A step that is over, and how; its value stays in the store."""
+
+    step: Step
+    failure: str = ""
+    seconds: float | None = None
+    stored: bool = False
+
+
+@dataclass
+class _Course:
+    """One sweep under way."""
+
+    settings: Settings
+    store: Store
+    engine: engines.Engine
+    fresh: bool
+    run: bool
+    cells: tuple[matrix.Cell, ...]
+    surveyor: Callable[[str | None], Surveyor]
+    asked: Asked
+    announce: Tell
+    progress: Progressing
+    pending: deque[Step] = field(default_factory=deque)
+    under_way: dict[str, list[Step]] = field(default_factory=dict)
+    elsewhere: dict[str, list[Step]] = field(default_factory=dict)
+    """What another sweep is working on."""
+    done: list[_Done] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+    """The settings of all steps."""
+    made: int = 0
+    taken: int = 0
+
+    def go(self) -> None:
+        """Carries out all that is pending, and what follows from it."""
+        looked = beaten = time.monotonic()
+        while self.pending or self.under_way or self.elsewhere:
+            while self.pending and len(self.under_way) < AHEAD * self.engine.slots:
+                self._begin(self.pending.popleft())
+            result = self.engine.completed(LOOK) if self.under_way else None
+            if result is not None:
+                self._ended(result)
+            elif not self.under_way and not self.pending and self.elsewhere:
+                time.sleep(LOOK)
+            now = time.monotonic()
+            if self.elsewhere and now - looked >= LOOK:
+                looked = now
+                waiting = [step for steps in self.elsewhere.values() for step in steps]
+                self.elsewhere.clear()
+                self.pending.extendleft(reversed(waiting))
+            if now - beaten >= BEAT:
+                beaten = now
+                self.store.beat()
+
+    def _begin(self, step: Step) -> None:
+        key = step.task.key
+        if key in self.under_way:
+            self.under_way[key].append(step)
+            return
+        claim = self.store.claim(step.task, step.ground, fresh=self.fresh)
+        if claim == "theirs":
+            self.elsewhere.setdefault(key, []).append(step)
+        elif claim == "mine":
+            self.under_way[key] = [step]
+            self.engine.submit(step.task)
+        else:
+            self.taken += step.task.stage != "list"
+            self._over(step, "", stored=True)
+
+    def _ended(self, result: Result) -> None:
+        steps = self.under_way.pop(result.key, [])
+        if not steps:
+            return
+        if result.failure:
+            self.store.give_up(result.key)
+        else:
+            self.store.finish(result)
+        self.made += steps[0].task.stage != "list"
+        for step in steps:
+            self._over(step, result.failure, stored=False)
+
+    def _over(self, step: Step, failure: str, *, stored: bool) -> None:
+        """What follows from a step that is over."""
+        kept = self.store.kept(step.task.key) if not failure else None
+        if kept is None and not failure:
+            failure = "its result is not in the store any more"
+        if step.task.stage == "list":
+            if failure:
+                self.done.append(_Done(step, failure))
+            else:
+                assert kept is not None
+                for number, each in enumerate(targets.members(step.task.target, json.loads(kept.value))):
+                    self.add((*step.position, number), each)
+        else:
+            self.done.append(_Done(step, failure, kept.seconds if kept is not None else None, stored))
+            if step.task.stage == "read" and self.run:
+                report = from_json(Report, json.loads(kept.value)) if kept is not None else None
+                if report is not None:
+                    self.add_runs(step.position, step.wanted, report)
+        self._say()
+
+    def add(self, position: tuple[int, ...], wanted: Wanted) -> None:
+        """What is to be done for something that was named."""
+        root = str(self.settings.root)
+        if wanted.kind == "module" or wanted.read:
+            asked = dataclasses.replace(self.asked, mode=self._mode(wanted))
+            task = Task("list" if wanted.kind == "module" else "read", "", wanted.target, root, asked)
+            self._put(position, wanted, task, self.surveyor(self.settings.run.python))
+        elif self.run:
+            self.add_runs(position, wanted, None)
+
+    def _mode(self, wanted: Wanted) -> ModeAsked:
+        """The mode to read the sources in: that of what lists the target."""
+        if wanted.table is not None:
+            mode: ModeAsked = self.settings.with_table(wanted.table).values["mode"]
+            return mode
+        return plan.reading_mode((wanted.target,), self.settings, self.settings.tables or ())
+
+    def add_runs(self, position: tuple[int, ...], wanted: Wanted, report: Report | None) -> None:
+        """The runs of what was read, in each cell of the matrix."""
+        for number, planned in enumerate(targets.runs(wanted, report, self.settings)):
+            for cell in self.cells:
+                settings = cell.settings(self.settings.with_table(planned.table))
+                said = plan.asked(planned.target, wanted.named, listed(settings, wanted))
+                for task in self._runs(planned, settings):
+                    surveyor = self.surveyor(task.run.python)
+                    self._put((*position, number), wanted, task, surveyor, cell, said)
+
+    def _runs(self, planned: PlannedRun, settings: Settings) -> Iterator[Task]:
+        for options in dataclasses.replace(planned, table=None).options(settings):
+            yield Task(
+                "run",
+                "",
+                planned.target,
+                str(settings.root),
+                run=options,
+                given_by=planned.convention(settings),
+            )
+
+    def _put(
+        self,
+        position: tuple[int, ...],
+        wanted: Wanted,
+        task: Task,
+        surveyor: Surveyor,
+        cell: matrix.Cell | None = None,
+        said: tuple[str, ...] = (),
+    ) -> None:
+        ground = surveyor.ground(task)
+        keyed = dataclasses.replace(task, key=ground.key(task.stage, task.target))
+        device = task.run.device if cell is not None else ""
+        mode = task.run.mode if cell is not None else str(task.asked.mode)
+        named = "" if wanted.table is None else wanted.table.source
+        setting = json.dumps(
+            [
+                task.stage,
+                task.target,
+                named,
+                wanted.named,
+                mode,
+                device,
+                cell.python if cell is not None else None,
+            ]
+        )
+        if setting not in self.known:  # named twice
+            self.known.add(setting)
+            self.pending.append(Step(position, wanted, keyed, ground, device, setting, said))
+
+    def _say(self) -> None:
+        over = len(self.known) - len(self.pending) - len(self.under_way) - len(self.elsewhere)
+        self.progress(Progress("sweep", f"sweep ({self.taken} taken from the store)", over, len(self.known)))
+
+
+def sweep(
+    names: Sequence[str],
+    settings: Settings,
+    wanted: SweepOptions,
+    run: bool,
+    announce: Tell,
+    progress: Progressing,
+) -> Report:
+    """Reads and runs everything that was named, or takes it from the store, and puts it into one report.
+
+    Raises TcreadyError for what the user can mend: a target that is not there, a store that cannot be used, a matrix that
+    names no interpreter.
+    """
+    began = time.monotonic()
+    root = settings.root
+    if wanted.export is not None:
+        export.refuse_without()
+    given = matrix.axes(wanted.matrix)
+    settings = matrix.with_modes(settings, given)
+    plan.refuse_missing_programs(settings.run)
+    for python in (*given.get("python", ()), *settings.work.interpreters):
+        plan.refuse_missing_programs(dataclasses.replace(settings.run, python=python))
+    code = grounds.code_of_tcready(("tcready", "tcready.rules", "tcready.refactor"))
+
+    @functools.cache
+    def surveyor(python: str | None) -> Surveyor:
+        return Surveyor(root, grounds.interpreter(python, root), code)
+
+    cells = matrix.cells(given, settings, lambda python: surveyor(python).python.torch) if run else ()
+    things = targets.wanted(names, settings)
+    devices = tuple(cell.device or settings.run.device for cell in cells)
+    torch = installed.torch_for(settings.read.torch, root)
+    asked = Asked(
+        *(settings.values["mode"], torch, settings.read.low, settings.read.plain_call),
+        *(settings.report.select, settings.report.ignore, settings.report.per_file_ignores),
+        cache=settings.work.cache,
+    )
+    collecting = gc.isenabled()
+    gc.enable()  # the command line does without: it lasts for one report, a sweep for hours
+    try:
+        with Store(root / wanted.store, wanted.store) as store:
+            store.begin([sorted(names), list(wanted.matrix), run])
+            engine = engines.opened(wanted.engine, wanted.workers, devices)
+            try:
+                course = _Course(
+                    *(settings, store, engine, wanted.fresh, run, cells, surveyor, asked, announce, progress)
+                )
+                doing = "reading and running" if run else "reading"
+                announce(
+                    f"{doing} {_number(len(things), 'file or model', 'files and models')}, {engine.slots} at a time; "
+                    f"results are kept in {wanted.store}"
+                )
+                for number, each in enumerate(things):
+                    course.add((number,), each)
+                course.go()
+            finally:
+                engine.close()
+            report = _report(course, time.monotonic() - began)
+            if wanted.export is not None:
+                export.write(store, wanted.export)
+            return report
+    finally:
+        if not collecting:
+            gc.disable()
+
+
+def _report(course: _Course, seconds: float) -> Report:
+    """The report of all that is over. What was worked out comes back from the store."""
+    settings, store = course.settings, course.store
+    tool, advice = installed.tool(), installed.advice()
+    empty = Report(tool, (), (), (), (), (), (), {})
+    reports: list[tuple[str, Report]] = [("", empty)]
+    ran: list[tuple[_Done, Observation]] = []
+    for done in sorted(course.done, key=lambda each: (each.step.position, each.step.task.stage)):
+        step = done.step
+        kept = store.kept(step.task.key) if not done.failure else None
+        if step.task.stage == "run":
+            seen = (
+                _failed(step, done.failure)
+                if kept is None
+                else from_json(Observation, json.loads(kept.value))
+            )
+            ran.append((done, dataclasses.replace(seen, asked=step.said)))
+        elif kept is None:
+            skipped = (Skipped(Target.place_in(step.task.target), done.failure),)
+            reports.append((step.task.target, dataclasses.replace(empty, skipped=skipped)))
+        else:
+            reports.append((step.task.target, from_json(Report, json.loads(kept.value))))
+    whole = observations.together(reports, [seen for _, seen in ran], tool, advice)
+    models = {step.wanted.target: step.wanted.named for step in (done.step for done in course.done)}
+    whole = dataclasses.replace(
+        whole,
+        targets=tuple(
+            each.asked_with(plan.asked(each.target, models.get(each.target), settings))
+            for each in whole.targets
+        ),
+        readings=(_reading(course.asked),),
+    )
+    rows = list(_rows(whole, course, ran))
+    store.end([(each.setting, each.key, as_json(each.found)) for each in rows if each.key])
+    named = {target.target for target in whole.targets}
+    before = map(_target_of, store.settings_before() - {each.setting for each in rows})
+    found = summary.swept(
+        whole,
+        [each.row for each in rows],
+        sorted({target for target in before if target not in named}),
+        has_last=any(each.row.before is not None for each in rows),
+        made=course.made,
+        taken=course.taken,
+        seconds=seconds,
+    )
+    return dataclasses.replace(whole, sweep=found)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A row of the sweep, and what the store keeps of it for the next one."""
+
+    row: summary.Row
+    setting: str
+    key: str
+    """Empty if nothing is to be kept."""
+    found: Outcome
+
+
+def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observation]]) -> Iterator[_Kept]:
+    """A row for each target of the report, held against the last sweep that had it."""
+    predicted = summary.breaking(report)
+    for done, setting, target in (*_of_runs(report, ran), *_of_sources(report, course.done)):
+        found = summary.outcome(target, predicted)
+        before: Outcome | None = None
+        why: tuple[Cause, ...] = ()
+        earlier = course.store.earlier(setting)
+        if earlier is not None:
+            before = from_json(Outcome, earlier.row)
+            why = summary.causes(earlier.ground, done.step.ground)
+        row = summary.Row(target, done.step.device, done.seconds, done.stored, before, why)
+        yield _Kept(row, setting, "" if done.failure else done.step.task.key, found)
+
+
+def _of_runs(
+    report: Report, ran: Sequence[tuple[_Done, Observation]]
+) -> Iterator[tuple[_Done, str, TargetReport]]:
+    """Each run with its target: the report has them in the order given, two that are alike to the last digit once."""
+    in_report = [target for target in report.targets if target.was_run]
+    known: dict[str, list[tuple[Observation, TargetReport]]] = {}
+    following = iter(in_report)
+    for done, seen in ran:
+        same = known.setdefault(seen.target, [])
+        target = next((there for other, there in same if other == seen), None)
+        if target is None:
+            target = next(following)
+            same.append((seen, target))
+        yield done, done.step.setting, target
+
+
+def _of_sources(report: Report, done: Iterable[_Done]) -> Iterator[tuple[_Done, str, TargetReport]]:
+    """Each target that was only read, with the step that read it; of a file there may be several."""
+    read = {each.step.task.target: each for each in done if each.step.task.stage == "read"}
+    for target in report.targets:
+        step = read.get(target.target) or read.get(Target.place_in(target.target))
+        if not target.was_run and step is not None:
+            stage, _, *rest = json.loads(step.step.setting)
+            yield step, json.dumps([stage, target.target, *rest]), target
+
+
+def _target_of(setting: str) -> str:
+    """The target in the text of a setting."""
+    return str(json.loads(setting)[1])
+
+
+def listed(settings: Settings, wanted: Wanted) -> Settings:
+    """The settings as if the command line had said what a list of targets says: nothing else says it to a check."""
+    table = wanted.table
+    if table is None or table.section == project.TABLES:
+        return settings
+    lent = dict.fromkeys(
+        (name for name, who in settings.sources.items() if who == table.source), COMMAND_LINE
+    )
+    return dataclasses.replace(settings, sources={**settings.sources, **lent})
+
+
+def _failed(step: Step, why: str) -> Observation:
+    """A run of which no observation came: its engine says why."""
+    stages = (Stage("parse", "pass", "read"), Stage("import", "fail", why, reason="error"))
+    return Observation(
+        target=step.task.target, convention=None, mode=step.task.run.mode, stages=stages, environment=None
+    )
+
+
+def _reading(asked: Asked) -> Reading:
+    torch = ".".join(map(str, asked.torch)) if asked.torch else ""
+    return Reading(asked.mode or "both", asked.low, asked.plain_call, torch)
+
+
+def _number(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"

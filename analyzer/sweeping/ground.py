@@ -1,0 +1,301 @@
+"""What the result of a task rests on, found without importing anything: own files, distributions, torch, Python, tcready.
+
+Own files are followed by their import statements, from the file of the target and that of its inputs. A file that code
+opens by itself, or imports by a name that it works out, is not seen.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tcready.schema import TcreadyError, as_json, display_path, import_name, is_installed, source_folders
+from tcready.static.disk import Disk
+from tcready.sweeping.task import Task
+from tcready.target import Target
+
+FORMAT = 1
+OWN_CODE = (".py", ".json", ".pyz")
+_ASK = """\
+import json, platform, sys
+from importlib.metadata import PackageNotFoundError, version
+try:
+    torch = version("torch")
+except PackageNotFoundError:
+    torch = ""
+print(json.dumps([platform.python_version(), torch, [entry for entry in sys.path if entry]]))
+"""
+_REQUIRED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python that runs are made in, as it tells of itself."""
+
+    program: str | None
+    """As it was named; None: the one that runs this."""
+    version: str
+    torch: str
+    """Empty if it has none."""
+    path: tuple[str, ...]
+    """Where it looks for modules."""
+
+
+def interpreter(program: str | None, root: Path) -> Interpreter:
+    """Asks an interpreter what it is. Raises TcreadyError if it cannot be asked."""
+    if program is None:
+        try:
+            torch = importlib.metadata.version("torch")
+        except importlib.metadata.PackageNotFoundError:
+            torch = ""
+        return Interpreter(None, platform.python_version(), torch, tuple(filter(os.path.isdir, sys.path)))
+    place = str(root / program) if os.path.dirname(program) else program
+    try:
+        told = subprocess.run(  # noqa: S603  the interpreter that the user names
+            [place, "-c", _ASK], capture_output=True, text=True, timeout=120, check=True, cwd=root
+        )
+        version, torch, path = json.loads(told.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+        raise TcreadyError(f"the interpreter {program} cannot be asked for its version: {error}") from None
+    return Interpreter(program, version, torch, tuple(path))
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a result rests on. Two results with the same ground are the same, as far as anything here can tell."""
+
+    files: Mapping[str, str]
+    """SHA-256 of each file of the user's own, by the path that reports show."""
+    distributions: Mapping[str, str]
+    """Versions of installed distributions, by name."""
+    torch: str
+    python: str
+    tcready: str
+    """A digest of tcready's own code."""
+    options: Mapping[str, Any]
+    """All that was asked for, as JSON."""
+
+    def key(self, stage: str, target: str) -> str:
+        """The name under which the result of a stage of a target is kept."""
+        text = json.dumps([FORMAT, stage, target, as_json(self)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass
+class Surveyor:
+    """Finds grounds for one interpreter, and looks at each file once."""
+
+    root: Path
+    python: Interpreter
+    tcready: str
+    disk: Disk = field(default_factory=Disk)
+    _imports: dict[Path, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    _installed: Mapping[str, importlib.metadata.Distribution] | None = None
+    _needed: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _owners: dict[str, str | None] = field(default_factory=dict)
+    _asked: dict[object, Mapping[str, Any]] = field(default_factory=dict)
+
+    def ground(self, task: Task) -> Ground:
+        """What the result of a task rests on; its `key` is not looked at."""
+        run = task.run
+        starts = [task.target, *filter(None, [run.inputs if task.stage == "run" else None])]
+        search = self._search_path()
+        files: dict[Path, None] = {}
+        packages: set[str] = set()
+        for text in starts:
+            for path in self._starting(text, task.stage, search, packages):
+                files[path] = None
+        followed: dict[Path, str] = {}
+        queue = list(files)
+        while queue:
+            path = queue.pop()
+            stamp = self.disk.stamp(path)
+            if path in followed:
+                continue
+            followed[path] = stamp.sha256 if stamp is not None else ""
+            queue += self._own_imports(path, search, packages)
+        if task.stage == "run" and run.checkpoint is not None:
+            checkpoint = self.root / run.checkpoint
+            followed[checkpoint] = _digest(checkpoint)
+        distributions: dict[str, str] = {}
+        for package in packages:
+            distributions |= self._versions(package)
+        shown = {display_path(str(path), str(self.root)): digest for path, digest in followed.items()}
+        ran = task.stage == "run"
+        return Ground(
+            files=dict(sorted(shown.items())),
+            distributions=dict(sorted(distributions.items())),
+            torch=self.python.torch if ran else "",
+            python=self.python.version,
+            tcready=self.tcready,
+            options=self._options(task),
+        )
+
+    def _options(self, task: Task) -> Mapping[str, Any]:
+        """All that was asked for and decides the result; one object for all that were asked for alike."""
+        asked = (task.asked, None, None) if task.stage != "run" else (None, task.run, task.given_by)
+        if asked not in self._asked:
+            self._asked[asked] = _options(task)
+        return self._asked[asked]
+
+    def _search_path(self) -> tuple[Path, ...]:
+        return tuple(
+            dict.fromkeys((self.root, *map(Path, source_folders(self.root)), *map(Path, self.python.path)))
+        )
+
+    def _starting(
+        self, text: str, stage: str, search: tuple[Path, ...], packages: set[str]
+    ) -> Iterator[Path]:
+        target = Target(kind="module", place=text) if stage == "list" else Target.parse(text)
+        if target.kind == "path":
+            yield Path(os.path.realpath(self.root / target.place))
+        else:
+            yield from self._found(target.place, search, packages)
+
+    def _own_imports(self, path: Path, search: tuple[Path, ...], packages: set[str]) -> Iterator[Path]:
+        name, folder = import_name(path)
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        around = tuple(dict.fromkeys((folder, path.parent, *search)))
+        for module, level in self._imported(path):
+            whole = module
+            if level:
+                above = package.split(".") if package else []
+                kept = above[: len(above) - level + 1]
+                whole = ".".join([*kept, *filter(None, [module])])
+            yield from self._found(whole, around, packages)
+
+    def _found(self, name: str, search: tuple[Path, ...], packages: set[str]) -> Iterator[Path]:
+        """The own files that importing `name` executes; what is installed goes into `packages`."""
+        parts = name.split(".")
+        if not name or parts[0] in sys.stdlib_module_names or parts[0] == "torch":
+            return
+        for end in range(len(parts), 0, -1):
+            path = self.disk.find(".".join(parts[:end]), search)
+            if path is None:
+                continue  # a name in a module, or a package without a file of its own
+            if is_installed(str(path)):
+                packages.add(parts[0])
+                return
+            yield path
+
+    def _imported(self, path: Path) -> tuple[tuple[str, int], ...]:
+        """Every module that a file's import statements may name, with the level of the relative ones."""
+        if path not in self._imports:
+            try:
+                tree = ast.parse(self.disk.text(path))
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                tree = ast.Module([], [])
+            found: dict[tuple[str, int], None] = {}
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Import):
+                    found |= dict.fromkeys((alias.name, 0) for alias in node.names)
+                elif isinstance(node, ast.ImportFrom):
+                    base = node.module or ""
+                    found[base, node.level] = None
+                    found |= dict.fromkeys(
+                        (f"{base}.{alias.name}".lstrip("."), node.level)
+                        for alias in node.names
+                        if alias.name != "*"
+                    )
+            self._imports[path] = tuple(found)
+        return self._imports[path]
+
+    def _versions(self, package: str) -> Mapping[str, str]:
+        """The distribution that brings a package, and all that it requires and that is there, with versions."""
+        owner = self._owner(package)
+        if owner is None:
+            return {package: ""}
+        if owner not in self._needed:
+            installed = self._distributions()
+            known: dict[str, str] = {}
+            queue = [owner]
+            while queue:
+                name = queue.pop()
+                if name in known or name not in installed or name == "torch":
+                    continue
+                known[name] = installed[name].version
+                lines = installed[name].requires or ()
+                queue += [_normal(match[0]) for line in lines if (match := _REQUIRED.match(line))]
+            self._needed[owner] = known
+        return self._needed[owner]
+
+    def _owner(self, package: str) -> str | None:
+        """The name of the distribution that a top-level package comes from."""
+        if package not in self._owners:
+            installed = self._distributions()
+            found = _normal(package) if _normal(package) in installed else None
+            for name, distribution in installed.items() if found is None else ():
+                if package in (distribution.read_text("top_level.txt") or "").split():
+                    found = name
+                    break
+            for name, distribution in installed.items() if found is None else ():
+                record = distribution.read_text("RECORD") or ""
+                if re.search(rf"^{re.escape(package)}(/|\.py,)", record, re.MULTILINE):
+                    found = name
+                    break
+            self._owners[package] = found
+        return self._owners[package]
+
+    def _distributions(self) -> Mapping[str, importlib.metadata.Distribution]:
+        if self._installed is None:
+            every = importlib.metadata.distributions(path=list(self.python.path))
+            # the first on the path is the one that is imported
+            found: dict[str, importlib.metadata.Distribution] = {}
+            for each in every:
+                if (name := each.metadata["Name"]) is not None:
+                    found.setdefault(_normal(name), each)
+            self._installed = found
+        return self._installed
+
+
+def _options(task: Task) -> dict[str, Any]:
+    """All that was asked for and decides the result."""
+    if task.stage != "run":
+        asked: dict[str, Any] = as_json(task.asked)
+        del asked["cache"]
+        return asked
+    run: dict[str, Any] = as_json(task.run)
+    return {**run, "given_by": task.given_by}
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.sha256()
+            for block in iter(lambda: file.read(1 << 20), b""):
+                digest.update(block)
+            return digest.hexdigest()
+    except OSError:
+        return ""
+
+
+def code_of_tcready(packages: Iterable[str]) -> str:
+    """A digest of the code that judges: an editable install may change without another version."""
+    digest = hashlib.sha256()
+    for path in sorted(set(_sources(packages))):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _sources(packages: Iterable[str]) -> Iterator[Path]:
+    import importlib.util
+
+    for name in packages:
+        spec = importlib.util.find_spec(name)
+        for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+            yield from (path for path in Path(folder).rglob("*") if path.suffix in OWN_CODE)

@@ -1,0 +1,291 @@
+"""What a sweep keeps: one SQLite file, a row for each model and stage.
+
+A row is claimed before its task is begun and filled when it is done, each in one transaction: whoever is killed leaves
+what was finished, and claims that the next sweep takes over. Several sweeps may use one file at a time, on one machine:
+what one is working on the others wait for. The file's journal (WAL) is no use on a network drive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tcready.schema import TcreadyError, as_json, from_json
+from tcready.static.cache import FOLDER, make_folder
+from tcready.sweeping.ground import Ground
+from tcready.sweeping.task import Result, Task
+
+VERSION = 1
+SILENT = 300.0
+"""Seconds after which a sweep that cannot be looked for, since it runs in another container, is taken for dead."""
+WAIT = 60.0
+"""Seconds to wait for a transaction of another sweep."""
+_TABLES = """
+CREATE TABLE IF NOT EXISTS owners (
+    id TEXT PRIMARY KEY, host TEXT NOT NULL, process INTEGER NOT NULL, born TEXT NOT NULL, beat REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS results (
+    key TEXT PRIMARY KEY, stage TEXT NOT NULL, target TEXT NOT NULL, status TEXT NOT NULL, owner TEXT NOT NULL,
+    sweep INTEGER NOT NULL, tries INTEGER NOT NULL, began REAL, ended REAL, seconds REAL,
+    ground TEXT NOT NULL, value TEXT);
+CREATE TABLE IF NOT EXISTS sweeps (
+    id INTEGER PRIMARY KEY, owner TEXT NOT NULL, asked TEXT NOT NULL, began REAL NOT NULL, ended REAL);
+CREATE TABLE IF NOT EXISTS members (
+    sweep INTEGER NOT NULL, setting TEXT NOT NULL, key TEXT NOT NULL, row TEXT NOT NULL,
+    PRIMARY KEY (sweep, setting)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_setting ON members (setting, sweep);
+"""
+Claim = Literal["mine", "done", "theirs"]
+Status = Literal["claimed", "done", "passing"]
+"""`passing`: it holds for this sweep alone, and is made again by the next."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A result that is in the store."""
+
+    value: str
+    seconds: float
+    began: float
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What the last sweep before found of a model in a setting."""
+
+    ground: Ground
+    row: Mapping[str, Any]
+    """The outcome, as JSON."""
+
+
+class Store:
+    """The file, as one sweep uses it, from one thread."""
+
+    def __init__(self, path: Path, named: str) -> None:
+        """Opens the file, or makes it. Raises TcreadyError, with the name `named`, if it cannot be used."""
+        self._named = named
+        self.owner = uuid.uuid4().hex
+        self.sweep = 0
+        with self._telling():
+            if path.parent.name == FOLDER:
+                make_folder(path.parent)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._base = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
+            self._base.execute("PRAGMA journal_mode = WAL")
+            self._base.execute("PRAGMA synchronous = NORMAL")
+            with self._changing():
+                (version,) = self._base.execute("PRAGMA user_version").fetchone()
+                if version not in (0, VERSION):
+                    raise TcreadyError(
+                        f"the store {named} is of another tcready (version {version}): name another with --store"
+                    )
+                for statement in filter(None, map(str.strip, _TABLES.split(";"))):
+                    self._base.execute(statement)
+                self._base.execute(f"PRAGMA user_version = {VERSION}")
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives back what was claimed and not done."""
+        with contextlib.suppress(sqlite3.Error), self._changing():
+            self._base.execute("DELETE FROM results WHERE owner = ? AND status = 'claimed'", (self.owner,))
+            self._base.execute("DELETE FROM owners WHERE id = ?", (self.owner,))
+        with contextlib.suppress(sqlite3.Error):
+            self._base.close()
+
+    def begin(self, asked: Any) -> None:
+        """A sweep begins; `asked` is what it was asked for, as JSON.
+
+        Results that held for one sweep alone are dropped if that one is over.
+        """
+        with self._telling(), self._changing():
+            me = (self.owner, _host(), os.getpid(), _born(os.getpid()), time.time())
+            self._base.execute("INSERT INTO owners VALUES (?, ?, ?, ?, ?)", me)
+            living = self._living()
+            for key, owner in self._base.execute(
+                "SELECT key, owner FROM results WHERE status = 'passing'"
+            ).fetchall():
+                if owner not in living:
+                    self._base.execute("DELETE FROM results WHERE key = ?", (key,))
+            cursor = self._base.execute(
+                "INSERT INTO sweeps (owner, asked, began) VALUES (?, ?, ?)",
+                (self.owner, _text(asked), time.time()),
+            )
+            self.sweep = int(cursor.lastrowid or 0)
+
+    def beat(self) -> None:
+        """Says that this sweep is alive, to who cannot look for its process."""
+        with self._telling(), self._changing():
+            self._base.execute("UPDATE owners SET beat = ? WHERE id = ?", (time.time(), self.owner))
+
+    def claim(self, task: Task, ground: Ground, *, fresh: bool = False) -> Claim:
+        """Whether this sweep is to carry out the task, its result is there, or another sweep is at work on it.
+
+        `fresh`: what an earlier sweep has finished does not count.
+        """
+        with self._telling(), self._changing():
+            row = self._base.execute(
+                "SELECT status, owner, sweep FROM results WHERE key = ?", (task.key,)
+            ).fetchone()
+            if row is not None:
+                status, owner, sweep = row
+                old = fresh and sweep < self.sweep
+                if status != "claimed" and not old:
+                    return "done"
+                if status == "claimed" and owner != self.owner and owner in self._living():
+                    return "theirs"
+            self._base.execute(
+                "INSERT INTO results (key, stage, target, status, owner, sweep, tries, began, ground)"
+                " VALUES (?, ?, ?, 'claimed', ?, ?, 1, ?, ?) ON CONFLICT (key) DO UPDATE SET status = 'claimed',"
+                " owner = excluded.owner, sweep = excluded.sweep, tries = tries + 1, began = excluded.began,"
+                " value = NULL",
+                (
+                    *(task.key, task.stage, task.target, self.owner, self.sweep, time.time()),
+                    _text(as_json(ground)),
+                ),
+            )
+            return "mine"
+
+    def finish(self, result: Result) -> None:
+        """Keeps the result of a task that this sweep claimed."""
+        status: Status = "passing" if result.passing else "done"
+        with self._telling(), self._changing():
+            self._base.execute(
+                "UPDATE results SET status = ?, began = ?, ended = ?, seconds = ?, value = ?"
+                " WHERE key = ? AND owner = ?",
+                (
+                    *(status, result.began, result.began + result.seconds, result.seconds, result.value),
+                    *(result.key, self.owner),
+                ),
+            )
+
+    def give_up(self, key: str) -> None:
+        """Gives back a claim of which no result came."""
+        with self._telling(), self._changing():
+            self._base.execute(
+                "DELETE FROM results WHERE key = ? AND owner = ? AND status = 'claimed'", (key, self.owner)
+            )
+
+    def kept(self, key: str) -> Kept | None:
+        """The result under a key; None if there is none."""
+        with self._telling():
+            row = self._base.execute(
+                "SELECT value, seconds, began FROM results WHERE key = ? AND status != 'claimed'", (key,)
+            ).fetchone()
+        return Kept(*row) if row is not None and row[0] is not None else None
+
+    def earlier(self, setting: str) -> Earlier | None:
+        """What the last sweep that came to its end found of a model in a setting; None if none had it."""
+        with self._telling():
+            row = self._base.execute(
+                "SELECT results.ground, members.row FROM members"
+                " JOIN sweeps ON sweeps.id = members.sweep JOIN results ON results.key = members.key"
+                " WHERE members.setting = ? AND sweeps.ended IS NOT NULL AND sweeps.id < ?"
+                " ORDER BY sweeps.id DESC LIMIT 1",
+                (setting, self.sweep),
+            ).fetchone()
+        return Earlier(from_json(Ground, json.loads(row[0])), json.loads(row[1])) if row is not None else None
+
+    def settings_before(self) -> set[str]:
+        """The settings of the last sweep that was asked for the same and came to its end."""
+        with self._telling():
+            found = self._base.execute(
+                "SELECT setting FROM members WHERE sweep = (SELECT MAX(last.id) FROM sweeps AS last"
+                " JOIN sweeps AS this ON this.asked = last.asked"
+                " WHERE this.id = ? AND last.id < ? AND last.ended IS NOT NULL)",
+                (self.sweep, self.sweep),
+            ).fetchall()
+        return {setting for (setting,) in found}
+
+    def end(self, rows: Sequence[tuple[str, str, Any]]) -> None:
+        """The sweep came to its end: its rows are `(setting, key, outcome)`, the outcome as JSON."""
+        with self._telling(), self._changing():
+            self._base.executemany(
+                "INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?)",
+                [(self.sweep, setting, key, _text(outcome)) for setting, key, outcome in rows],
+            )
+            self._base.execute("UPDATE sweeps SET ended = ? WHERE id = ?", (time.time(), self.sweep))
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """All results that are finished, for an export: key, stage, target, began, ended, seconds, ground, value."""
+        with self._telling():
+            yield from self._base.execute(
+                "SELECT key, stage, target, began, ended, seconds, ground, value FROM results"
+                " WHERE status != 'claimed' ORDER BY target, stage, key"
+            )
+
+    def _living(self) -> set[str]:
+        """The owners that are alive. One whose process is gone is forgotten."""
+        living: set[str] = set()
+        for owner, host, process, born, beat in self._base.execute("SELECT * FROM owners").fetchall():
+            here = host == _host()
+            if _born(process) == born if here else time.time() - beat < SILENT:
+                living.add(owner)
+            else:
+                self._base.execute("DELETE FROM owners WHERE id = ?", (owner,))
+        return living
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        self._base.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                self._base.execute("ROLLBACK")
+            raise
+        self._base.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """What is wrong with the file, in one line."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise TcreadyError(f"the store {self._named} cannot be used: {why}") from None
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def _host() -> str:
+    """The machine, and the space in which numbers of processes mean something."""
+    space = ""
+    with contextlib.suppress(OSError):
+        space = os.readlink("/proc/self/ns/pid")
+    return f"{socket.gethostname()} {space}"
+
+
+def _born(process: int) -> str:
+    """When a process began, as the system counts, so that another one with its number is not taken for it; empty if it is
+    not there."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        if fields[0] in (b"Z", b"X"):  # it is dead, and its parent has not asked how it ended
+            return ""
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as boot:
+            return f"{fields[19].decode()} {boot.read().strip()}"
+    except (OSError, IndexError):
+        pass
+    if os.path.isdir("/proc/self"):
+        return ""
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return ""
+    return "there"

@@ -1,0 +1,169 @@
+"""What the targets of a sweep stand for: files, models that are named, and the modules of packages."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tcready import library, plan, project
+from tcready.plan import PlannedRun
+from tcready.resolve import Settings, TargetTable
+from tcready.schema import Report, StaticResult, TcreadyError
+from tcready.static import hints, locate
+from tcready.static.units import is_wanted, units
+from tcready.target import LibraryModel, Target
+
+Kind = Literal["file", "model", "module"]
+TOML = ".toml"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One thing to sweep."""
+
+    kind: Kind
+    """`file`: what a file says is run, or each model that it holds; `model`: one that is named; `module`: every nn.Module
+    class of a module of a package."""
+    target: str
+    """`path.py`, `path.py::Name` or `pkg.mod::Name`; of `module` a dotted name."""
+    table: TargetTable | None = None
+    """What a file lists it with."""
+    named: str | None = None
+    """The model of a library that the target stands for."""
+    read: bool = True
+    """Whether its sources were found."""
+
+
+def wanted(names: Sequence[str], settings: Settings) -> tuple[Wanted, ...]:
+    """What was named, each once, in order.
+
+    Raises TcreadyError for what is not there, a glob that nothing matches, and a TOML file that lists no target.
+    """
+    found: dict[tuple[Kind, str, str], Wanted] = {}
+    for each in (each for name in names for each in _wanted(name, settings)):
+        if each.kind == "module" or is_wanted(each.target, settings.root, settings.read.exclude):
+            found.setdefault((each.kind, each.target, each.table.source if each.table else ""), each)
+    return tuple(found.values())
+
+
+def _wanted(name: str, settings: Settings) -> Iterator[Wanted]:
+    root = settings.root
+    if LibraryModel.parse(name) is not None:
+        yield _of_library(name, None, settings)
+    elif name.endswith(TOML):
+        for table in project.listed_targets(root / name, name):
+            if LibraryModel.parse(table.target) is not None:
+                yield _of_library(table.target, table, settings)
+            else:
+                _refuse_missing(table.target, root, f"{name}: [{table.section}.{table.name}] ")
+                yield Wanted("model", table.target, table)
+    elif "::" in name:
+        _refuse_missing(name, root)
+        yield Wanted("model", name)
+    elif (root / name).exists():
+        yield from _at(name, settings)
+    elif glob.has_magic(name):
+        found = sorted(glob.glob(name, root_dir=root, recursive=True))
+        if not found:
+            raise TcreadyError(f"{name}: nothing matches")
+        for each in found:
+            if (root / each).is_dir() or each.endswith(".py"):
+                yield from _at(each, settings)
+    else:
+        yield from _of_package(name, settings)
+
+
+def _refuse_missing(text: str, root: Path, where: str = "") -> None:
+    target = Target.parse(text)
+    if target.kind == "path" and not (root / target.place).is_file():
+        raise TcreadyError(f"{where}{text}: there is no file {target.place}")
+
+
+def _of_library(name: str, table: TargetTable | None, settings: Settings) -> Wanted:
+    found = library.named((name,), settings.with_table(table).run, settings.root)[0]
+    return Wanted("model", found.target, table, name, found.read)
+
+
+def _at(place: str, settings: Settings) -> Iterator[Wanted]:
+    """A file, or all files of a folder; models of modules that a project lists belong to its own folder."""
+    root = settings.root
+    if (root / place).is_dir():
+        tables = project.inside(place, settings.tables or (), root)
+        yield from (
+            Wanted("model", table.target, table)
+            for table in tables
+            if Target.parse(table.target).kind == "module"
+        )
+        for unit in units([place], root, settings.read.exclude):
+            yield Wanted("file", unit.target)
+    else:
+        yield Wanted("file", place)
+
+
+def _of_package(name: str, settings: Settings) -> Iterator[Wanted]:
+    """Every module of an importable package, found without importing it."""
+    root = settings.root
+    found = locate.find_module(name, locate.default_search_path(root)) if _is_dotted(name) else None
+    if found is None:
+        raise TcreadyError(
+            f"{name}: there is no such file, folder, glob or package{hints.for_place(name, name, root)}"
+        )
+    if found.name != "__init__.py":
+        yield Wanted("module", name)
+        return
+    for unit in units([str(found.parent)], root):
+        path = unit.path
+        if path is None or path.suffix != ".py":
+            continue
+        inside = path.relative_to(os.path.realpath(found.parent)).with_suffix("").parts
+        dotted = ".".join((name, *inside)).removesuffix(".__init__")
+        if all(part.isidentifier() for part in dotted.split(".")):
+            yield Wanted("module", dotted)
+
+
+def _is_dotted(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split("."))
+
+
+def members(module: str, classes: Sequence[str]) -> Iterator[Wanted]:
+    """The models of a module that was listed."""
+    yield from (Wanted("model", f"{module}::{name}") for name in classes)
+
+
+def runs(each: Wanted, report: Report | None, settings: Settings) -> tuple[PlannedRun, ...]:
+    """The runs that are due of what was read, as far as its source tells; `report` is None if it was not read.
+
+    A file that gives its inputs is run as it says, one that the project lists as it is listed there; of another each
+    model is run, with inputs that are made up.
+    """
+    if Target.parse(each.target).is_notebook:  # it is read
+        return ()
+    if each.table is not None and each.named is None:
+        return (plan.of_table(each.table, settings.root, requested=True),)
+    models: Mapping[str, str] = {each.target: each.named} if each.named is not None else {}
+    static = _static(report)
+    tables = settings.tables or ()
+    due = tuple(plan.due((each.target,), True, settings, tables, static, models))
+    if each.table is not None:
+        return tuple(_with_inputs(run, each.table) for run in due)
+    if each.kind == "file" and any(run.synthesise and run.table is None for run in due):
+        return tuple(
+            PlannedRun(target.target, plan.MADE_UP, True, synthesise=True) for target in static.targets
+        )
+    return due
+
+
+def _with_inputs(run: PlannedRun, table: TargetTable) -> PlannedRun:
+    """The run of a library's model with what a table says of it."""
+    return dataclasses.replace(run, table=table, synthesise=table.inputs is None)
+
+
+def _static(report: Report | None) -> StaticResult:
+    if report is None:
+        return StaticResult((), (), (), (), (), {})
+    return StaticResult((), report.predicted, (), report.skipped, (), {})

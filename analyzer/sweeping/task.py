@@ -1,0 +1,189 @@
+"""A piece of a sweep's work as a value, and what carries it out. Both ends are JSON, so any machine may do it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+from tcready.options import ReadOptions, ReportOptions, RunOptions
+from tcready.schema import Observation, TcreadyError, as_json
+
+if TYPE_CHECKING:
+    from tcready.dynamic import ForkServer
+
+StageOfSweep = Literal["list", "read", "run"]
+"""`list`: which models a module of a package holds; `read`: what the source says; `run`: what a run shows."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How sources are read: what of ReadOptions decides what is found in one unit."""
+
+    mode: Literal["infer", "train", "both"] | None = "infer"
+    torch: tuple[int, int] | None = None
+    low: bool = False
+    plain_call: bool = False
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    cache: bool = False
+    """Use and write `.tcready_cache`."""
+
+    def options(self, root: str) -> ReadOptions:
+        return ReadOptions(
+            Path(root), mode=self.mode, torch=self.torch, low=self.low, plain_call=self.plain_call
+        )
+
+    @property
+    def report(self) -> ReportOptions:
+        return ReportOptions(self.select, self.ignore, self.per_file_ignores)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One stage of one target. It can be pickled, and `as_json` and `from_json` turn it to JSON and back."""
+
+    stage: StageOfSweep
+    key: str
+    """What its result is kept under: another one if anything that the result rests on is another."""
+    target: str
+    """`path.py`, `path.py::Name` or `pkg.mod::Name`; of `list` a dotted module."""
+    root: str
+    """The working folder, absolute."""
+    asked: Asked = field(default_factory=Asked)
+    run: RunOptions = field(default_factory=RunOptions)
+    given_by: str | None = None
+    """The table that gives the inputs of a run, if one does."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a task."""
+
+    key: str
+    value: str
+    """JSON: the names of models for `list`, a report for `read`, an observation for `run`; empty if `failure` is not."""
+    began: float
+    """Seconds since the epoch."""
+    seconds: float
+    failure: str = ""
+    """Why there is no value, in one line: the task can be tried again."""
+    passing: bool = False
+    """Whether the value says of the machine, not of the model, why nothing was run: it is not kept for later sweeps."""
+
+
+def refusal(task: Task, why: str, began: float | None = None) -> Result:
+    """The result of a task that gave no value."""
+    now = time.time()
+    return Result(task.key, "", now if began is None else began, now - (began or now), why)
+
+
+def prepare() -> None:
+    """Makes a process ready to carry out tasks of `list` and `read`, one after the other."""
+    from tcready.installed import load_rules
+
+    load_rules()
+    gc.collect()
+    gc.freeze()  # what is loaded stays: collecting after each task does not walk it
+
+
+def source_task(task: Task) -> Result:
+    """Carries out a task of `list` or `read`, in this process: nothing of the target is executed."""
+    began, clock = time.time(), time.monotonic()
+    try:
+        value = _listed(task) if task.stage == "list" else _read(task)
+    except TcreadyError as error:
+        return refusal(task, str(error), began)
+    finally:
+        gc.collect()
+    return Result(task.key, value, began, time.monotonic() - clock)
+
+
+def _listed(task: Task) -> str:
+    from tcready.static.classes import module_classes
+
+    return json.dumps(module_classes(task.target, task.asked.options(task.root)))
+
+
+def _read(task: Task) -> str:
+    from tcready.installed import rule_set
+    from tcready.merge import merge
+    from tcready.static import driver
+
+    asked = task.asked
+    found = driver.read(
+        (task.target,), asked.options(task.root), rule_set(), asked.report, cache=asked.cache, jobs=1
+    )
+    return json.dumps(as_json(merge(found.result, (), found.rules, found.tool)), separators=(",", ":"))
+
+
+OF_THE_MACHINE = ("no_torch", "device_missing")
+"""Reasons of a stage that say nothing of the model."""
+
+
+class Place:
+    """Where tasks of `run` are carried out: processes that have imported torch, one for each interpreter and set of
+    variables, of which each run is a copy. It may be used by several threads, each of which must live as long as it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._servers: dict[tuple[str | None, tuple[tuple[str, str], ...]], ForkServer] = {}
+        self._stack = contextlib.ExitStack()
+        folder = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
+        self._toolchain = self._stack.enter_context(folder)
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the servers, and with them the runs that are left."""
+        self._stack.close()
+
+    def run(self, task: Task, variables: Mapping[str, str] = MappingProxyType({})) -> Result:
+        """Runs one target. Whatever it does, there is a result. `variables` are put into its environment."""
+        began, clock = time.time(), time.monotonic()
+        around = tuple(sorted(variables.items()))
+        try:
+            server = self._server(task.run.python, around)
+            seen = self._observed(task, server, around)
+            if server.is_lost and any(stage.reason == "crash" for stage in seen.stages):
+                # some run killed what all are copies of: which one shows when each has a server of its own
+                from tcready.dynamic import ForkServer
+
+                with ForkServer() as alone:
+                    seen = self._observed(task, alone, around)
+        except (TcreadyError, OSError) as error:
+            return refusal(task, str(error), began)
+        passing = any(stage.reason in OF_THE_MACHINE for stage in seen.stages)
+        value = json.dumps(as_json(seen), separators=(",", ":"))
+        return Result(task.key, value, began, time.monotonic() - clock, passing=passing)
+
+    def _observed(
+        self, task: Task, server: ForkServer, variables: tuple[tuple[str, str], ...]
+    ) -> Observation:
+        from tcready import observations
+
+        return observations.one_of_many(
+            task.target, task.run, Path(task.root), task.given_by, self._toolchain, server, variables
+        )
+
+    def _server(self, python: str | None, variables: tuple[tuple[str, str], ...]) -> ForkServer:
+        from tcready.dynamic import ForkServer
+
+        with self._lock:
+            known = self._servers.get((python, variables))
+            if known is None or known.is_lost:
+                known = self._servers[python, variables] = self._stack.enter_context(ForkServer())
+            return known

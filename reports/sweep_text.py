@@ -1,0 +1,91 @@
+"""A sweep for a terminal: how many models came to what, the table, sites over all of them, what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.cells import cell_len
+from tcready.reports.sweep_view import (
+    by_urgency,
+    cells,
+    changes,
+    columns,
+    effort,
+    fix_words,
+    headline,
+    site_words,
+    unmoved,
+    word,
+)
+from tcready.reports.view import number, visible
+from tcready.schema import Report, Sweep
+
+ROWS = 40
+"""Models in the table, unless all are asked for."""
+SITES = 15
+FIXES = 3
+CHANGES = 15
+
+
+def render(report: Report, sweep: Sweep, *, whole: bool = False) -> str:
+    """The sweep as plain text with a trailing newline; `whole` shows every row of each table."""
+    return "".join(f"{visible(line)}\n" for line in _lines(report, sweep, whole=whole))
+
+
+def _lines(report: Report, sweep: Sweep, *, whole: bool) -> Iterator[str]:
+    yield f"SWEEP   {headline(sweep)}"
+    yield f"        {effort(sweep)}"
+    models = by_urgency(sweep.models)
+    shown = models if whole else models[:ROWS]
+    if shown:
+        yield ""
+        yield from _table([columns(sweep), *(cells(each, sweep) for each in shown)])
+        yield from _rest(len(models) - len(shown), "model")
+    for each in shown:
+        if each.outcome.state in ("failed", "inputs_unknown", "unread"):
+            yield f"{each.target}: {word(each.outcome)}: {each.reason}"
+    if sweep.sites:
+        yield ""
+        yield "SITES   where models break: first where most do, then what costs most time"
+        sites = sweep.sites if whole else sweep.sites[:SITES]
+        for site in sites:
+            origin = "" if site.origin == "own" else " (third party)"
+            yield f"{site.path}:{site.line}: {site.what or 'skipped'}{origin} {site.message}"
+            yield f"        {site_words(site)}"
+        yield from _rest(len(sweep.sites) - len(sites), "site")
+    if sweep.fixes:
+        yield ""
+        first, *others = sweep.fixes
+        yield f"FIRST   {fix_words(first)} (as the rules say, not tried)"
+        for fix in others if whole else others[: FIXES - 1]:
+            yield f"THEN    {fix_words(fix)}"
+        yield from _rest(0 if whole else len(others) - (FIXES - 1), "change")
+    changed = list(changes(sweep))
+    if sweep.has_last:
+        yield ""
+        yield f"CHANGED since the last sweep: {number(len(changed), 'model') if changed else 'no model'}"
+        for name, text in changed if whole else changed[:CHANGES]:
+            yield f"  {name}: {text}"
+        yield from _rest(0 if whole else len(changed) - CHANGES, "model")
+        if same := unmoved(sweep):
+            yield f"  {same}"
+    if report.warnings:
+        yield ""
+        yield f"{number(len(report.warnings), 'warning')}: -v and the JSON have them"
+
+
+def _rest(left_out: int, one: str) -> Iterator[str]:
+    if left_out > 0:
+        yield f"and {number(left_out, f'more {one}', f'more {one}s')}: -v shows all"
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """The first column to the left, the others to the right."""
+    given = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(cell_len(row[place]) for row in given) for place in range(len(given[0]))]
+    for row in given:
+        first = row[0] + " " * (widths[0] - cell_len(row[0]))
+        rest = (
+            " " * (width - cell_len(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)
+        )
+        yield "  ".join((first, *rest))

@@ -1,0 +1,179 @@
+"""What text and Markdown of a sweep show: cells of its table, and its sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tcready.reports.view import VERDICT_WORD, duration, number, percent
+from tcready.schema import Cause, ChangeKind, Outcome, Sweep, SweptFix, SweptModel, SweptSite, SweptState
+
+STATE_WORD: dict[SweptState, str] = {
+    "run": "",
+    "read": "",
+    "inputs_unknown": "inputs unknown",
+    "unread": "cannot be read",
+    "failed": "failed",
+}
+"""What stands in the place of the verdict; empty: the verdict itself."""
+ORDER = ("cannot be read", "failed", "inputs unknown", "unknown", "not ready", "ready by region", "ready")
+"""The worst first."""
+CAUSE_WORD: dict[ChangeKind, str] = {
+    "own": "own code",
+    "dependency": "dependency",
+    "torch": "torch",
+    "python": "Python",
+    "tcready": "tcready itself",
+    "options": "options",
+    "new": "new",
+}
+SHOWN_CAUSES = 4
+NONE = "-"
+
+
+def word(found: Outcome) -> str:
+    """`ready`, `not ready`, `inputs unknown`."""
+    return STATE_WORD[found.state] or VERDICT_WORD[found.verdict]
+
+
+def by_urgency(models: Sequence[SweptModel]) -> list[SweptModel]:
+    """The worst first, then by name."""
+    return sorted(models, key=lambda each: ORDER.index(word(each.outcome)))
+
+
+def headline(sweep: Sweep) -> str:
+    """How many models came to what."""
+    counts = Counter(word(each.outcome) for each in sweep.models)
+    parts = [f"{counts[name]} {name}" for name in reversed(ORDER) if counts[name]]
+    models = number(len({each.target for each in sweep.models}), "model")
+    settings = len(_settings(sweep))
+    over = f" in {settings} settings" if settings > 1 else ""
+    came_to = f": {', '.join(parts)}" if parts else ""
+    return f"{models}{over}{came_to}"
+
+
+def effort(sweep: Sweep) -> str:
+    """What was worked out, and how long that took."""
+    return f"{number(sweep.made, 'result')} worked out in {duration(sweep.seconds)}, {sweep.taken} taken from the store"
+
+
+def _settings(sweep: Sweep) -> list[tuple[str, str, str, str]]:
+    every = {(each.mode, each.device, each.torch, each.python) for each in sweep.models if each.device}
+    return sorted(every)
+
+
+def columns(sweep: Sweep) -> tuple[str, ...]:
+    """The heads of the table."""
+    setting = ("setting",) if len(_settings(sweep)) > 1 else ()
+    gain = ("gain",) if any(each.gain is not None for each in sweep.models) else ()
+    return ("model", *setting, "verdict", "of ops", "of time", "own sites", "third-party", "compile", *gain)
+
+
+def cells(each: SweptModel, sweep: Sweep) -> tuple[str, ...]:
+    """One row of the table."""
+    every = _settings(sweep)
+    found = each.outcome
+    known = found.state in ("run", "read")
+    setting = (_setting(each, every),) if len(every) > 1 else ()
+    gains = any(model.gain is not None for model in sweep.models)
+    gain = (NONE if each.gain is None else f"{each.gain:.2f}x",) if gains else ()
+    return (
+        each.target,
+        *setting,
+        word(found) + (f" ({each.word})" if each.word and found.state == "failed" else ""),
+        NONE if found.share is None else percent(found.share),
+        NONE if each.time_share is None else percent(each.time_share),
+        str(found.own_sites) if known else NONE,
+        str(found.third_party_sites) if known else NONE,
+        NONE if each.compile_seconds is None else duration(each.compile_seconds),
+        *gain,
+    )
+
+
+def _setting(each: SweptModel, every: Sequence[tuple[str, str, str, str]]) -> str:
+    """What tells the settings of a sweep apart, of one row."""
+    mine = (
+        each.mode,
+        each.device,
+        each.torch and f"torch {each.torch}",
+        each.python and f"Python {each.python}",
+    )
+    differs = [len({setting[place] for setting in every}) > 1 for place in range(len(mine))]
+    return " ".join(text for text, wanted in zip(mine, differs, strict=True) if wanted and text) or NONE
+
+
+def site_words(site: SweptSite) -> str:
+    """How many models break there, what it costs, and what cures it."""
+    parts = [number(len(site.models), "model")]
+    if site.operations:
+        parts.append(f"{number(site.operations, 'operation')} out of graphs")
+    if site.seconds:
+        parts.append(duration(site.seconds))
+    text = ", ".join(parts) + ("" if site.observed else ", predicted")
+    return f"{text}; {site.fix}" if site.fix else text
+
+
+def fix_words(fix: SweptFix) -> str:
+    """What a change is said to remove."""
+    cost = f", {duration(fix.seconds)} out of graphs" if fix.seconds else ""
+    return f"{fix.what}: for {number(fix.sites, 'site')} of {number(len(fix.models), 'model')}{cost}"
+
+
+def changes(sweep: Sweep) -> Iterator[tuple[str, str]]:
+    """Each model of which something else is found than in the last sweep: how, and on account of what."""
+    for each in sweep.models:
+        if not sweep.has_last or each.outcome.state == "unread":
+            continue
+        if each.before is None:
+            yield _named(each, sweep), f"new: {word(each.outcome)}"
+        elif each.before != each.outcome:
+            yield _named(each, sweep), f"{_difference(each.before, each.outcome)}; {_why(each.causes)}"
+    for target in sweep.gone:
+        yield target, "not there any more"
+
+
+def unmoved(sweep: Sweep) -> str:
+    """How many models were worked out again on account of what changed, and are as they were; empty if none."""
+    same = [each for each in sweep.models if each.before == each.outcome and each.causes]
+    if not same:
+        return ""
+    kinds = Counter(kind for each in same for kind in {cause.kind for cause in each.causes})
+    why = ", ".join(
+        CAUSE_WORD[kind] for kind, _ in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))
+    )
+    return f"{number(len(same), 'model')} with a change ({why}) of which the same is found as before"
+
+
+def _named(each: SweptModel, sweep: Sweep) -> str:
+    every = _settings(sweep)
+    return f"{each.target} ({_setting(each, every)})" if len(every) > 1 else each.target
+
+
+def _difference(before: Outcome, after: Outcome) -> str:
+    then, now = word(before), word(after)
+    parts = [f"{then} -> {now}" if then != now else now]
+    if before.share != after.share:
+        shares = [NONE if share is None else percent(share) for share in (before.share, after.share)]
+        parts.append(f"of ops {shares[0]} -> {shares[1]}")
+    for name, was, is_now in (
+        ("own sites", before.own_sites, after.own_sites),
+        ("third-party sites", before.third_party_sites, after.third_party_sites),
+    ):
+        if was != is_now:
+            parts.append(f"{name} {was} -> {is_now}")
+    return ", ".join(parts)
+
+
+def _why(causes: Sequence[Cause]) -> str:
+    if not causes:
+        return "nothing that it rests on is known to have changed"
+    shown = [_cause(cause) for cause in causes[:SHOWN_CAUSES]]
+    more = f" and {len(causes) - SHOWN_CAUSES} more" if len(causes) > SHOWN_CAUSES else ""
+    return "changed: " + ", ".join(shown) + more
+
+
+def _cause(cause: Cause) -> str:
+    what = f"{CAUSE_WORD[cause.kind]} {cause.what}".rstrip()
+    if cause.kind == "own":
+        return f"{what} ({'new' if cause.was else 'gone'})" if cause.was or cause.now else what
+    return f"{what} {cause.was} -> {cause.now}" if cause.was or cause.now else what

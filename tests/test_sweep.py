@@ -1,0 +1,549 @@
+"""`tcready sweep`: what is swept, what is kept, what a kill or a second sweep does to it, and what it says."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pickle
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from commands import run
+from tcready import api, plan
+from tcready.options import RunOptions, SweepOptions
+from tcready.resolve import resolve
+from tcready.schema import Report, SweptModel, TcreadyError, as_json, from_json
+from tcready.sweeping import course, engine, ground, local, matrix, targets
+from tcready.sweeping.ground import Ground, Interpreter, Surveyor
+from tcready.sweeping.store import Store
+from tcready.sweeping.task import Result, Task
+
+ROOT = Path(__file__).resolve().parent.parent
+READY = """\
+import torch
+from torch import nn
+
+from helper import double
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return double(self.linear(x))
+
+
+def get_inputs():
+    return [torch.randn(2, 4)]
+"""
+HELPER = "def double(x):\n    return x * 2\n"
+BREAKS = READY.replace("return double(self.linear(x))", "print(x.sum().item())\n        return double(x)")
+KILLS = READY.replace(
+    "return double(self.linear(x))", "import os, time; os.kill(os.getppid(), 9); time.sleep(60)"
+)
+"""It takes along what all runs are copies of, and the others that are under way."""
+UNKNOWN = """\
+from torch import nn
+
+
+class Wants(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.linear(x)
+"""
+PLAIN = (
+    "from torch import nn\n\n\nclass Net{n}(nn.Module):\n    def forward(self, x):\n        return x + {n}\n"
+)
+STORE = ".tcready_cache/sweep.sqlite"
+FILES = 14
+READ = (".", "--no-run", "-q", "--no-cache", "--jobs", "1")
+
+
+def rows(report: Report) -> dict[str, SweptModel]:
+    assert report.sweep is not None
+    return {each.target: each for each in report.sweep.models}
+
+
+def kept(store: Path) -> dict[tuple[str, str], tuple[str, int]]:
+    """Of each stage of each target in a store its status, and how often it was begun; one of each kind."""
+    base = sqlite3.connect(store)
+    found = base.execute("SELECT stage, target, status, tries FROM results").fetchall()
+    base.close()
+    assert len({row[:2] for row in found}) == len(found)
+    return {(stage, target): (status, tries) for stage, target, status, tries in found}
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "tcready", "sweep", *arguments]
+
+
+# Real runs
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("zoo")
+    files = {"ready": READY, "helper": HELPER, "breaks": BREAKS, "kills": KILLS, "wants": UNKNOWN}
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    (folder / "broken.py").write_text("import torch\ndef (\n")
+    return folder
+
+
+@pytest.mark.dynamo
+def test_models_are_swept_and_after_an_edit_that_one_alone_again(zoo: Path) -> None:
+    """One test: what it looks at are two sweeps, which take their time."""
+    first = api.sweep(".", root=zoo, wanted=SweepOptions(workers=2), checkout=False)
+    every_model_has_a_row_and_what_was_not_established_is_no_pass(first)
+    the_report_holds_all_targets_and_is_one_of_version_1(first)
+    sites_stand_over_all_models_with_what_removes_them(first)
+    text = (zoo / "breaks.py").read_text()
+    (zoo / "breaks.py").write_text(text.replace("print(x.sum().item())", "x = x + 1"))
+    second = api.sweep(".", root=zoo, wanted=SweepOptions(workers=2), checkout=False)
+    the_edited_model_ran_again_and_no_other(first, second)
+
+
+def every_model_has_a_row_and_what_was_not_established_is_no_pass(first: Report) -> None:
+    found = {name: (row.outcome.state, row.outcome.verdict, row.word) for name, row in rows(first).items()}
+    assert found == {
+        "ready.py::Net": ("run", "ready", None),
+        "breaks.py::Net": ("run", "not_ready", None),
+        "kills.py::Net": ("failed", "unknown", "crash"),
+        "wants.py::Wants": ("inputs_unknown", "unknown", "no_inputs"),
+        "broken.py": ("unread", "unknown", None),
+    }
+    ready, breaks = rows(first)["ready.py::Net"], rows(first)["breaks.py::Net"]
+    assert (ready.outcome.share, ready.outcome.own_sites, ready.device) == (1.0, 0, "cpu")
+    assert breaks.outcome.own_sites == 1
+    assert ready.compile_seconds
+    assert api.exit_code(first) == 2
+
+
+def the_report_holds_all_targets_and_is_one_of_version_1(first: Report) -> None:
+    text = api.render(first, "json")
+    for path in ("fixtures/report.schema.json", "docs/schema/report.schema.json"):
+        jsonschema.validate(json.loads(text), json.loads((ROOT / path).read_text()))
+    assert from_json(Report, json.loads(text)) == first
+    assert {each.target for each in first.targets if each.was_run} == {
+        name for name in rows(first) if name != "broken.py"
+    }
+    assert [item.path for item in first.skipped] == ["broken.py"]
+
+
+def sites_stand_over_all_models_with_what_removes_them(first: Report) -> None:
+    assert first.sweep is not None
+    (site,) = first.sweep.sites
+    assert (site.path, site.models, site.observed) == ("breaks.py", ("breaks.py::Net",), True)
+    assert (site.line, site.what) == (13, "TCR301")
+    assert site.fingerprint in {finding.fingerprint for finding in first.findings}
+    text = api.render(first, "text")
+    assert "SWEEP   5 models: 1 ready, 1 not ready, 1 inputs unknown, 1 failed, 1 cannot be read" in text
+    assert "breaks.py:13: TCR301 " in text
+    assert "wants.py::Wants: inputs unknown: build: TypeError: Wants.__init__() missing 1" in text
+    assert "CHANGED" not in text
+
+
+def the_edited_model_ran_again_and_no_other(first: Report, second: Report) -> None:
+    assert first.sweep is not None
+    assert second.sweep is not None
+    assert (first.sweep.made, first.sweep.taken) == (10, 0)
+    assert (second.sweep.made, second.sweep.taken) == (2, 8)  # it is read and run
+    again = {name: row.stored for name, row in rows(second).items() if row.device}
+    assert again == {
+        "breaks.py::Net": False,
+        "ready.py::Net": True,
+        "kills.py::Net": True,
+        "wants.py::Wants": True,
+    }
+    was, now = rows(first)["breaks.py::Net"], rows(second)["breaks.py::Net"]
+    assert now.before == was.outcome
+    assert [(cause.kind, cause.what) for cause in now.causes] == [("own", "breaks.py")]
+    assert rows(second)["ready.py::Net"].causes == ()
+    text = api.render(second, "text")
+    assert "CHANGED since the last sweep: 1 model\n" in text
+    assert "breaks.py::Net: not ready -> ready, of ops" in text
+    assert "own sites 1 -> 0; changed: own code breaks.py" in text
+
+
+@pytest.mark.dynamo
+def test_a_matrix_runs_a_model_in_every_cell_that_a_file_lists(zoo: Path) -> None:
+    (zoo / "zoo.toml").write_text('[targets.one]\ntarget = "ready.py::Net"\ninputs = "data.py::mine"\n')
+    (zoo / "data.py").write_text("import torch\n\n\ndef mine():\n    return torch.ones(3, 4)\n")
+    wanted = SweepOptions(matrix=("mode=infer,train",), workers=2, store="matrix.sqlite")
+    report = api.sweep("zoo.toml", root=zoo, wanted=wanted, checkout=False)
+    assert report.sweep is not None
+    assert [(each.mode, each.outcome.verdict) for each in report.sweep.models] == [
+        ("infer", "ready"),
+        ("train", "ready"),
+    ]
+    assert {each.observation.convention for each in report.targets} == {"[targets.one]"}
+    assert " infer  " in api.render(report, "text")
+
+
+# Kept, whoever is killed and whoever else is there
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    for number in range(FILES):
+        (tmp_path / f"net{number:02}.py").write_text(PLAIN.format(n=number))
+    return tmp_path
+
+
+def swept(root: Path) -> Any:
+    """What the table says after a sweep that only reads."""
+    output = root / "report.json"
+    done = subprocess.run(
+        command(*READ, "--output-format", "json", "-o", str(output)),
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(output.read_text())["sweep"]
+    return [(row["target"], row["outcome"]) for row in found["models"]], found["made"], found["taken"]
+
+
+def test_a_sweep_that_was_killed_goes_on_and_does_nothing_twice(many: Path) -> None:
+    store = many / STORE
+    process = subprocess.Popen(command(*READ), cwd=many)
+    until = time.monotonic() + 60
+    while time.monotonic() < until and sum(state == "done" for state, _ in _look(store).values()) < 3:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = {key: row for key, row in _look(store).items() if row[0] == "done"}
+    assert 3 <= len(before) < FILES, "it was to be killed on the way"
+    table, made, taken = swept(many)
+    assert (made, taken) == (FILES - len(before), len(before))
+    after = kept(store)
+    assert {key: after[key] for key in before} == before
+    assert {state for state, _ in after.values()} == {"done"}
+    assert [name for name, _ in table] == [f"net{n:02}.py::Net{n}" for n in range(FILES)]
+
+
+def _look(store: Path) -> dict[tuple[str, str], tuple[str, int]]:
+    try:
+        return kept(store)
+    except sqlite3.Error:
+        return {}
+
+
+def test_two_sweeps_at_once_share_what_they_do(many: Path) -> None:
+    outputs = [many / "one.json", many / "two.json"]
+    both = [
+        subprocess.Popen(
+            command(*READ, "--output-format", "json", "-o", str(output)),
+            cwd=many,
+        )
+        for output in outputs
+    ]
+    assert [each.wait(120) for each in both] == [0, 0]
+    one, two = (json.loads(output.read_text())["sweep"] for output in outputs)
+    assert set(kept(many / STORE).values()) == {("done", 1)}
+    assert one["made"] + two["made"] == FILES
+    assert [row["outcome"] for row in one["models"]] == [row["outcome"] for row in two["models"]]
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    return Task("read", "key", "net.py", str(tmp_path))
+
+
+NOTHING = Ground({}, {}, "", "", "", {})
+
+
+def test_what_one_sweep_claims_another_waits_for_until_it_is_gone(tmp_path: Path, task: Task) -> None:
+    with Store(tmp_path / "s", "s") as mine, Store(tmp_path / "s", "s") as other:
+        mine.begin([])
+        other.begin([])
+        assert (mine.claim(task, NOTHING), other.claim(task, NOTHING)) == ("mine", "theirs")
+        mine.finish(Result("key", "1", time.time(), 0.5))
+        assert other.claim(task, NOTHING) == "done"
+    with Store(tmp_path / "s", "s") as later:
+        later.begin([])
+        assert later.claim(task, NOTHING) == "done"
+        assert later.claim(task, NOTHING, fresh=True) == "mine"
+    script = (
+        "import sys; from pathlib import Path; from tcready.sweeping.store import Store\n"
+        "from tcready.sweeping.task import Task; from tcready.sweeping.ground import Ground; import os\n"
+        "store = Store(Path('s'), 's'); store.begin([])\n"
+        "store.claim(Task('read', 'dead', 'net.py', '.'), Ground({}, {}, '', '', '', {})); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=60)
+    with Store(tmp_path / "s", "s") as after:
+        after.begin([])
+        assert after.claim(dataclasses.replace(task, key="dead"), NOTHING) == "mine"
+
+
+def test_what_says_of_the_machine_holds_for_one_sweep(tmp_path: Path, task: Task) -> None:
+    with Store(tmp_path / "s", "s") as store:
+        store.begin([])
+        store.claim(task, NOTHING)
+        store.finish(Result("key", "1", time.time(), 0.5, passing=True))
+        assert store.kept("key") is not None
+    with Store(tmp_path / "s", "s") as store:
+        store.begin([])
+        assert store.claim(task, NOTHING) == "mine"
+
+
+def test_a_file_that_is_no_store_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(PLAIN.format(n=1))
+    (tmp_path / "s.sqlite").write_text("this is not a database at all, it is a text\n" * 40)
+    assert run("sweep", "net.py", "--no-run", "--store", "s.sqlite") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith("tcready: error: the store s.sqlite cannot be used: ")
+
+
+# What a result rests on
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "net.py").write_text("from pkg.inner import part\nimport installed\nfrom torch import nn\n")
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").write_text("")
+    (tmp_path / "pkg" / "inner.py").write_text("from . import other\npart = 1\n")
+    (tmp_path / "pkg" / "other.py").write_text("")
+    (tmp_path / "alone.py").write_text("")
+    site = tmp_path / "env" / "site-packages"
+    for name, requires in (("installed", "needed>=1"), ("needed", ""), ("apart", "")):
+        (site / name).mkdir(parents=True)
+        (site / name / "__init__.py").write_text("")
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir()
+        line = f"Requires-Dist: {requires}\n" if requires else ""
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{line}")
+    return tmp_path
+
+
+def ground_of(root: Path, **options: Any) -> Ground:
+    python = Interpreter(None, "3.11.7", "2.13.0", (str(root / "env" / "site-packages"),))
+    task = Task("run", "", "net.py::Net", str(root), run=RunOptions(**options))
+    return Surveyor(root, python, "code").ground(task)
+
+
+def test_a_result_rests_on_own_files_and_on_versions_of_what_is_installed(project: Path) -> None:
+    found = ground_of(project)
+    assert set(found.files) == {"net.py", "pkg/__init__.py", "pkg/inner.py", "pkg/other.py"}
+    assert dict(found.distributions) == {"installed": "1.0", "needed": "1.0"}
+    assert from_json(Ground, json.loads(json.dumps(as_json(found)))) == found
+    (project / "data.py").write_text("import alone\n")
+    with_inputs = ground_of(project, inputs="data.py::mine")
+    assert set(with_inputs.files) - set(found.files) == {"data.py", "alone.py"}
+
+
+def test_what_changes_the_key_and_what_does_not(project: Path) -> None:
+    def key(**options: Any) -> str:
+        return ground_of(project, **options).key("run", "net.py::Net")
+
+    before = key()
+    (project / "alone.py").write_text("x = 1\n")
+    os.utime(project / "net.py")
+    site = project / "env" / "site-packages"
+    (site / "apart-1.0.dist-info").rename(site / "apart-2.0.dist-info")
+    assert key() == before
+    (project / "pkg" / "other.py").write_text("x = 1\n")
+    edited = key()
+    assert edited != before
+    metadata = site / "needed-1.0.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("Version: 1.0", "Version: 1.1"))
+    assert key() != edited
+    assert len({key(), key(mode="train"), key(device="cuda"), key(timeout=5.0)}) == 4
+
+
+def test_a_task_and_its_result_can_travel(tmp_path: Path) -> None:
+    task = Task("run", "key", "net.py::Net", str(tmp_path), run=RunOptions(weights=(("one", 2.0),)))
+    assert pickle.loads(pickle.dumps(task)) == task
+    assert from_json(Task, json.loads(json.dumps(as_json(task)))) == task
+    result = Result("key", "{}", 1.0, 2.0)
+    assert from_json(Result, json.loads(json.dumps(as_json(result)))) == result
+
+
+# What is swept
+
+
+def test_a_package_gives_every_class_of_its_modules_and_a_glob_what_matches(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").write_text("")
+    (tmp_path / "pkg" / "base.py").write_text(PLAIN.format(n=1))
+    (tmp_path / "pkg" / "more.py").write_text(
+        "from .base import Net1\n\n\nclass More(Net1):\n    pass\n\n\nclass Plain:\n    def forward(self, x): ...\n"
+    )
+    report = api.sweep("pkg", run=False, root=tmp_path / "pkg" / "..", checkout=False)
+    assert set(rows(report)) == {"pkg/base.py::Net1", "pkg/more.py::More"}  # the folder is there
+    (tmp_path / "src").mkdir()
+    (tmp_path / "pkg").rename(tmp_path / "src" / "pkg")
+    report = api.sweep("pkg", run=False, root=tmp_path, checkout=False)
+    assert set(rows(report)) == {"pkg.base::Net1", "pkg.more::More"}
+    settings = resolve({}, root=tmp_path)
+    found = targets.wanted(["src/*/*.py", "src/pkg/base.py"], settings)
+    assert [each.target for each in found] == ["src/pkg/__init__.py", "src/pkg/base.py", "src/pkg/more.py"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[targets.x]\ntarget = 3\n", "zoo.toml: [targets.x] target = 3: it takes a string"),
+        (
+            "[targets.x]\ntarget = 'gone.py::Net'\n",
+            "zoo.toml: [targets.x] gone.py::Net: there is no file gone.py",
+        ),
+        ("[targets.x]\ntarget = 'net.py::Net'\nmoed = 'train'\n", "has no key moed: did you mean mode?"),
+        ("[targets.x\n", "zoo.toml cannot be read: "),
+        ("[target.x]\n", "zoo.toml lists no target: write [targets.NAME]"),
+    ],
+)
+def test_a_list_of_targets_that_is_wrong_is_one_line(
+    text: str,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(PLAIN.format(n=1))
+    (tmp_path / "zoo.toml").write_text(text)
+    assert run("sweep", "zoo.toml") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert said in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nowhere",), "nowhere: there is no such file, folder, glob or package"),
+        (("no*.py",), "no*.py: nothing matches"),
+        ((".", "--matrix", "speed=1"), "--matrix speed=1: write AXIS=VALUE,VALUE"),
+        ((".", "--matrix", "mode=both"), "a mode is one of infer, train"),
+        ((".", "--matrix", "torch=1.0"), "--matrix torch=1.0: no interpreter with that torch is known"),
+        ((".", "--matrix", "python=/nowhere/python"), "--python /nowhere/python: no such program"),
+        ((".", "--matrix", "torch=2.13", "--matrix", "python=python3"), "both name interpreters"),
+        ((".", "--matrix", "torch=2.13", "device=cpu", "python=python3"), "both name interpreters"),
+        ((), "name what to sweep: a folder"),
+    ],
+)
+def test_what_cannot_be_swept_is_refused_in_one_line(
+    arguments: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("sweep", *arguments) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert said in error
+
+
+def test_a_version_of_torch_is_found_among_the_interpreters_of_the_project(tmp_path: Path) -> None:
+    settings = resolve({}, project={"interpreters": ("old", "new")}, root=tmp_path)
+    have = {None: "2.13.0+cpu", "old": "2.11.0", "new": "2.14.1"}
+    given = matrix.axes(["torch=2.14,2.13.0", "device=cpu,cuda"])
+    found = matrix.cells(given, settings, lambda python: have[python])
+    assert [(cell.python, cell.device) for cell in found] == [
+        ("new", "cpu"),
+        ("new", "cuda"),
+        (None, "cpu"),
+        (None, "cuda"),
+    ]
+    with pytest.raises(TcreadyError, match=r"torch=2\.1: .*there is 2\.13\.0\+cpu, 2\.11\.0, 2\.14\.1"):
+        matrix.cells({"torch": ("2.1",)}, settings, lambda python: have[python])
+
+
+def test_every_engine_is_there_and_gives_one_result_for_a_task_that_cannot_be_done(tmp_path: Path) -> None:
+    with pytest.raises(TcreadyError, match="--engine steam: use one of local"):
+        engine.opened("steam", None, ())
+    opened = engine.opened("local", 1, ("cpu",))
+    try:
+        opened.submit(Task("read", "key", "nowhere.py", str(tmp_path)))
+        result = opened.completed(60)
+        assert result is not None
+        assert (result.key, result.value) == ("key", "")
+        assert "nowhere.py: no such file" in result.failure
+        assert opened.completed(0.01) is None
+    finally:
+        opened.close()
+
+
+def test_an_interpreter_is_asked_what_it_is(tmp_path: Path) -> None:
+    mine, asked = ground.interpreter(None, tmp_path), ground.interpreter(sys.executable, tmp_path)
+    assert (mine.version, mine.torch) == (asked.version, asked.torch)
+    with pytest.raises(TcreadyError, match=r"the interpreter \./no cannot be asked"):
+        ground.interpreter("./no", tmp_path)
+
+
+def test_an_export_without_pyarrow_is_refused_before_anything_is_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "net.py").write_text(PLAIN.format(n=1))
+    assert run("sweep", "net.py", "--no-run", "--export", "all.parquet") == 2
+    assert "--export needs pyarrow: python -m pip install pyarrow" in capsys.readouterr().err
+    assert not (tmp_path / STORE).exists()
+
+
+def test_an_export_holds_every_finished_result(tmp_path: Path, task: Task) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with Store(tmp_path / "s.sqlite", "s.sqlite") as store:
+        store.begin([])
+        store.claim(task, NOTHING)
+        store.finish(Result("key", '{"a": 1}', 5.0, 0.5))
+        store.claim(dataclasses.replace(task, key="other"), NOTHING)
+        api.export_sweeps("s.sqlite", tmp_path / "all.parquet", root=tmp_path)
+    (row,) = parquet.read_table(tmp_path / "all.parquet").to_pylist()
+    assert (row["key"], row["target"], row["seconds"], row["value"]) == ("key", "net.py", 0.5, '{"a": 1}')
+    with pytest.raises(TcreadyError, match=r"--store none\.sqlite: there is no such file"):
+        api.export_sweeps("none.sqlite", tmp_path / "all.parquet", root=tmp_path)
+
+
+def test_what_lists_a_target_says_how_it_is_read_and_run(tmp_path: Path) -> None:
+    """The tables of a list are no business of a check: its command line has to say what they say."""
+    (tmp_path / "net.py").write_text(PLAIN.format(n=1))
+    (tmp_path / "zoo.toml").write_text(
+        '[targets.one]\ntarget = "net.py::Net1"\nmode = "train"\ndevice = "cuda"\n'
+        '[targets.two]\ntarget = "net.py::Net1"\n'
+    )
+    settings = resolve({"timeout": 5.0}, root=tmp_path)
+    one, two = targets.wanted(["zoo.toml", "zoo.toml"], settings)
+    assert [each.table.name for each in (one, two) if each.table] == ["one", "two"]
+    (planned,) = targets.runs(one, None, settings)
+    said = course.listed(settings.with_table(planned.table), one)
+    assert plan.asked(planned.target, None, said) == (
+        *("net.py::Net1", "--mode", "train", "--device", "cuda", "--timeout", "5"),
+    )
+    (options,) = dataclasses.replace(planned, table=None).options(settings.with_table(planned.table))
+    assert (options.mode, options.device, options.synthesise) == ("train", "cuda", True)
+    report = api.sweep(["zoo.toml"], root=tmp_path, run=False, checkout=False)
+    assert [(each.target, each.mode) for each in report.targets] == [("net.py::Net1", "train")]
+
+
+def test_gpus_are_those_that_the_environment_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, 5")
+    assert local.gpus() == ("3", "5")
+    opened = local.opened(None, ("cuda",))
+    assert opened.slots == 2
+    opened.close()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert local.gpus() == ()
