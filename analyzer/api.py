@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -798,6 +798,13 @@ def editor_address(editor: str) -> str:
     from tcready.reports import editor_address
 
     return editor_address(editor)
+
+
+def pages_of_models(report: Report) -> Iterator[tuple[str, Report]]:
+    """The report of each model of a sweep, with the name of its page's file: what the page of all models links to."""
+    from tcready import reports
+
+    return reports.pages_of_models(report)
 
 
 def render_finding(report: Report, finding: Finding, **options: Any) -> str:

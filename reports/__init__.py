@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tcready.schema import Comparison, Finding, FixChange, FixResult, Report, TcreadyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 FORMATS: Mapping[str, str] = MappingProxyType(
     {
@@ -67,6 +67,13 @@ def render_changes(changes: FixResult | FixChange, format: str) -> str:  # noqa:
     return fixes.as_data(changes) if format == "json" else fixes.text(changes)
 
 
+def pages_of_models(report: Report) -> Iterator[tuple[str, Report]]:
+    """The report of each model of a sweep, with the name of the file that the page of all models looks for."""
+    from tcready.reports import sweep_html
+
+    return sweep_html.pages(report)
+
+
 def render_summary(report: Report) -> str:
     """A short piece of HTML that a notebook shows: the verdict, what was found, coverage and plan."""
     from tcready.reports import summary
@@ -91,7 +98,8 @@ def render(report: Report, format: str, **options: Any) -> str:  # noqa: A002 - 
         raise TcreadyError(f"unknown report format {format!r}: use one of {', '.join(sorted(FORMATS))}")
     from tcready.reports import places
 
-    module = importlib.import_module(f"{__name__}.{FORMATS[format]}")
+    of_sweep = format == "html" and report.sweep is not None
+    module = importlib.import_module(f"{__name__}.{'sweep_html' if of_sweep else FORMATS[format]}")
     if format in ("text", "concise", "markdown"):
         report = places.by_cell(report)
     elif format not in ("json", "jsonl", "html"):  # JSON has both places, and the page holds it

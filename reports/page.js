@@ -58,6 +58,72 @@
     });
   }
 
+  // A long table is searched, sorted by a column, and shown in parts. Without a script all of it is there.
+  const PART = 100;
+  const collator = new Intl.Collator("en", { numeric: true });
+  const order = (one, other) => {
+    const difference = Number(one) - Number(other);
+    return Number.isNaN(difference) ? collator.compare(one, other) : difference;
+  };
+  for (const table of all("table.paged")) {
+    const body = table.tBodies[0];
+    let rows = Array.from(body.rows);
+    const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
+    const bar = document.createElement("p");
+    bar.className = "pager small";
+    const label = document.createElement("label");
+    label.textContent = `Search ${table.dataset.of} `;
+    const find = document.createElement("input");
+    find.type = "search";
+    label.append(find);
+    const turn = (text, by) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = text;
+      button.addEventListener("click", () => { first += by; show(); });
+      return button;
+    };
+    const back = turn("Previous", -PART);
+    const on = turn("Next", PART);
+    const where = document.createElement("span");
+    where.setAttribute("role", "status");
+    bar.append(label, back, on, where);
+    table.parentElement.before(bar);
+    let first = 0;
+    const show = () => {
+      const asked = find.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const fits = rows.filter((row) => asked.every((word) => texts.get(row).includes(word)));
+      first = Math.max(0, Math.min(first, fits.length - 1));
+      first -= first % PART;
+      body.replaceChildren(...fits.slice(first, first + PART));
+      back.disabled = first === 0;
+      on.disabled = first + PART >= fits.length;
+      back.hidden = on.hidden = fits.length <= PART;
+      const of = fits.length === rows.length ? `${rows.length}` : `${fits.length} of ${rows.length}`;
+      where.textContent = fits.length ? `${first + 1} to ${Math.min(first + PART, fits.length)} of ${of}` : `none of ${rows.length}`;
+    };
+    find.addEventListener("input", () => { first = 0; show(); });
+    Array.from(table.tHead.rows[0].cells).forEach((head, at) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "sort";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const down = head.ariaSort === "ascending";
+        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+        head.ariaSort = down ? "descending" : "ascending";
+        const way = down ? -1 : 1;
+        rows = rows.toSorted((one, other) => way * order(one.cells[at].dataset.key, other.cells[at].dataset.key));
+        first = 0;
+        show();
+      });
+    });
+    addEventListener("beforeprint", () => body.replaceChildren(...rows));
+    addEventListener("afterprint", show);
+    show();
+  }
+
   const cards = all("article.finding, tr[data-level]");
   if (!byId("filters")) return;
   if (cards.length > 1) byId("filters").hidden = false;

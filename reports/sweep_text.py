@@ -15,6 +15,7 @@ from tcready.reports.sweep_view import (
     headline,
     site_words,
     unmoved,
+    why,
     word,
 )
 from tcready.reports.view import number, visible
@@ -42,8 +43,8 @@ def _lines(report: Report, sweep: Sweep, *, whole: bool) -> Iterator[str]:
         yield from _table([columns(sweep), *(cells(each, sweep) for each in shown)])
         yield from _rest(len(models) - len(shown), "model")
     for each in shown:
-        if each.outcome.state in ("failed", "inputs_unknown", "unread"):
-            yield f"{each.target}: {word(each.outcome)}: {each.reason}"
+        if reason := why(each):
+            yield f"{each.target}: {word(each.outcome)}: {reason}"
     if sweep.sites:
         yield ""
         yield "SITES   where models break: first where most do, then what costs most time"

@@ -41,6 +41,15 @@ def by_urgency(models: Sequence[SweptModel]) -> list[SweptModel]:
     return sorted(models, key=lambda each: ORDER.index(word(each.outcome)))
 
 
+def why(model: SweptModel) -> str:
+    """Why a model came to what it did, if no site counted in its row says so; else empty."""
+    found = model.outcome
+    judged = found.state in ("run", "read")
+    if judged and (found.verdict == "ready" or found.own_sites or found.third_party_sites):
+        return ""
+    return model.reason
+
+
 def headline(sweep: Sweep) -> str:
     """How many models came to what."""
     counts = Counter(word(each.outcome) for each in sweep.models)

@@ -90,10 +90,28 @@ def put_page(
     html: str | None, shown: Report | Comparison, of_page: Mapping[str, Any], *, quiet: bool
 ) -> None:
     """Writes the HTML page, if one is asked for, and says where it is."""
-    if html:
-        write(html, api.render(shown, "html", **of_page))
-        if not quiet:
-            click.echo(f"the page is in {html}", err=True)
+    if not html:
+        return
+    many = 0
+    if isinstance(shown, Report) and shown.sweep is not None:
+        folder = _folder_of_pages(html)
+        for name, of_model in api.pages_of_models(shown):
+            write(os.path.join(folder, name), api.render(of_model, "html", **of_page))
+            many += 1
+        of_page = {**of_page, "folder": os.path.basename(folder)}
+    write(html, api.render(shown, "html", **of_page))
+    if not quiet:
+        click.echo(f"the page is in {html}" + (f", {many} of models beside it" if many else ""), err=True)
+
+
+def _folder_of_pages(html: str) -> str:
+    """The folder beside the page of a sweep for the pages of its models, made if it is not there."""
+    folder = f"{os.path.splitext(html)[0]}_models"
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise TcreadyError(f"cannot write {folder}: {error.strerror}") from None
+    return folder
 
 
 def on_terminal(*, to_file: bool = False) -> dict[str, Any]:

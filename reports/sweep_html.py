@@ -1,0 +1,223 @@
+"""A sweep as static pages: one of all models, which can be searched and leafed through, and one of each model."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tcready.reports import html, places, sweep_view
+from tcready.reports.editor import Editor, editor_of
+from tcready.reports.paths import paths_in, without_absolute_paths
+from tcready.schema import Finding, Report, Sweep, SweptModel, SweptSite, TargetReport, Troubles
+
+SHOWN_MODELS = 12
+"""Models named with a site, before the rest is folded away."""
+LONGEST = 60
+"""Characters of a target in the name of its page."""
+Cell = tuple[str, str]
+"""What a cell shows, and what it is sorted by."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table of models."""
+
+    model: SweptModel
+    word: str
+    cells: tuple[Cell, ...]
+    """Without the first, which names the model."""
+    href: str
+    """Of the model's own page; empty if there is none."""
+    why: str
+    """In a sentence, where no count in the row shows it; else empty."""
+
+
+@dataclass(frozen=True)
+class SiteRow:
+    """One row of the table of sites."""
+
+    site: SweptSite
+    models: tuple[tuple[str, str], ...]
+    """Names and pages of the first models that break there."""
+    left: int
+
+
+@dataclass(frozen=True)
+class SweepPage:
+    """What the page of all models shows."""
+
+    report: Report
+    sweep: Sweep
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    sites: tuple[SiteRow, ...]
+    changes: tuple[tuple[str, str, str], ...]
+    """Name, page, and what is found otherwise than in the last sweep."""
+    editor: Editor | None
+    many: bool = False
+
+    def anchor(self, path: str, line: int) -> str:
+        """No line of source stands on this page."""
+        return ""
+
+    def in_editor(self, path: str, line: int, column: int = 1) -> str:
+        """The link that opens a line in an editor; empty if none was asked for."""
+        return self.editor.link(path, line, column) if self.editor is not None else ""
+
+
+def render(report: Report, editor: str = "none", root: Path | None = None, folder: str = "") -> str:
+    """The page of all models, with a trailing newline. `editor` and `root` are those of a report's page; the pages of
+    `pages` are linked to where `folder` names the folder beside it that holds them.
+
+    Raises TcreadyError for an unknown `editor`; ValueError if the report is not one of a sweep.
+    """
+    if report.sweep is None:
+        raise ValueError("the report is not one of a sweep")
+    opens = editor_of(editor, root, paths_in(report))
+    names = page_names(report.sweep) if folder else {}
+    links = {target: f"{folder}/{name}" for target, name in names.items()}
+    shown = places.by_cell(without_absolute_paths(report))
+    return html.laid_out("sweep.html.jinja", page=_page(report, shown, links, opens), swept=sweep_view)
+
+
+def page_names(sweep: Sweep) -> dict[str, str]:
+    """The file of each model's page: the same in each sweep, so that a link to it lasts."""
+    return {each.target: _file_name(each.target) for each in sweep.models}
+
+
+def pages(report: Report) -> Iterator[tuple[str, Report]]:
+    """Name of the file and report of each model: all its runs, and what was found where they went.
+
+    A finding belongs to a model if it is predicted for it, stands at a line at which it breaks, or on one that it ran.
+    """
+    assert report.sweep is not None
+    by_path: dict[str, list[Finding]] = defaultdict(list)
+    by_print: dict[str, Finding] = {}
+    for finding in report.findings:
+        by_path[finding.path].append(finding)
+        by_print |= dict.fromkeys((finding.fingerprint, *finding.also), finding)
+    predicted = defaultdict(list)
+    for static in report.predicted:
+        predicted[static.target].append(static)
+    targets: dict[str, list[TargetReport]] = defaultdict(list)
+    for target in report.targets:
+        targets[target.target].append(target)
+    sources = {source.path: source for source in report.sources}
+    for name, file in page_names(report.sweep).items():
+        of_model = targets.get(name, [])
+        found = {
+            id(by_print[fingerprint]): by_print[fingerprint]
+            for static in predicted[name]
+            for module in static.modules
+            for fingerprint in module.breaks
+            if fingerprint in by_print
+        }
+        lines = _lines(of_model)
+        for path in lines.keys() & by_path.keys():
+            found |= {id(each): each for each in by_path[path] if each.line in lines[path]}
+        findings = tuple(each for each in report.findings if id(each) in found)
+        codes = {each.rule for each in findings}
+        paths = {each.path for each in findings} | lines.keys()
+        yield (
+            file,
+            dataclasses.replace(
+                report,
+                findings=findings,
+                targets=tuple(of_model),
+                rules=tuple(rule for rule in report.rules if rule.code in codes),
+                sources=tuple(sources[path] for path in sorted(paths & sources.keys())),
+                skipped=tuple(each for each in report.skipped if each.path == name),
+                warnings=(),
+                static_warnings=(),
+                statistics={},
+                predicted=tuple(predicted[name]),
+                hidden=(),
+                silenced=(),
+                unused=(),
+                sweep=None,
+            ),
+        )
+
+
+def _lines(targets: list[TargetReport]) -> dict[str, set[int]]:
+    """The lines that runs of a model went through, and those at which it broke, by path."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for target in targets:
+        for each in target.observation.executed:
+            for first, last in each.ranges:
+                found[each.path].update(range(first, last + 1))
+        troubles = Troubles.of(target.observation)
+        for item in troubles.breaks:
+            found[item.first.path].add(item.first.line)
+        for frame in troubles.frames:
+            found[frame.path].add(frame.line)
+    return found
+
+
+def _file_name(target: str) -> str:
+    slug = re.sub(r"[^\w.-]+", "-", target.replace("::", "."), flags=re.ASCII).strip("-.")[-LONGEST:]
+    return f"{slug}-{hashlib.sha256(target.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}.html"
+
+
+def _page(named: Report, shown: Report, links: Mapping[str, str], editor: Editor | None) -> SweepPage:
+    """`named` has the targets as they were named, `shown` the same without what they say of the machine."""
+    assert named.sweep is not None
+    assert shown.sweep is not None
+    sweep = shown.sweep
+    pairs = list(zip(named.sweep.models, sweep.models, strict=True))
+    link_of = {id(shown_model): links.get(model.target, "") for model, shown_model in pairs}
+    by_shown_name = {shown_model.target: link_of[id(shown_model)] for _, shown_model in pairs}
+    return SweepPage(
+        report=shown,
+        sweep=sweep,
+        columns=sweep_view.columns(sweep),
+        rows=tuple(
+            Row(
+                each,
+                sweep_view.word(each.outcome),
+                _sorted_cells(each, sweep),
+                link_of[id(each)],
+                sweep_view.why(each),
+            )
+            for each in sweep_view.by_urgency(sweep.models)
+        ),
+        sites=tuple(
+            SiteRow(
+                site,
+                tuple((name, by_shown_name.get(name, "")) for name in site.models[:SHOWN_MODELS]),
+                max(len(site.models) - SHOWN_MODELS, 0),
+            )
+            for site in sweep.sites
+        ),
+        changes=tuple((name, by_shown_name.get(name, ""), text) for name, text in sweep_view.changes(sweep)),
+        editor=editor,
+    )
+
+
+def _sorted_cells(each: SweptModel, sweep: Sweep) -> tuple[Cell, ...]:
+    """The cells but the first, each with the number that it is sorted by; texts are sorted as they stand."""
+    found = each.outcome
+    numbers = {
+        "verdict": sweep_view.ORDER.index(sweep_view.word(found)),
+        "of ops": found.share,
+        "of time": each.time_share,
+        "own sites": found.own_sites,
+        "third-party": found.third_party_sites,
+        "compile": each.compile_seconds,
+        "gain": each.gain,
+    }
+    columns, shown = sweep_view.columns(sweep)[1:], sweep_view.cells(each, sweep)[1:]
+    return tuple(
+        (text, text if name not in numbers else _key(numbers[name]))
+        for name, text in zip(columns, shown, strict=True)
+    )
+
+
+def _key(value: float | None) -> str:
+    """What is not known comes before all that is."""
+    return "-1" if value is None else f"{value:.6g}"
