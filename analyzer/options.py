@@ -650,7 +650,11 @@ class SweepOptions:
     )
     engine: str = field(
         default="local",
-        metadata=ask("choice", "What carries out the work.", choices=("local",)),
+        metadata=ask(
+            "choice",
+            "What carries out the work: this machine, or a cluster of Ray (with the extra ray).",
+            choices=("local", "ray"),
+        ),
     )
     workers: int | None = field(
         default=None,

@@ -10,7 +10,7 @@ from typing import Protocol
 from tcready.schema import TcreadyError
 from tcready.sweeping.task import Result, Task
 
-ENGINES: Mapping[str, str] = MappingProxyType({"local": "local"})
+ENGINES: Mapping[str, str] = MappingProxyType({"local": "local", "ray": "on_ray"})
 """Name of an engine -> the module of this package whose `opened(workers, device)` gives it."""
 
 
