@@ -168,6 +168,7 @@ from tcready.schema.words import (
     TcreadyError,
     TrainingPhase,
     Verdict,
+    visible,
 )
 
 __all__ = [
@@ -338,4 +339,5 @@ __all__ = [
     "setting_of",
     "short_names",
     "source_folders",
+    "visible",
 ]
