@@ -7,10 +7,10 @@ its environment gets away.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -31,6 +31,7 @@ from tcready.dynamic.worker.request import (
     LEFT,
     State,
     Work,
+    read_json,
     read_state,
     stages_after,
     write_json,
@@ -49,7 +50,6 @@ from tcready.schema import (
     StageReason,
     TcreadyError,
     display_path,
-    from_json,
 )
 from tcready.target import Target
 
@@ -80,6 +80,10 @@ except OSError as error:
     sys.exit(f"{sys.argv[1]} cannot be started: {error.strerror}")
 """
 """Becomes the command that follows, to be killed when its parent dies (PR_SET_PDEATHSIG, which execve keeps)."""
+NOT_OURS = (OSError, ValueError, RecursionError, TcreadyError)
+"""What reading a file of a run raises into which somebody else wrote: the model knows where it is."""
+LONGEST_FAULT = 1 << 20
+"""Bytes of what the fault handler wrote that are read."""
 FAULT_LINE = re.compile(r'^\s*File "(.+)", line (\d+) in ', re.MULTILINE)
 OF_A_CASE: tuple[StageName, ...] = ("eager", "capture", "backend", "parity")
 """Stages that call the model: one case's failure says nothing of the others. `fullgraph` fails for good reason."""
@@ -214,7 +218,7 @@ class Prover:
         proof = replace(proof, stays=True)
         if self._running is None or self._room is None:
             self._end()
-            self._room = tempfile.TemporaryDirectory(prefix="tcready-")
+            self._room = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
             self._asked = 0
         room = Path(self._room.name)
         if self._running is None:
@@ -238,8 +242,7 @@ class Prover:
         ending = _watch(
             self._running.process, self._request, room, self._running.mark, self._progress, done.exists
         )
-        left = room / "result.json"
-        result = from_json(ProofResult, json.loads(left.read_text("utf-8"))) if left.exists() else None
+        result = _left(ProofResult, room / "result.json")
         if ending is None and result is not None:
             return result
         state, running = _state(room), self._running
@@ -287,13 +290,12 @@ def _answered(
     kind: type[_T], request: RunRequest, work: Work, progress: Callable[[Progress], None]
 ) -> tuple[_T | None, State | None, Ending]:
     """One worker from its start to its end: the answer that it left, its state, and how it ended."""
-    with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
         room = Path(folder)
         build_bundle(room / "worker.pyz")
         write_json(str(room / "request.json"), work)
         ending = _run(request, work.root, room, progress, work.bench is not None)
-        left = room / "result.json"
-        answer = from_json(kind, json.loads(left.read_text("utf-8"))) if left.exists() else None
+        answer = _left(kind, room / "result.json")
         return answer, _state(room), ending
 
 
@@ -315,15 +317,14 @@ def _once(
     request: RunRequest, work: Work, progress: Callable[[Progress], None]
 ) -> tuple[Observation, State | None]:
     """One worker from its start to its end."""
-    with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
         room = Path(folder)
         build_bundle(room / "worker.pyz")
         write_json(str(room / "request.json"), work)
         ending = _run(request, work.root, room, progress)
         state = _state(room)
         other = _first_failure(room)
-        faults = room / "faults.txt"
-        place = _fault_place(faults.read_text("utf-8", "replace"), work.root) if faults.exists() else None
+        place = _fault_place(_text(room / "faults.txt"), work.root)
     return _observation(request, state, ending, place, other), state
 
 
@@ -554,7 +555,7 @@ def _watch(
         is_new = state is not None and (state.note, state.done) != (note, counted)
         if state is not None and state.note and (is_new or time.monotonic() >= again):
             note, counted, again = state.note, state.done, time.monotonic() + AGAIN
-            left = None if state.ends is None else max(state.ends - time.time(), 0.0)
+            left = None if state.ends is None else max(state.ends - time.monotonic(), 0.0)
             progress(Progress(state.doing or "", note, state.done, state.of, left))
         if state is not None and state.case != case:
             case, since = state.case, time.monotonic()
@@ -619,9 +620,25 @@ def _kill(process: _Process, mark: str) -> None:
 
 
 def _state(room: Path) -> State | None:
-    with contextlib.suppress(OSError, json.JSONDecodeError):
+    with contextlib.suppress(*NOT_OURS):
         return read_state(str(room / "state.json"))
     return None
+
+
+def _left(kind: type[_T], path: Path) -> _T | None:
+    """What a worker left there as its answer; None if there is none."""
+    with contextlib.suppress(*NOT_OURS):
+        return read_json(kind, str(path))
+    return None
+
+
+def _text(path: Path) -> str:
+    """What is written in a file; nothing of a pipe, or of what is not there."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISREG(path.stat().st_mode):
+            with path.open("rb") as file:
+                return file.read(LONGEST_FAULT).decode("utf-8", "replace")
+    return ""
 
 
 def _first_failure(room: Path) -> RankFailure | None:
@@ -631,7 +648,7 @@ def _first_failure(room: Path) -> RankFailure | None:
     """
     found: list[tuple[int, str, StageReason | None]] = []
     for path in room.glob("state.json.rank*[0-9]"):
-        with contextlib.suppress(OSError, json.JSONDecodeError):
+        with contextlib.suppress(*NOT_OURS):
             state = read_state(str(path))
             failed = [stage for stage in state.observation.stages if stage.state == "fail"] if state else []
             rank = path.suffix.removeprefix(".rank")
