@@ -760,6 +760,9 @@ async def test_the_project_decides_what_is_told_and_may_change_its_mind(vscode: 
         await until(lambda before=before: len(vscode.log_messages) > before)
         assert vscode.log_messages[-1].type == types.MessageType.Error
         before = len(vscode.log_messages)
+    (project.folder / "pyproject.toml").write_bytes(b"\0" * 40)
+    project.save(uri)
+    await until(lambda: "it holds NUL bytes" in vscode.log_messages[-1].message)
     project.configure("")
     project.save(uri)
     await until(lambda: [d.code for d in project._last(uri, 1).diagnostics] == ["TCR301"])
