@@ -27,7 +27,7 @@ from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-BATCH = 50
+BATCH = 300
 """Cases that one kind does before the next takes its turn."""
 MEMORY = 8 << 30
 """Bytes a worker may map."""
