@@ -2,9 +2,9 @@
 
     python .ci/sbom.py > docs/sbom.cdx.json
 
-Versions are those of constraints.txt, hashes those of .ci/requirements.txt; who needs whom, and licences, are what the installed
-packages say. There is no date and no serial number in it: the same packages give the same bytes. What only builds, tests or
-documents tcready is no part of it.
+Versions are those of constraints.txt, hashes those of .ci/requirements.txt; who needs whom, and licences, are what the
+installed packages say. There is no date and no serial number in it: the same packages give the same bytes. What only
+builds, tests or documents tcready is no part of it.
 """
 
 from __future__ import annotations

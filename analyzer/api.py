@@ -701,6 +701,8 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
 
 def write_worker(path: str | os.PathLike[str]) -> None:
     """Writes the travelling worker, one file for any Python that has torch. Raises TcreadyError if it cannot."""
+    import tempfile
+
     from tcready import files
     from tcready.dynamic import build_bundle
 

@@ -105,7 +105,9 @@ def _contents(root: Path) -> Mapping[str, Any]:
         data = (root / FILE).read_bytes()
     except OSError:
         return {}
-    if b"tcready" not in data and b"\0" not in data:  # spares the parser for every project that says nothing here
+    if (
+        b"tcready" not in data and b"\0" not in data
+    ):  # spares the parser for every project that says nothing here
         return {}
     return _table(_table(parsed(data).get("tool"), "tool").get("tcready"), TABLE)
 

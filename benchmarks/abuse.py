@@ -2,19 +2,21 @@
 
     python benchmarks/abuse.py [--only kill full clock many users together hostile] [--kills 200] [--seed 0]
 
-kill      `check`, `fix --apply` and a check that runs a model are killed (SIGKILL) at random moments: every file is as it was
-          or whole, the next run says what an undisturbed one says, and no process is left.
-full      the same commands on disks of all sizes, too small ones among them (needs `unshare`): exit 0, 1 or 2, no traceback,
-          nothing half-written.
-clock     the wall clock jumps by years at every look (a shim that `cc` builds, LD_PRELOAD): limits of time hold, and the report is
-          that of an undisturbed run.
+kill      `check`, `fix --apply` and a check that runs a model are killed (SIGKILL) at random moments: every file is as it
+          was or whole, the next run says what an undisturbed one says, and no process is left.
+full      the same commands on disks of all sizes, too small ones among them (needs `unshare`): exit 0, 1 or 2, no
+          traceback, nothing half-written.
+clock     the wall clock jumps by years at every look (a shim that `cc` builds, LD_PRELOAD): limits of time hold, and the
+          report is that of an undisturbed run.
 many      a folder of 10,000 files: seconds and memory, without and with the cache.
-users     two users take turns with one cache, each unable to write what the other made (needs root, and `setpriv`).
+users     two users take turns with one cache, each unable to write what the other made (needs root, `setpriv`, and an
+          interpreter that other users can start).
 together  many processes use one cache at once, some of them killed.
-hostile   models that do to their process what they should not: each gives a report within its limit of time, and leaves no process.
+hostile   models that do to their process what they should not: each gives a report within its limit of time, and leaves no
+          process.
 
-Prints a row of a table for each, and what was wrong; exits 1 if anything was. The figures in docs/pages/reliability.md are from
-here. What is killed and what must hold then is a `Victim`: another command is another one of these.
+Prints a row of a table for each, and what was wrong; exits 1 if anything was. The figures in docs/pages/reliability.md are
+from here. What is killed and what must hold then is a `Victim`: another command is another one of these.
 """
 
 from __future__ import annotations
@@ -81,10 +83,26 @@ class Victim:
 
 CHECK = ("check", "model.py", "--no-run", "-q")
 VICTIMS = (
-    Victim("check", (*CHECK, "--html", "page.html", "-o", "report.json", "--output-format", "json"), ("page.html", "report.json"), (*CHECK, "--output-format", "json")),
-    Victim("fix --apply", ("fix", "model.py", "--unsafe", "--apply", "--allow-dirty", "-q"), ("model.py",), (*CHECK, "--output-format", "json")),
-    Victim("check, with a run", ("check", "model.py", "-q", "--html", "page.html"), ("page.html",), (*CHECK, "--output-format", "json"), RUN),
-)  # fmt: skip
+    Victim(
+        "check",
+        (*CHECK, "--html", "page.html", "-o", "report.json", "--output-format", "json"),
+        ("page.html", "report.json"),
+        (*CHECK, "--output-format", "json"),
+    ),
+    Victim(
+        "fix --apply",
+        ("fix", "model.py", "--unsafe", "--apply", "--allow-dirty", "-q"),
+        ("model.py",),
+        (*CHECK, "--output-format", "json"),
+    ),
+    Victim(
+        "check, with a run",
+        ("check", "model.py", "-q", "--html", "page.html"),
+        ("page.html",),
+        (*CHECK, "--output-format", "json"),
+        RUN,
+    ),
+)
 
 
 def tcready(
@@ -152,9 +170,7 @@ def kill(kills: int, seed: int) -> Iterator[str]:
         print(f"| kill -9 of `{victim.name}` | {count} | {dict(ended)} |", flush=True)
 
 
-def _undisturbed(
-    folder: Path, victim: Victim, before: dict[str, bytes]
-) -> tuple[dict[str, bytes], set[str]]:
+def _undisturbed(folder: Path, victim: Victim, before: dict[str, bytes]) -> tuple[dict[str, bytes], set[str]]:
     """The files as the command leaves them, and what the next run says before and after it."""
     _reset(folder, before, True)
     said = {tcready(folder, *victim.again).stdout}
@@ -186,7 +202,9 @@ def _wrong_files(
         found = path.read_bytes() if path.exists() else None
         if found is None and name not in before:
             continue
-        whole = found in (before.get(name), after[name]) or (found is not None and _is_page_or_report(found, after[name]))  # fmt: skip
+        whole = found in (before.get(name), after[name]) or (
+            found is not None and _is_page_or_report(found, after[name])
+        )
         if not whole:
             yield f"{what}: {name} is half-written"
     unknown = {path.name for path in folder.iterdir()} - {*before, *victim.files, ".tcready_cache"}
@@ -215,7 +233,20 @@ def full(_kills: int, _seed: int) -> Iterator[str]:
     for victim in VICTIMS:
         for size in (16, 32, 48, 64, 96, 128, 256, 512, 1024, 2048, 4096, 65536):
             with tempfile.TemporaryDirectory() as made:
-                command = ["unshare", "-rm", "sh", "-c", script, "sh", made, str(size), "-", victim.source, *TCREADY, *victim.arguments]  # fmt: skip
+                command = [
+                    "unshare",
+                    "-rm",
+                    "sh",
+                    "-c",
+                    script,
+                    "sh",
+                    made,
+                    str(size),
+                    "-",
+                    victim.source,
+                    *TCREADY,
+                    *victim.arguments,
+                ]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode == 99 or "unshare" in done.stderr:
                 print("| full disks | not run: no namespaces here | |")
@@ -263,14 +294,22 @@ def clock(_kills: int, _seed: int) -> Iterator[str]:
         (folder / "shim.c").write_text(SHIM)
         subprocess.run(["cc", "-shared", "-fPIC", "-o", "shim.so", "shim.c", "-ldl"], cwd=folder, check=True)
         jumping = {"LD_PRELOAD": str(folder / "shim.so")}
-        probe = [sys.executable, "-c", "import time; a = [time.time() for _ in range(9)]; print(max(a) - min(a))"]
-        spread = subprocess.run(probe, env={**os.environ, **jumping}, capture_output=True, text=True, check=True)
+        probe = [
+            sys.executable,
+            "-c",
+            "import time; a = [time.time() for _ in range(9)]; print(max(a) - min(a))",
+        ]
+        spread = subprocess.run(
+            probe, env={**os.environ, **jumping}, capture_output=True, text=True, check=True
+        )
         assert float(spread.stdout) > 1e8, "the shim does nothing"
         (folder / "model.py").write_text(RUN)
         (folder / "hangs.py").write_text(RUN.replace("return x * 2", "while True: pass"))
         said = []
         for environment in ({}, jumping, jumping):
-            done = tcready(folder, "check", "model.py", "-q", "--output-format", "concise", environment=environment)  # fmt: skip
+            done = tcready(
+                folder, "check", "model.py", "-q", "--output-format", "concise", environment=environment
+            )
             said.append((done.returncode, done.stdout, done.stderr))
         if len(set(said)) != 1:
             yield f"another report under a jumping clock: {said}"
@@ -279,7 +318,10 @@ def clock(_kills: int, _seed: int) -> Iterator[str]:
         took = time.monotonic() - began
         if done.returncode != 2 or "no answer within 15 s" not in done.stdout or not 14 < took < 60:
             yield f"a limit of 15 s took {took:.0f} s: {done.stdout[-300:]}{done.stderr[-300:]}"
-        print(f"| wall clock jumps by ten years at each look | 4 | same report; a limit of 15 s ended a run that hangs in {took:.0f} s |", flush=True)  # fmt: skip
+        print(
+            f"| wall clock jumps by ten years at each look | 4 | same report; a limit of 15 s ended a run that hangs in {took:.0f} s |",
+            flush=True,
+        )
 
 
 def many(_kills: int, _seed: int) -> Iterator[str]:
@@ -302,7 +344,10 @@ def many(_kills: int, _seed: int) -> Iterator[str]:
             lines = done.stdout.count("\n")
             if done.returncode != 1 or lines != 1000 or done.stderr:
                 yield f"10,000 files, {how}: exit {done.returncode}, {lines} findings: {done.stderr[-300:]}"
-            print(f"| 10,000 files, {how} | 1 | {work:.0f} s of CPU time ({took:.0f} s), at most {used.ru_maxrss / 1e3:.0f} MB in one process, {lines} findings |", flush=True)  # fmt: skip
+            print(
+                f"| 10,000 files, {how} | 1 | {work:.0f} s of CPU time ({took:.0f} s), at most {used.ru_maxrss / 1e3:.0f} MB in one process, {lines} findings |",
+                flush=True,
+            )
 
 
 def users(_kills: int, seed: int) -> Iterator[str]:
@@ -327,7 +372,18 @@ def users(_kills: int, seed: int) -> Iterator[str]:
             for _ in range(12):
                 user = draw.choice(("12001", "12002"))
                 mask = draw.choice(("0022", "0077"))
-                as_user = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "sh", "-c", f'umask {mask}; exec "$@"', "sh"]  # fmt: skip
+                as_user = [
+                    "setpriv",
+                    "--reuid",
+                    user,
+                    "--regid",
+                    user,
+                    "--clear-groups",
+                    "sh",
+                    "-c",
+                    f'umask {mask}; exec "$@"',
+                    "sh",
+                ]
                 command = [*as_user, *TCREADY, *CHECK, "--output-format", "concise"]
                 done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
                 expected = expected or done.stdout
@@ -336,7 +392,10 @@ def users(_kills: int, seed: int) -> Iterator[str]:
                     yield f"user {user} in a folder of mode {mode:o}: exit {done.returncode}: {done.stderr[-300:]}"
                 if draw.random() < 0.3:
                     (folder / "model.py").write_text(STATIC.format(n="") + "\n" * draw.randrange(9))
-    print(f"| one cache, two users in turn, three kinds of folders | {count} | each run as without a cache |", flush=True)  # fmt: skip
+    print(
+        f"| one cache, two users in turn, three kinds of folders | {count} | each run as without a cache |",
+        flush=True,
+    )
 
 
 def together(_kills: int, seed: int) -> Iterator[str]:
@@ -351,7 +410,12 @@ def together(_kills: int, seed: int) -> Iterator[str]:
         for number in range(12):
             if number % 3 == 0:
                 shutil.rmtree(folder / ".tcready_cache", ignore_errors=True)
-            started = [subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(8)]  # fmt: skip
+            started = [
+                subprocess.Popen(
+                    command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                )
+                for _ in range(8)
+            ]
             for process in started[::4]:
                 time.sleep(draw.uniform(0, 0.4))
                 process.kill()
@@ -394,26 +458,51 @@ def act():
 '''
 STATE = 'state = os.path.join(room(), "state.json")\n'
 HOSTILE: dict[str, tuple[str, str]] = {
-    "writes garbage into its answer": (STATE + 'for each in (b"", b"{", b"[]", b"{}", b"\\xff", b"[" * 100_000, b\'{"doing": 3}\'):\n    open(state, "wb").write(each); time.sleep(0.3)', "pass"),
-    "puts a pipe in place of its answer": (STATE + "os.unlink(state); os.mkfifo(state); time.sleep(1)", "pass"),
+    "writes garbage into its answer": (
+        STATE
+        + 'for each in (b"", b"{", b"[]", b"{}", b"\\xff", b"[" * 100_000, b\'{"doing": 3}\'):\n    open(state, "wb").write(each); time.sleep(0.3)',
+        "pass",
+    ),
+    "puts a pipe in place of its answer": (
+        STATE + "os.unlink(state); os.mkfifo(state); time.sleep(1)",
+        "pass",
+    ),
     "the same, and hangs": (STATE + "os.unlink(state); os.mkfifo(state)\nwhile True: pass", "fail"),
     "puts a folder in place of its answer": (STATE + "os.unlink(state); os.mkdir(state)", "fail"),
-    "puts a file of 2 TB in place of its answer": (STATE + "os.truncate(state, 1 << 41)\nwhile True: pass", "fail"),
+    "puts a file of 2 TB in place of its answer": (
+        STATE + "os.truncate(state, 1 << 41)\nwhile True: pass",
+        "fail",
+    ),
     "deletes the folder of its answer": ("shutil.rmtree(room())", "fail"),
     "deletes the project": ("shutil.rmtree(os.getcwd())", "any"),
     "closes all descriptors": ("os.closerange(0, 1024)", "any"),
-    "writes to all descriptors": ('for fd in range(3, 1024):\n    try: os.write(fd, b\'{"pid": 1, "status": 0}\\nx\\n\')\n    except OSError: pass', "any"),
-    "replaces sys.stdout, sys.exit and os._exit": ("sys.stdout = sys.stderr = None; sys.exit = os._exit = lambda *_: None", "any"),
+    "writes to all descriptors": (
+        'for fd in range(3, 1024):\n    try: os.write(fd, b\'{"pid": 1, "status": 0}\\nx\\n\')\n    except OSError: pass',
+        "any",
+    ),
+    "replaces sys.stdout, sys.exit and os._exit": (
+        "sys.stdout = sys.stderr = None; sys.exit = os._exit = lambda *_: None",
+        "any",
+    ),
     "calls os._exit(0)": ("os._exit(0)", "fail"),
     "floods stderr without end": ('while True: os.write(2, b"y" * 65536)', "fail"),
-    "ignores all signals it can, and hangs": ("for each in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(each, signal.SIG_IGN)\nwhile True: pass", "fail"),
+    "ignores all signals it can, and hangs": (
+        "for each in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(each, signal.SIG_IGN)\nwhile True: pass",
+        "fail",
+    ),
     "stops itself": ("os.kill(os.getpid(), signal.SIGSTOP)", "fail"),
     "forks, and both go on": ("os.fork()", "any"),
-    "leaves a daemon that ignores signals": ("if not os.fork():\n    os.setsid()\n    if os.fork(): os._exit(0)\n    for each in (1, 2, 15): signal.signal(each, signal.SIG_IGN)\n    time.sleep(600)\ntime.sleep(0.5)", "pass"),
-    "forks without end": ("for _ in range(200):\n    if not os.fork(): time.sleep(600)\nwhile True: pass", "fail"),
+    "leaves a daemon that ignores signals": (
+        "if not os.fork():\n    os.setsid()\n    if os.fork(): os._exit(0)\n    for each in (1, 2, 15): signal.signal(each, signal.SIG_IGN)\n    time.sleep(600)\ntime.sleep(0.5)",
+        "pass",
+    ),
+    "forks without end": (
+        "for _ in range(200):\n    if not os.fork(): time.sleep(600)\nwhile True: pass",
+        "fail",
+    ),
     "kills its group": ("os.killpg(0, signal.SIGKILL)", "fail"),
     "fills memory": ("held = []\nwhile True: held.append(bytearray(50_000_000))", "fail"),
-}  # fmt: skip
+}
 """What a model does; whether its run then fails, or passes as far as the outputs that are compared."""
 
 
@@ -431,7 +520,23 @@ def hostile(_kills: int, _seed: int) -> Iterator[str]:
             mark = f"abuse-{os.getpid()}-{name.replace(' ', '-')}"
             out = Path(made) / "report.json"
             began = time.monotonic()
-            done = tcready(folder, "check", "model.py", "good.py", "--run", "-q", "--timeout", "40", "--memory", "2", "--output-format", "json", "-o", str(out), environment={"ABUSE": mark})  # fmt: skip
+            done = tcready(
+                folder,
+                "check",
+                "model.py",
+                "good.py",
+                "--run",
+                "-q",
+                "--timeout",
+                "40",
+                "--memory",
+                "2",
+                "--output-format",
+                "json",
+                "-o",
+                str(out),
+                environment={"ABUSE": mark},
+            )
             took = time.monotonic() - began
             worst = max(worst, took)
             time.sleep(0.3)
@@ -443,19 +548,31 @@ def hostile(_kills: int, _seed: int) -> Iterator[str]:
                 yield f"{name}: exit {done.returncode}: {done.stderr[-500:]}"
                 continue
             report = json.loads(out.read_text())
-            states = {each["target"].partition(".")[0]: {stage["stage"]: stage["state"] for stage in each["stages"]} for each in report["targets"]}  # fmt: skip
+            states = {
+                each["target"].partition(".")[0]: {stage["stage"]: stage["state"] for stage in each["stages"]}
+                for each in report["targets"]
+            }
             came_of_it = "fail" if "fail" in states["model"].values() else states["model"]["parity"]
             if expected not in ("any", came_of_it):
                 yield f"{name}: {states['model']}"
             if name != "deletes the project" and states["good"]["capture"] != "pass":
                 yield f"{name}: the model beside it is not judged"
             ended[came_of_it] += 1
-    print(f"| hostile models | {len(HOSTILE)} | the run: {dict(ended)}; the longest took {worst:.0f} s |", flush=True)  # fmt: skip
+    print(
+        f"| hostile models | {len(HOSTILE)} | the run: {dict(ended)}; the longest took {worst:.0f} s |",
+        flush=True,
+    )
 
 
 PARTS: dict[str, Callable[[int, int], Iterator[str]]] = {
-    "kill": kill, "full": full, "clock": clock, "many": many, "users": users, "together": together, "hostile": hostile,
-}  # fmt: skip
+    "kill": kill,
+    "full": full,
+    "clock": clock,
+    "many": many,
+    "users": users,
+    "together": together,
+    "hostile": hostile,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

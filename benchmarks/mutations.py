@@ -3,13 +3,13 @@
     python benchmarks/mutations.py --out FOLDER --minutes 20 [--kinds source fix] [--seed 0] [--site SITE_PACKAGES ...]
     python benchmarks/mutations.py --case fix:1234 [--site ...]
 
-Kinds, each described where it is checked (tests/mutated.py): source, silenced, fix, notebook, report, trace. With --site the
-files below these folders that name torch are mutated too, beside the fixtures. The kinds take turns in batches; the numbers of a
-seed begin at a million times it, so that another seed makes other cases.
+Kinds, each described where it is checked (tests/mutated.py): source, silenced, fix, notebook, report, trace. With --site
+the files below these folders that name torch are mutated too, beside the fixtures. The kinds take turns in batches; the
+numbers of a seed begin at a million times it, so that another seed makes other cases.
 
 A failure is something wrong that the check names, an exception, a process that dies, and a case that takes more than
---limit seconds of CPU time. Failures are lines of FOLDER/failures.jsonl, with what is said of them; `--case` does one again and
-prints it. FOLDER/done.json has the counts, over all runs with the same FOLDER. Exits 1 where something failed.
+--limit seconds of CPU time. Failures are lines of FOLDER/failures.jsonl, with what is said of them; `--case` does one
+again and prints it. FOLDER/done.json has the counts, over all runs with the same FOLDER. Exits 1 where something failed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,17 @@ def batch(kind: str, first: int, sites: list[Path], limit: float) -> tuple[list[
     total, at = 0.0, first
     while at < first + BATCH:
         places = [part for site in sites for part in ("--site", str(site))]
-        command = [sys.executable, __file__, "--work", kind, str(at), str(first + BATCH), "--limit", str(limit), *places]  # fmt: skip
+        command = [
+            sys.executable,
+            __file__,
+            "--work",
+            kind,
+            str(at),
+            str(first + BATCH),
+            "--limit",
+            str(limit),
+            *places,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         begun = None
         for line in done.stdout.splitlines():
@@ -136,7 +146,9 @@ def main() -> None:
             if time.monotonic() >= ends:
                 break
     for name, count in counts.items():
-        print(f"{name}: {count['cases']:.0f} cases, {count['seconds']:.0f} s, slowest {count['slowest']:.2f} s")
+        print(
+            f"{name}: {count['cases']:.0f} cases, {count['seconds']:.0f} s, slowest {count['slowest']:.2f} s"
+        )
     print(f"failures of this run: {dict(failed) or 'none'}")
     raise SystemExit(1 if failed else 0)
 

@@ -35,9 +35,28 @@ ROUNDS = 6
 MOVING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that a text for people shows spelled out."""
 FOR_PEOPLE = ("text", "concise", "markdown")
-NAMES = ("é", "x\u0301", "名", "𝔁", "self", "_", "torch", "item", "x" * 3000)
-TEXTS = ("'\\N{DASH}'", "'''\n'''", "f'{x!r:>{n}}'", "b'\\xff'", "'\ud7ff'", "rb''", "f'{'", "0" * 4400, "1_000j", "...")
-COMMENTS = ("# noqa", "# noqa:", "# noqa: TCR", "# noqa: TCR201,TCR999 , ,", "#noqa:tcr101", "# NOQA : TCR3", "# noqa: \x0c")
+NAMES = ("é", "x\u0301", "名", "\U0001d501", "self", "_", "torch", "item", "x" * 3000)
+TEXTS = (
+    "'\\N{DASH}'",
+    "'''\n'''",
+    "f'{x!r:>{n}}'",
+    "b'\\xff'",
+    "'\ud7ff'",
+    "rb''",
+    "f'{'",
+    "0" * 4400,
+    "1_000j",
+    "...",
+)
+COMMENTS = (
+    "# noqa",
+    "# noqa:",
+    "# noqa: TCR",
+    "# noqa: TCR201,TCR999 , ,",
+    "#noqa:tcr101",
+    "# NOQA : TCR3",
+    "# noqa: \x0c",
+)
 PLANTED = ("", "\0", "\n", "\r\nx", "\x1b[2J\x1b]0;x\x07", "\u202e", "\ud800", "<script>alert(1)</script>", "%0A::error::",
            "../../x.py", "/etc/passwd", "a" * 5000, "[link](javascript:x)", "```", "]]>", "&#x0;", "C:\\x", "{path}")  # fmt: skip
 NUMBERS = (-1, 0, 1, 2**31, 2**63, -(2**70), 10**400, 1e308, float("nan"), float("inf"), 0.1, True, None)
@@ -229,13 +248,18 @@ def check_silenced(number: int, folder: Path, corpus: Corpus) -> Iterator[str]:
     if not parses(silenced) or ast.dump(ast.parse(silenced)) != ast.dump(ast.parse(text)):
         return  # the comment stands inside of a text
     path.write_bytes(silenced.encode("utf-8", "surrogatepass"))
-    after = {(found.rule, found.line, found.column) for found in _read(path, folder).findings if found.path == "model.py"}
+    after = {
+        (found.rule, found.line, found.column)
+        for found in _read(path, folder).findings
+        if found.path == "model.py"
+    }
     if (wanted.rule, wanted.line, wanted.column) in after:
         yield f"{wanted.rule} at line {wanted.line} is still told"
     gone = {
         (found.rule, found.line, found.column)
         for found in own
-        if not found.line <= wanted.end_line <= found.end_line and not wanted.line <= found.line <= wanted.end_line
+        if not found.line <= wanted.end_line <= found.end_line
+        and not wanted.line <= found.line <= wanted.end_line
     } - after
     if gone:
         yield f"findings of other lines are gone: {sorted(gone)[:3]}"
@@ -281,7 +305,12 @@ def check_notebook(number: int, folder: Path, corpus: Corpus) -> Iterator[str]:
         cells.append({"cell_type": "code", "metadata": {}, "source": code, "outputs": [], "execution_count": None, "id": str(start)})  # fmt: skip
         if choose.random() < 0.3:
             cells.append({**cells[-1], "source": choose.choice(MAGICS), "id": f"m{start}"})
-    book: Any = {"cells": cells, "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}
+    book: Any = {
+        "cells": cells,
+        "metadata": {"language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
     if choose.random() < 0.5:
         book = mutated_value(book, choose)
     data = json.dumps(book).encode()
@@ -327,7 +356,9 @@ def mutated_value(value: Any, choose: random.Random, times: int | None = None) -
     waiting = [value]
     while waiting:
         each = waiting.pop()
-        keys = list(each) if isinstance(each, dict) else list(range(len(each))) if isinstance(each, list) else []
+        keys = (
+            list(each) if isinstance(each, dict) else list(range(len(each))) if isinstance(each, list) else []
+        )
         places += [(each, key) for key in keys]
         waiting += [each[key] for key in keys]
     if not places:

@@ -12,7 +12,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,9 +112,7 @@ def test_files_of_a_patch_are_not_written_through_links_either(
 
 
 @pytest.mark.parametrize("option", [name for name in WRITES if name not in ("--patch-dir", "--trace-out")])
-def test_code_is_never_written_over(
-    option: str, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_code_is_never_written_over(option: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "model.py", "--no-run", "--output-format", "json", "-o", "stored.json") == 1
     (project / "other.py").write_text("x = 1\n")
     (project / "book.ipynb").write_text("{}")
@@ -214,7 +211,9 @@ def test_a_full_disk_and_one_that_is_read_only(project: Path, tmp_path: Path) ->
     )
     done = _in_namespace(script, str(disk), sys.executable)
     lines = done.stdout.splitlines()
-    codes = [line for line in lines if line.partition(":")[0] in ("full", "page", "read-only", "report", "fix")]
+    codes = [
+        line for line in lines if line.partition(":")[0] in ("full", "page", "read-only", "report", "fix")
+    ]
     assert codes == ["full: 1", "page: 2", "read-only: 1", "report: 2", "fix: 2"], done.stdout + done.stderr
     assert lines.count("kept") == 2
     assert "page.html" not in lines
@@ -230,7 +229,14 @@ def test_a_full_disk_and_one_that_is_read_only(project: Path, tmp_path: Path) ->
 def test_names_of_files_move_no_cursor_and_end_no_line(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [b"a\nTCR999.py", b"b\x1b[2J.py", b"c<img src=x>.py", b"d\xff.py", "e\u202e.py".encode(), b"--f.py"]
+    names = [
+        b"a\nTCR999.py",
+        b"b\x1b[2J.py",
+        b"c<img src=x>.py",
+        b"d\xff.py",
+        "e\u202e.py".encode(),
+        b"--f.py",
+    ]
     for name in names:
         with open(name, "w") as file:
             file.write(MODEL)
@@ -243,7 +249,10 @@ def test_names_of_files_move_no_cursor_and_end_no_line(
             assert not [line for line in said.out.splitlines() if line.startswith("TCR999")], name
         if name in mutated.FOR_PEOPLE:
             assert mutated.MOVING.search(said.out) is None, name
-    assert "<img src=x>" not in (project / "page.html").read_text(errors="surrogateescape").partition("<script")[0]
+    assert (
+        "<img src=x>"
+        not in (project / "page.html").read_text(errors="surrogateescape").partition("<script")[0]
+    )
     assert mutated.MOVING.search(refused(capsys, "check", "gone\x1b[2J\n.py")) is None
 
 
@@ -288,7 +297,17 @@ def test_what_stands_in_the_cache_is_never_waited_for_nor_believed(project: Path
             poison(path)
         for _ in range(2):
             done = subprocess.run(
-                [sys.executable, "-m", "tcready", "check", "model.py", "--no-run", "-q", "--output-format", "concise"],
+                [
+                    sys.executable,
+                    "-m",
+                    "tcready",
+                    "check",
+                    "model.py",
+                    "--no-run",
+                    "-q",
+                    "--output-format",
+                    "concise",
+                ],
                 capture_output=True,
                 text=True,
                 timeout=30,
@@ -313,8 +332,20 @@ def test_a_cache_that_is_a_link_is_none(project: Path, tmp_path: Path) -> None:
 
 
 def test_a_cache_is_written_to_by_several_at_once(project: Path) -> None:
-    command = [sys.executable, "-m", "tcready", "check", "model.py", "--no-run", "-q", "--output-format", "concise"]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    command = [
+        sys.executable,
+        "-m",
+        "tcready",
+        "check",
+        "model.py",
+        "--no-run",
+        "-q",
+        "--output-format",
+        "concise",
+    ]
+    started = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)
+    ]
     said = {process.communicate(timeout=60) for process in started}
     assert len(said) == 1
     entries = sorted((project / cache.FOLDER).iterdir())

@@ -155,7 +155,9 @@ def test_what_cannot_be_read_leaves_the_others(folder: Path, capsys: pytest.Capt
     assert not report.skipped, "the hook passes by what names no torch"
 
 
-@pytest.mark.parametrize("metadata", ["text", [], {"language_info": "python"}, {"kernelspec": [3]}, {"language_info": None}])
+@pytest.mark.parametrize(
+    "metadata", ["text", [], {"language_info": "python"}, {"kernelspec": [3]}, {"language_info": None}]
+)
 def test_metadata_of_another_shape_say_nothing_of_the_language(tmp_path: Path, metadata: object) -> None:
     path = written(tmp_path / "odd.ipynb", "x = 1")
     book = json.loads(path.read_text())

@@ -102,7 +102,9 @@ def test_a_run_reaches_for_no_network(watched: dict[str, str], tmp_path: Path) -
 def _checked(environment: dict[str, str], folder: Path, *more: str) -> str:
     """What a check of a model says, in a namespace without a network where this system gives one."""
     model = (MODELS / "super_chain.py").read_text(encoding="utf-8")
-    (folder / "model.py").write_text(model + _watch(folder))  # the worker takes no sitecustomize from PYTHONPATH
+    (folder / "model.py").write_text(
+        model + _watch(folder)
+    )  # the worker takes no sitecustomize from PYTHONPATH
     command = [sys.executable, "-m", "tcready", "check", "model.py", "-q", "--html", "page.html", *more]
     alone = [unshare, "-rn", "--"] if (unshare := shutil.which("unshare")) else []
     if alone and subprocess.run([*alone, "true"], capture_output=True).returncode:

@@ -56,7 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         code = BROKEN_PIPE
-    except (OSError, MemoryError) as error:  # of the machine, not of a line of ours: the disk is full, no file can be opened
+    except (
+        OSError,
+        MemoryError,
+    ) as error:  # of the machine, not of a line of ours: the disk is full, no file can be opened
         code = complain(_of_the_machine(error))
     except Exception:
         traceback.print_exc()

@@ -124,6 +124,8 @@ def visible(text: str, keep: str = "") -> str:
 
     unseen = ("Cc", "Cf", "Cs", "Zl", "Zp")
     return "".join(
-        each.encode("unicode_escape").decode("ascii") if each not in keep and category(each) in unseen else each
+        each.encode("unicode_escape").decode("ascii")
+        if each not in keep and category(each) in unseen
+        else each
         for each in text
     )

@@ -487,7 +487,7 @@ def test_markup_that_got_into_the_page_neither_runs_nor_asks_for_anything(
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_address[1]}"
     text = Path(pages["broken"].removeprefix("file://")).read_text(encoding="utf-8")
-    planted = text.replace("<main id=\"main\">", '<main id="main">' + PLANTED.format(address=address), 1)
+    planted = text.replace('<main id="main">', '<main id="main">' + PLANTED.format(address=address), 1)
     policy = re.compile('<meta http-equiv="Content-Security-Policy"[^>]*>')
     seen = {}
     for name, page_text in (("without", policy.sub("", planted)), ("with", planted)):
