@@ -28,6 +28,7 @@ from tcready.dynamic.worker.convention import find_convention
 from tcready.dynamic.worker.request import (
     DROPPED_IN_A_BENCH,
     DROPPED_PREFIXES,
+    LAUNCHER,
     LEFT,
     State,
     Work,
@@ -74,6 +75,8 @@ DROPPED = (
 FOLLOW = """\
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.environ.pop("TCREADY_LAUNCHER") != str(os.getppid()):
+    sys.exit(1)
 try:
     os.execvp(sys.argv[1], sys.argv[1:])
 except OSError as error:
@@ -466,7 +469,7 @@ def _started(request: RunRequest, root: str, room: Path, benched: bool = False) 
             command,
             # `python -m` puts the folder it starts in before everything else; each worker goes to `root` by itself.
             cwd=room if request.options.processes else root,
-            env={**environment, MARK: mark},
+            env={**environment, MARK: mark, LAUNCHER: str(os.getpid())},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

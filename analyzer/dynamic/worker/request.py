@@ -25,6 +25,8 @@ DROPPED_PREFIXES = ("TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE"
 """Environment variables that would change what Dynamo does or says."""
 DROPPED_IN_A_BENCH = ("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG")
 """Those that a bench does not see either: they have torch write much more, which takes time."""
+LAUNCHER = "TCREADY_LAUNCHER"
+"""Environment variable with the process that a worker is to die with: its parent, if that still is who started it."""
 LARGEST = 1 << 30
 """Bytes of a file that a worker leaves; what is larger is none of its."""
 LEFT: tuple[str, StageReason] = ("an earlier stage failed", "earlier_stage")
