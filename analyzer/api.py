@@ -767,12 +767,15 @@ def compare(before: Report, after: Report, names: tuple[str, str] = ("before", "
 
 def write_worker(path: str | os.PathLike[str]) -> None:
     """Writes the travelling worker, one file for any Python that has torch. Raises TcreadyError if it cannot."""
+    import tempfile
+
+    from tcready import files
     from tcready.dynamic import build_bundle
 
-    try:
-        build_bundle(Path(path))
-    except OSError as error:
-        raise TcreadyError(f"cannot write {path}: {error.strerror}") from None
+    with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
+        made = Path(folder) / "worker.pyz"
+        build_bundle(made)
+        files.write_bytes(os.fspath(path), made.read_bytes())
 
 
 def render(report: Report | Comparison | FixResult | FixChange, format: str, **options: Any) -> str:  # noqa: A002 - the flag's own name

@@ -6,17 +6,58 @@ import contextlib
 import os
 import stat
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from tcready.schema import TcreadyError
+
+SOURCES = (".py", ".pyi", ".pyw", ".ipynb")
+"""Endings of files that hold somebody's code."""
+STREAMS = ("/dev", "/proc")
+"""Where the system itself keeps links: `/dev/stdout` leads to whatever the shell put there."""
+
+
+def refuse(path: str, named: str, read: Iterable[str] = ()) -> None:
+    """Raises TcreadyError, in which `named` says what asks for it, if `path` is nothing to write a result to.
+
+    That is a file of Python code, one of the files `read`, and a link that leads out of the working folder: whoever
+    wrote a checkout may have put it there. A file outside is fine if it is named as what it is.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file() and not target.is_dir():
+        return  # a device or a pipe
+    if target.is_file() and target.suffix.lower() in SOURCES:
+        raise TcreadyError(f"{named} {path} holds code, which would be lost: name another file")
+    if any(os.path.realpath(each) == str(target) for each in read):
+        raise TcreadyError(f"{named} {path} is what is to be read, and would be lost: name another file")
+    outside = _led_out(path, target)
+    if outside is not None:
+        raise TcreadyError(
+            f"{named} {path} is a link that leads out of the working folder: if {outside} is meant, name that"
+        )
+
+
+def _led_out(path: str, target: Path) -> Path | None:
+    """Where a link leads that leaves the working folder, or that lies outside of it; None if there is none."""
+    plain, folder = Path(os.path.abspath(path)), Path.cwd()
+    if any(plain.is_relative_to(each) for each in STREAMS):
+        return None
+    if plain.is_relative_to(folder):
+        return None if target.is_relative_to(folder) else target
+    return target if plain.is_symlink() else None
 
 
 def write(path: str, text: str, errors: str = "backslashreplace") -> None:
     """The file as a whole or not at all, in UTF-8; a device or a pipe is written to and never replaced.
 
-    Raises TcreadyError if it cannot be written.
+    Raises TcreadyError if it cannot be written, or must not be: `refuse` says what.
     """
-    data = text.encode("utf-8", errors)
+    write_bytes(path, text.encode("utf-8", errors))
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """As `write`, of bytes."""
+    refuse(path, "cannot write")
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             with open(path, "wb") as file:

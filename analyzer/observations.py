@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from tcready.dynamic import ForkServer, RunRequest
     from tcready.traces import Traced
 
+SOURCES = (".py", ".pyw", ".ipynb")
+"""How the names of files end that code comes from."""
 Tell = Callable[[str], None]
 """Called with one line that says what goes on."""
 
@@ -253,7 +255,8 @@ def _placed(
     here = {
         shown: path
         for shown, _ in seen.sources
-        if (path := next((p / shown for p in search if (p / shown).is_file()), None)) is not None
+        if shown.endswith(SOURCES)  # whoever wrote the file names what is read here, and shown
+        and (path := next((p / shown for p in search if (p / shown).is_file()), None)) is not None
     }
     digests = {
         shown: hashlib.sha256(path.read_bytes()).hexdigest()

@@ -76,6 +76,8 @@ def parsed(data: bytes, named: str = FILE) -> Mapping[str, Any]:
         import tomllib
     else:
         import tomli as tomllib
+    if b"\0" in data:  # a disk that lost it, or an editor that saved it in UTF-16
+        raise TcreadyError(f"{FILE} cannot be read: it holds NUL bytes; save it as UTF-8")
     try:
         return dict(tomllib.loads(data.decode("utf-8")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -126,7 +128,9 @@ def _contents(root: Path) -> Mapping[str, Any]:
         data = (root / FILE).read_bytes()
     except OSError:
         return {}
-    if b"tcready" not in data:  # spares the parser for every project that says nothing here
+    if (
+        b"tcready" not in data and b"\0" not in data
+    ):  # spares the parser for every project that says nothing here
         return {}
     return _table(_table(parsed(data).get("tool"), "tool").get("tcready"), TABLE)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from tcready.reports.view import proof_words, share_words
+from tcready.reports.view import proof_words, share_words, visible
 from tcready.schema import FixChange, FixResult, as_json, setting_of
 
 FLAGS_BY_ENVIRONMENT = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
@@ -34,7 +34,7 @@ def text(result: FixResult) -> str:
         )
     if not lines and not result.failure:
         lines.append("nothing to change")
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{visible(line)}\n" for line in lines)
 
 
 def _change(change: FixChange) -> Iterator[str]:

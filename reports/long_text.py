@@ -234,10 +234,13 @@ class LongText:
     def line(self, *parts: str | tuple[str, str]) -> None:
         self.write([(part, "") if isinstance(part, str) else part for part in parts])
 
-    def wrapped(self, lead: str, body: str, style: str = "", lead_style: str = "dim") -> None:
-        """`lead`, then `body` wrapped beside it; a newline in the body stays one."""
+    def wrapped(
+        self, lead: str, body: str, style: str = "", lead_style: str = "dim", *, prose: bool = False
+    ) -> None:
+        """`lead`, then `body` wrapped beside it; a newline in `prose` stays one."""
         indent = cell_len(lead)
-        for index, row in enumerate(_rows(visible(body, keep="\n\t"), max(self.width - indent, 20))):
+        shown = visible(body, keep="\n\t" if prose else "\t")
+        for index, row in enumerate(_rows(shown, max(self.width - indent, 20))):
             self.line(" " * indent if index else (lead, lead_style), (row, style))
 
     def header(self, finding: Finding, tail: str = "") -> None:
@@ -311,7 +314,7 @@ class LongText:
         self.field("use instead", reflowed(rule.instead), style="green")
 
     def field(self, label: str, body: str, style: str = "") -> None:
-        self.wrapped(f"{'':6}{label + ':' if label else '':13}", body, style=style)
+        self.wrapped(f"{'':6}{label + ':' if label else '':13}", body, style=style, prose=True)
 
     def notes(self, notes: list[Finding]) -> None:
         for finding in notes:

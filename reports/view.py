@@ -6,7 +6,6 @@ Pure functions over `tcready.schema`; no markup and no layout.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,6 +49,7 @@ from tcready.schema import (
     Troubles,
     Verdict,
 )
+from tcready.schema import visible as visible
 from tcready.target import Target, quoted
 
 STAGE_SIGN = {"pass": "✅", "fail": "❌", "not_run": "⚪"}
@@ -117,23 +117,6 @@ _FALLBACK: dict[Verdict, str] = {
     "not_ready": "it breaks, and no regions with half of its operations or of their time are free of breaks",
     "unknown": "nothing ran",
 }
-
-
-def visible(text: str, keep: str = "") -> str:
-    """`text` with every character that is not seen, or that moves others, spelled as its Python escape.
-
-    Those are controls, format characters (bidi overrides, zero-width), line and paragraph separators and
-    lone surrogates. The characters in `keep` stay as they are.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(character if character in keep else _spell(character) for character in text)
-
-
-def _spell(character: str) -> str:
-    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
-        return character.encode("unicode_escape").decode("ascii")
-    return character
 
 
 def lines_of(text: str) -> list[str]:

@@ -125,6 +125,17 @@ def test_what_the_table_cannot_say_is_one_line_and_exit_2(
     assert words in said.err
 
 
+@pytest.mark.parametrize("data", [b"\0" * 40, "[tool.tcready]\nlow = true\n".encode("utf-16")])
+def test_a_table_that_was_lost_or_is_no_utf_8_is_one_line_and_exit_2(
+    project: Path, capsys: pytest.CaptureFixture[str], data: bytes
+) -> None:
+    """It was passed by in silence, as if it said nothing."""
+    (project / "pyproject.toml").write_bytes(data)
+    assert run("check", "--no-run", "src/model.py") == 2
+    said = capsys.readouterr().err
+    assert said == "tcready: error: pyproject.toml cannot be read: it holds NUL bytes; save it as UTF-8\n"
+
+
 def test_codes_on_the_command_line_need_a_glob(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", "--no-run", "--per-file-ignores", "TCR1") == 2
     assert "write GLOB:CODES" in capsys.readouterr().err

@@ -23,6 +23,7 @@ from reading import BREAKING, HELPER, NET
 from tcready import api, explaining, installed
 from tcready.cli.asked import settings_at
 from tcready.editor.reader import KEPT, Document, Reader
+from tcready.editor.server import LONGEST, PAUSE
 from tcready.edits import applied
 from tcready.static.noqa import hiding_edit
 from tcready.static.source import of_text
@@ -739,6 +740,21 @@ async def test_a_new_run_shows_without_an_edit(ran: Project) -> None:
     assert "ready by region" in (await ran.lenses(uri))[77]
 
 
+@in_one_loop
+async def test_a_very_long_file_is_read_when_it_is_saved(vscode: LanguageClient) -> None:
+    project = Project(vscode)
+    uri = project.open("long.py", PRINTING + "#\n" * LONGEST)
+    assert await project.codes(uri) == ["TCR301"]
+    version = project.type(uri, CLEAN + "#\n" * LONGEST)
+    short = project.open("short.py", CLEAN)
+    assert await project.codes(short) == []
+    project.type(uri, SPLITTING + "#\n" * LONGEST)
+    await asyncio.sleep(4 * PAUSE)
+    assert not [each for each in vscode.published if each.uri == uri and (each.version or 0) > version]
+    project.save(uri)
+    assert await project.codes(uri) == ["TCR101"]
+
+
 # the project
 
 
@@ -760,6 +776,9 @@ async def test_the_project_decides_what_is_told_and_may_change_its_mind(vscode: 
         await until(lambda before=before: len(vscode.log_messages) > before)
         assert vscode.log_messages[-1].type == types.MessageType.Error
         before = len(vscode.log_messages)
+    (project.folder / "pyproject.toml").write_bytes(b"\0" * 40)
+    project.save(uri)
+    await until(lambda: any("it holds NUL bytes" in each.message for each in vscode.log_messages))
     project.configure("")
     project.save(uri)
     await until(lambda: [d.code for d in project._last(uri, 1).diagnostics] == ["TCR301"])

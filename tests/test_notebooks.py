@@ -155,6 +155,18 @@ def test_what_cannot_be_read_leaves_the_others(folder: Path, capsys: pytest.Capt
     assert not report.skipped, "the hook passes by what names no torch"
 
 
+@pytest.mark.parametrize(
+    "metadata", ["text", [], {"language_info": "python"}, {"kernelspec": [3]}, {"language_info": None}]
+)
+def test_metadata_of_another_shape_say_nothing_of_the_language(tmp_path: Path, metadata: object) -> None:
+    path = written(tmp_path / "odd.ipynb", "x = 1")
+    book = json.loads(path.read_text())
+    book["metadata"] = metadata
+    path.write_text(json.dumps(book))
+    report = api.check(["odd.ipynb"], run=False, root=tmp_path)
+    assert all(skip.reason.startswith("not a notebook: ") for skip in report.skipped)
+
+
 def test_without_nbformat_nothing_is_claimed(folder: Path) -> None:
     hidden = "import sys; sys.modules['nbformat'] = None; from tcready.cli import main; main(sys.argv[1:])"
     done = subprocess.run(

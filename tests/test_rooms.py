@@ -122,6 +122,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "applying",
             "comparison",
             "git",
+            "files",
             "reports",
         }
     ),
@@ -159,7 +160,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "init": frozenset({"schema", "project", "files"}),
     "assistants": frozenset({"schema", "options", "target", "resolve", "api", "reports"}),
     "cli": frozenset(
-        {"schema", "options", "resolve", "project", "api", "files", "init", "editor", "assistants"}
+        {"schema", "options", "target", "resolve", "project", "api", "files", "init", "editor", "assistants"}
     ),
     "pytest_plugin": frozenset({"schema", "api"}),
     "package": frozenset({"schema", "api", "ipython"}),

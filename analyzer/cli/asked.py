@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 from tcready import api, project
+from tcready.files import refuse
 from tcready.options import (
     Completes,
     Declared,
@@ -101,6 +102,7 @@ def writable(_context: click.Context, parameter: click.Parameter, value: str | N
         raise click.BadParameter(f"the folder {path.parent} does not exist: make it first", param=parameter)
     if not os.access(path.absolute().parent, os.W_OK):
         raise click.BadParameter(f"the folder {path.parent} cannot be written to", param=parameter)
+    refuse(value, parameter.opts[-1])
     return value
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files, settings_of, writable
-from tcready.cli.output import refuse_one_file_twice, show
+from tcready.cli.output import refuse_lost_files, say, show
 from tcready.cli.telling import telling
 from tcready.options import BenchOptions, ReadOptions, RunOptions
 from tcready.schema import TcreadyError
@@ -49,7 +49,7 @@ def bench(
     wanted = BenchOptions(**{each.name: options[each.name] for each in fields(BenchOptions)})
     if (wanted.fail_on_regression is None) != (wanted.against is None):
         raise TcreadyError("--fail-on-regression and --against go together: give both or none")
-    refuse_one_file_twice({"--output": output, "--html": html})
+    refuse_lost_files({"--output": output, "--html": html}, (target,))
     api.editor_address(options["editor"])  # a wrong one is told before anything runs
     with telling(quiet) as (announce, progress):
         report = api.bench(
@@ -81,7 +81,7 @@ def bench(
     if unknown is not None:
         raise unknown
     for line in slower:
-        click.echo(f"tcready: slower than in {wanted.against}: {line}", err=True)
+        say(f"tcready: slower than in {wanted.against}: {line}")
     benches = [each.observation.bench for each in report.targets if each.was_run]
     if not benches or any(found is None or found.verdict == "not_run" for found in benches):
         return 2

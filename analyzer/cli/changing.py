@@ -10,9 +10,9 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import HOW_TO_RUN, asked, complete_files, settings_of
-from tcready.cli.output import complain, write_out
+from tcready.cli.output import complain, say, write_out
 from tcready.cli.telling import telling
-from tcready.files import write
+from tcready.files import refuse, write
 from tcready.options import ReadOptions, ReportOptions, RunOptions, ask
 from tcready.schema import TcreadyError
 
@@ -96,7 +96,7 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
     result = found.result
     if wanted.apply:
         written = api.apply(found, dirty=wanted.allow_dirty)
-        click.echo(f"wrote {', '.join(written)}" if written else "nothing was written", err=True)
+        say(f"wrote {', '.join(written)}" if written else "nothing was written")
     if folder is not None:
         write(str(folder / "own.patch"), result.patch, "surrogateescape")
         write(str(folder / "site-packages.patch"), result.third_party_patch, "surrogateescape")
@@ -117,6 +117,7 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
 def _folder(named: str) -> Path:
     """The folder, made if it is not there. Raises TcreadyError if it cannot be."""
     folder = Path(named)
+    refuse(named, "--patch-dir")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

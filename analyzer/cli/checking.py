@@ -9,7 +9,7 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import ASKED, ByPurpose, CommandOptions, asked, complete_files, of_targets, settings_of
-from tcready.cli.output import refuse_one_file_twice, show, write_out
+from tcready.cli.output import refuse_lost_files, say, show, write_out
 from tcready.cli.telling import telling
 from tcready.resolve import shown
 from tcready.schema import Report, path_in, place_in
@@ -42,8 +42,14 @@ def check(
     """
     settings = settings_of(context, isolated=isolated)
     command, options = settings.of(CommandOptions), settings.report
-    refuse_one_file_twice(
-        {"--output": command.output, "--html": command.html, "--write-baseline": options.write_baseline}
+    refuse_lost_files(
+        {
+            "--output": command.output,
+            "--html": command.html,
+            "--write-baseline": options.write_baseline,
+            "--trace-out": settings.run.trace_out,
+        },
+        (*targets, *command.observations, *filter(None, (settings.run.inputs,))),
     )
     api.editor_address(command.editor)  # a wrong one is told before anything runs
     if show_settings:
@@ -63,10 +69,10 @@ def check(
     for item in (
         () if on_screen else report.skipped
     ):  # what exit 2 is about, if the terminal does not show it already
-        click.echo(f"tcready: error: {item.path} cannot be judged: {item.reason}", err=True)
+        say(f"tcready: error: {item.path} cannot be judged: {item.reason}")
     if command.output_format in BARE:  # which show findings alone
         for text in _failed_runs(report):
-            click.echo(f"tcready: error: {text}", err=True)
+            say(f"tcready: error: {text}")
     if settings.work.cache:
         api.keep_last(report, settings.root)
     counts = _statistics(report) if command.statistics and command.output_format == "text" else None

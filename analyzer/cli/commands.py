@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -56,10 +57,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         code = BROKEN_PIPE
+    except (
+        OSError,
+        MemoryError,
+    ) as error:  # of the machine, not of a line of ours: the disk is full, no file can be opened
+        code = complain(_of_the_machine(error))
+    except Exception:
+        traceback.print_exc()
+        code = complain("this is a fault of tcready's own: what stands above tells where")
     finally:
         if collecting:
             gc.enable()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _of_the_machine(error: OSError | MemoryError) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory"
+    where = f"{error.filename}: " if error.filename is not None else ""
+    return f"{where}{error.strerror or error}"
 
 
 def _end(number: int, _frame: object) -> NoReturn:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from tcready import api
 from tcready.cli.asked import complete_codes, writable
-from tcready.cli.output import write_out
+from tcready.cli.output import say, write_out
 from tcready.schema import TcreadyError
 
 
@@ -29,7 +29,7 @@ def worker(output: str) -> None:
     --observation observation.json.
     """
     api.write_worker(output)
-    click.echo(f"{output} is written; python {output} --help tells how to run it", err=True)
+    say(f"{output} is written; python {output} --help tells how to run it")
 
 
 @click.command()

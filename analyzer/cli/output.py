@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from tcready import api
-from tcready.files import write
-from tcready.schema import Comparison, Report, TcreadyError
+from tcready.files import refuse, write
+from tcready.schema import Comparison, Report, TcreadyError, visible
+from tcready.target import Target
 
 
 class ReaderGoneError(Exception):
@@ -20,8 +21,13 @@ class ReaderGoneError(Exception):
 
 
 def complain(message: str) -> int:
-    click.echo(f"tcready: error: {' '.join(message.split())}", err=True)
+    say(f"tcready: error: {' '.join(message.split())}")
     return 2
+
+
+def say(text: str) -> None:
+    """One line on stderr: what it names may be called anything, and moves no cursor there."""
+    click.echo(visible(text), err=True)
 
 
 def write_out(text: str, *, as_it_is: bool = False) -> None:
@@ -101,7 +107,7 @@ def put_page(
         of_page = {**of_page, "folder": os.path.basename(folder)}
     write(html, api.render(shown, "html", **of_page))
     if not quiet:
-        click.echo(f"the page is in {html}" + (f", {many} of models beside it" if many else ""), err=True)
+        say(f"the page is in {html}" + (f", {many} of models beside it" if many else ""))
 
 
 def _folder_of_pages(html: str) -> str:
@@ -120,12 +126,16 @@ def on_terminal(*, to_file: bool = False) -> dict[str, Any]:
     return {"color": not to_file and _wants_color(), "width": width}
 
 
-def refuse_one_file_twice(written: Mapping[str, str | None]) -> None:
-    """Raises TcreadyError if two options name one file to write."""
+def refuse_lost_files(written: Mapping[str, str | None], read: Sequence[str] = ()) -> None:
+    """Raises TcreadyError if two options name one file to write, or one a file or target that is `read`."""
     options: dict[Path, str] = {}
+    places = [Target.place_in(each) for each in read]
     for option, name in written.items():
-        if name and (other := options.setdefault(Path(name).absolute(), option)) != option:
+        if not name:
+            continue
+        if (other := options.setdefault(Path(os.path.realpath(name)), option)) != option:
             raise TcreadyError(f"{other} and {option} both name {name}: give them different files")
+        refuse(name, option, places)
 
 
 def _wants_color() -> bool:

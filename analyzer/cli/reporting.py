@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from tcready import api
 from tcready.cli.asked import writable
-from tcready.cli.output import put, put_page, refuse_one_file_twice, show
+from tcready.cli.output import put, put_page, refuse_lost_files, show
 from tcready.cli.telling import telling
 from tcready.schema import LEVELS, Level, Report, TcreadyError
 
@@ -73,7 +73,7 @@ def report(
     another machine give the report that `check --observation` would. `report --trace DIR` makes one of what torch wrote
     of a job that nobody can run again.
     """
-    refuse_one_file_twice({"--output": output, "--html": html})
+    refuse_lost_files({"--output": output, "--html": html})
     api.editor_address(editor)
     if moved and not traces:
         raise TcreadyError("--trace-root says where the files of a trace are: name that with --trace")

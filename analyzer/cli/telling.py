@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import click
-from tcready.schema import Progress
+from tcready.cli.output import say
+from tcready.schema import Progress, visible
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -112,7 +112,7 @@ class _Lines:
     def announce(self, text: str) -> None:
         self._reading.cancel()
         self._stage = ""  # of the run before
-        click.echo(text, err=True)
+        say(text)
 
     def progress(self, now: Progress) -> None:
         with self._lock:
@@ -138,7 +138,7 @@ class _Lines:
 
     def _write(self) -> None:
         self._last = self._clock.elapsed
-        click.echo(self._clock.line(), err=True)
+        say(self._clock.line())
 
 
 class _Live:
@@ -156,7 +156,7 @@ class _Live:
         self._shown.close()
 
     def announce(self, text: str) -> None:
-        click.echo(text, err=True)
+        say(text)
 
     def progress(self, now: Progress) -> None:
         self._clock.put(now)
@@ -172,5 +172,5 @@ class _Live:
         from rich.text import Text
 
         return Text(
-            self._clock.line(), no_wrap=True, overflow="ellipsis"
+            visible(self._clock.line()), no_wrap=True, overflow="ellipsis"
         )  # never markup: it holds names of files

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tcready.dynamic.bundle import build_bundle
+from tcready.dynamic.worker.request import LAUNCHER
 
 NAME_LENGTH = 15
 """Bytes of a process's name that Linux keeps."""
@@ -185,7 +186,7 @@ class ForkServer:
             self._process = subprocess.Popen(  # noqa: S603  the interpreter that runs are asked for with
                 [python, str(worker), "--fork-server", str(theirs.fileno())],
                 cwd=self._folder.name,
-                env=environment,
+                env={**environment, LAUNCHER: str(os.getpid())},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -7,10 +7,10 @@ its environment gets away.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -29,9 +29,12 @@ from tcready.dynamic.worker.convention import find_convention
 from tcready.dynamic.worker.request import (
     DROPPED_IN_A_BENCH,
     DROPPED_PREFIXES,
+    LAUNCHER,
     LEFT,
+    NOT_OURS,
     State,
     Work,
+    read_json,
     read_state,
     stages_after,
     write_json,
@@ -51,7 +54,6 @@ from tcready.schema import (
     StageReason,
     TcreadyError,
     display_path,
-    from_json,
     origin_of,
 )
 from tcready.target import Target
@@ -77,12 +79,16 @@ DROPPED = (
 FOLLOW = """\
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.environ.pop("TCREADY_LAUNCHER") != str(os.getppid()):
+    sys.exit(1)
 try:
     os.execvp(sys.argv[1], sys.argv[1:])
 except OSError as error:
     sys.exit(f"{sys.argv[1]} cannot be started: {error.strerror}")
 """
 """Becomes the command that follows, to be killed when its parent dies (PR_SET_PDEATHSIG, which execve keeps)."""
+LONGEST_FAULT = 1 << 20
+"""Bytes of what the fault handler wrote that are read."""
 FAULT_LINE = re.compile(r'^\s*File "(.+)", line (\d+) in ', re.MULTILINE)
 OF_A_CASE: tuple[StageName, ...] = ("eager", "capture", "backend", "parity")
 """Stages that call the model: one case's failure says nothing of the others. `fullgraph` fails for good reason."""
@@ -219,7 +225,7 @@ class Prover:
         proof = replace(proof, stays=True)
         if self._running is None or self._room is None:
             self._end()
-            self._room = tempfile.TemporaryDirectory(prefix="tcready-")
+            self._room = tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True)
             self._asked = 0
         room = Path(self._room.name)
         if self._running is None:
@@ -243,8 +249,7 @@ class Prover:
         ending = _watch(
             self._running.process, self._request, room, self._running.mark, self._progress, done.exists
         )
-        left = room / "result.json"
-        result = from_json(ProofResult, json.loads(left.read_text("utf-8"))) if left.exists() else None
+        result = _left(ProofResult, room / "result.json")
         if ending is None and result is not None:
             return result
         state, running = _state(room), self._running
@@ -292,13 +297,12 @@ def _answered(
     kind: type[_T], request: RunRequest, work: Work, progress: Callable[[Progress], None]
 ) -> tuple[_T | None, State | None, Ending]:
     """One worker from its start to its end: the answer that it left, its state, and how it ended."""
-    with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
         room = Path(folder)
         build_bundle(room / "worker.pyz")
         write_json(str(room / "request.json"), work)
         ending = _run(request, work.root, room, progress, work.bench is not None)
-        left = room / "result.json"
-        answer = from_json(kind, json.loads(left.read_text("utf-8"))) if left.exists() else None
+        answer = _left(kind, room / "result.json")
         return answer, _state(room), ending
 
 
@@ -320,7 +324,7 @@ def _once(
     request: RunRequest, work: Work, progress: Callable[[Progress], None]
 ) -> tuple[Observation, State | None]:
     """One worker from its start to its end."""
-    with tempfile.TemporaryDirectory(prefix="tcready-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tcready-", ignore_cleanup_errors=True) as folder:
         room = Path(folder)
         build_bundle(room / "worker.pyz")
         write_json(str(room / "request.json"), work)
@@ -482,7 +486,7 @@ def _started(request: RunRequest, root: str, room: Path, benched: bool = False) 
             command,
             # `python -m` puts the folder it starts in before everything else; each worker goes to `root` by itself.
             cwd=room if request.options.processes else root,
-            env={**environment, MARK: mark},
+            env={**environment, MARK: mark, LAUNCHER: str(os.getpid())},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -571,7 +575,7 @@ def _watch(
         is_new = state is not None and (state.note, state.done) != (note, counted)
         if state is not None and state.note and (is_new or time.monotonic() >= again):
             note, counted, again = state.note, state.done, time.monotonic() + AGAIN
-            left = None if state.ends is None else max(state.ends - time.time(), 0.0)
+            left = None if state.ends is None else max(state.ends - time.monotonic(), 0.0)
             progress(Progress(state.doing or "", note, state.done, state.of, left))
         if state is not None and state.case != case:
             case, since = state.case, time.monotonic()
@@ -636,9 +640,25 @@ def _kill(process: _Process, mark: str) -> None:
 
 
 def _state(room: Path) -> State | None:
-    with contextlib.suppress(OSError, json.JSONDecodeError):
+    with contextlib.suppress(*NOT_OURS):
         return read_state(str(room / "state.json"))
     return None
+
+
+def _left(kind: type[_T], path: Path) -> _T | None:
+    """What a worker left there as its answer; None if there is none."""
+    with contextlib.suppress(*NOT_OURS):
+        return read_json(kind, str(path))
+    return None
+
+
+def _text(path: Path) -> str:
+    """What is written in a file; nothing of a pipe, or of what is not there."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISREG(path.stat().st_mode):
+            with path.open("rb") as file:
+                return file.read(LONGEST_FAULT).decode("utf-8", "replace")
+    return ""
 
 
 def _first_failure(room: Path) -> RankFailure | None:
@@ -648,7 +668,7 @@ def _first_failure(room: Path) -> RankFailure | None:
     """
     found: list[tuple[int, str, StageReason | None]] = []
     for path in room.glob("state.json.rank*[0-9]"):
-        with contextlib.suppress(OSError, json.JSONDecodeError):
+        with contextlib.suppress(*NOT_OURS):
             state = read_state(str(path))
             failed = [stage for stage in state.observation.stages if stage.state == "fail"] if state else []
             rank = path.suffix.removeprefix(".rank")
@@ -664,8 +684,7 @@ def _first_failure(room: Path) -> RankFailure | None:
 
 def _fault_place(faults: Path, root: str) -> str | None:
     """The innermost line, outside of installed code, of what the fault handler wrote; None if there is none."""
-    text = faults.read_text("utf-8", "replace") if faults.exists() else ""
-    for path, line in FAULT_LINE.findall(text):
+    for path, line in FAULT_LINE.findall(_text(faults)):
         shown = display_path(path, root)
         if not path.startswith("<") and os.path.isfile(path) and not os.path.isabs(shown):
             installed = any(f"{os.sep}{name}{os.sep}" in path for name in ("site-packages", "dist-packages"))

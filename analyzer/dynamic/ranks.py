@@ -7,7 +7,6 @@ fails the stage it was in: a run of several processes passes if all of them did.
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tcready.dynamic.worker.request import (
+    NOT_OURS,
     RankGraph,
     RankOperation,
     State,
@@ -74,7 +74,7 @@ def left_in(room: Path, processes: int, places: Mapping[str, str | None]) -> tup
         ending = suffix(rank)
         path = str(room / f"state.json{ending}")
         state = None
-        with contextlib.suppress(OSError, json.JSONDecodeError):
+        with contextlib.suppress(*NOT_OURS):
             state = read_state(path)
         found.append(Left(rank, state, read_graphs(graphs_path(path)), places.get(ending)))
     return tuple(found)

@@ -33,6 +33,8 @@ from tcready.target import NOTEBOOK
 
 PAUSE = 0.2
 """Seconds without a change after which the text is read."""
+LONGEST = 10_000
+"""Lines of a document that is read while somebody types: a longer one takes seconds, and is read when it is saved."""
 WATCHED = ("**/*.py", "**/pyproject.toml", "**/.tcready_cache/*.json")
 """Files whose change may change what is shown; the last run is kept in the cache."""
 PYTHON = "python"
@@ -174,7 +176,10 @@ class Editing:
             now = self._server.workspace.get_text_document(uri)
             before = found.documents[uri]
             found.documents[uri] = Document(uri, before.path, now.version, now.source)
-            self._ask(found, PAUSE)
+            if now.source.count("\n") <= LONGEST:
+                self._ask(found, PAUSE)
+            else:
+                found.stop.set()  # what is under way is of a text that nobody sees any more
 
     def saved(self, params: types.DidSaveTextDocumentParams) -> None:
         found = self._project_of(params.text_document.uri)

@@ -203,6 +203,7 @@ from tcready.schema.words import (
     TcreadyError,
     TrainingPhase,
     Verdict,
+    visible,
 )
 
 __all__ = [
@@ -396,4 +397,5 @@ __all__ = [
     "setting_of",
     "short_names",
     "source_folders",
+    "visible",
 ]

@@ -155,7 +155,10 @@ def _mapping(read: _Reader, data: Any, where: str) -> dict[str, Any]:
 def _number(data: Any, where: str) -> float:
     if isinstance(data, bool) or not isinstance(data, (int, float)):
         raise _unexpected(where, "a number", data)
-    return float(data)
+    try:
+        return float(data)
+    except OverflowError:
+        raise TcreadyError(f"{where}: the number is too large") from None
 
 
 def _plain(kind: type, data: Any, where: str) -> Any:

@@ -115,3 +115,22 @@ INTENDED = frozenset({"GB0025", "GB0098", "GB0099"})
 
 class TcreadyError(Exception):
     """What the user can mend: told in one line, exit 2, never a traceback."""
+
+
+def visible(text: str, keep: str = "") -> str:
+    """`text` with every character that is not seen, or that moves others, spelled as its Python escape.
+
+    Those are controls, format characters (bidi overrides, zero-width), line and paragraph separators and
+    lone surrogates. The characters in `keep` stay as they are.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    from unicodedata import category  # a table of its own, which hardly any text needs
+
+    unseen = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return "".join(
+        each.encode("unicode_escape").decode("ascii")
+        if each not in keep and category(each) in unseen
+        else each
+        for each in text
+    )

@@ -19,6 +19,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import stat
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +40,8 @@ DAY = 86_400.0
 KEPT_DAYS = 30
 KEPT = 20_000
 """Entries; the least lately used go first."""
+LARGEST = 256 << 20
+"""Bytes of an entry; a larger file is none of ours."""
 TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by tcready; it may be deleted at any time.\n"
 
 
@@ -105,7 +108,7 @@ def _code_of(package: str) -> list[tuple[str, int, int]]:
     if spec.submodule_search_locations:
         with os.scandir(os.path.dirname(spec.origin)) as entries:
             files = [entry.path for entry in entries if entry.name.endswith((".py", ".json"))]
-    return sorted((path, (stat := os.stat(path)).st_mtime_ns, stat.st_size) for path in files)
+    return sorted((path, (found := os.stat(path)).st_mtime_ns, found.st_size) for path in files)
 
 
 class Cache:
@@ -160,10 +163,10 @@ class Cache:
     def when_last(self) -> tuple[int, int] | None:
         """Another value whenever another report is kept; None if there is none."""
         try:
-            stat = self._place("last").stat()
+            found = self._place("last").stat()
         except OSError:
             return None
-        return stat.st_mtime_ns, stat.st_size
+        return found.st_mtime_ns, found.st_size
 
     def _is_valid(self, unit: Unit, entry: Mapping[str, Any]) -> bool:
         ground = Ground(
@@ -180,7 +183,7 @@ class Cache:
     def _read(self, question: str) -> Any:
         place = self._place(question)
         try:
-            checksum, _, text = place.read_bytes().partition(b"\n")
+            checksum, _, text = _contents(place).partition(b"\n")
             if hashlib.sha256(text).hexdigest().encode() != checksum:
                 return None
             if time.time() - place.stat().st_mtime > DAY:
@@ -193,11 +196,14 @@ class Cache:
         """Whole or not at all, whoever else writes; silently not if nothing may be written."""
         text = json.dumps(entry, separators=(",", ":")).encode()
         place = self._place(question)
-        partial = place.with_suffix(f".{os.getpid()}")
+        partial = place.with_suffix(f".{os.getpid()}-{time.monotonic_ns()}")
         with contextlib.suppress(OSError):
             make_folder(self._top)
+            # Never into what stands there: others may write to the folder too.
+            opened = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
             try:
-                partial.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+                with os.fdopen(opened, "wb") as file:
+                    file.write(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
                 os.replace(partial, place)
             except BaseException:
                 partial.unlink(missing_ok=True)
@@ -205,17 +211,23 @@ class Cache:
 
 
 def make_folder(top: Path) -> None:
-    """The folder of a cache, marked as one for git and for backups; once a day what is old in it goes."""
+    """The folder of a cache, marked as one for git and for backups; once a day what is old in it goes.
+
+    Raises OSError if it cannot be made, or is a link: a checkout may bring one that leads anywhere.
+    """
     tag = top / "CACHEDIR.TAG"
+    if top.is_symlink():
+        raise OSError("no folder of ours")
     try:
-        age = time.time() - tag.stat().st_mtime
+        age = time.time() - tag.lstat().st_mtime
     except OSError:
         top.mkdir(exist_ok=True)
-        (top / ".gitignore").write_text("*\n", encoding="utf-8")
-        tag.write_text(TAG, encoding="utf-8")
+        for path, text in ((top / ".gitignore", "*\n"), (tag, TAG)):
+            with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
+                file.write(text)
         return
     if age > DAY:
-        os.utime(tag)
+        os.utime(tag, follow_symlinks=False)
         _prune(top)
 
 
@@ -233,6 +245,20 @@ def _prune(top: Path) -> None:
         if position >= KEPT or used < oldest:
             with contextlib.suppress(OSError):
                 os.unlink(path)
+
+
+def _contents(place: Path) -> bytes:
+    """What an entry holds. Raises OSError if it cannot be read, and for what is no entry: a pipe, a file too large."""
+    with open(place, "rb", opener=_at_once) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            raise OSError("no entry")
+        return file.read()
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Opens a pipe without waiting for who writes to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _rules(texts: Iterable[Any]) -> tuple[RuleText, ...]:

@@ -100,8 +100,11 @@ def read(data: bytes) -> Program:
 
 def _language(metadata: Any) -> str:
     """What the cells are written in; Python where the notebook does not say."""
-    named = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language")
-    return str(named or "python")
+    for about, name in (("language_info", "name"), ("kernelspec", "language")):
+        known = metadata.get(about) if isinstance(metadata, dict) else None
+        if isinstance(known, dict) and known.get(name):
+            return " ".join(str(known[name]).split())
+    return "python"
 
 
 def _refuse_unparsable(lines: list[str], number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from observing import observe_target
+from tcready.dynamic.bundle import build_bundle
+from tcready.dynamic.worker.request import LAUNCHER
 from tcready.schema import STAGES, Observation, Stage
 
 pytestmark = pytest.mark.dynamo
@@ -179,6 +182,18 @@ def test_a_killed_launcher_takes_the_worker_along(tmp_path: Path) -> None:
     while alive(worker) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not alive(worker)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the worker follows its launcher on Linux alone")
+@pytest.mark.parametrize("how", [["request.json", "state.json", "faults.txt"], ["--fork-server", "0"]])
+def test_a_worker_whose_launcher_is_gone_already_does_nothing(tmp_path: Path, how: list[str]) -> None:
+    """One that was killed between starting it and its first line; it ran on then."""
+    build_bundle(tmp_path / "worker.pyz")
+    gone = {**os.environ, LAUNCHER: str(2**22 + 1)}
+    command = [sys.executable, str(tmp_path / "worker.pyz"), *how]
+    done = subprocess.run(command, cwd=tmp_path, env=gone, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["worker.pyz"]
 
 
 def wait_for(path: Path) -> int:

@@ -190,3 +190,65 @@ def test_a_device_without_values_is_not_run(tmp_path: Path) -> None:
     seen = run(tmp_path, body, device="meta")
     assert stage(seen, "capture").state == "not_run"
     assert stage(seen, "parity").state == "not_run"
+
+
+ROOM = """
+import gc
+import time
+
+
+def room():
+    return os.path.dirname(next(o.state_path for o in gc.get_objects() if type(o).__name__ == "Journal"))
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_compiling() and not os.environ.get("DONE"):
+            os.environ["DONE"] = "1"
+            act()
+        return x + 1
+
+
+def act():
+"""
+"""A model that finds the folder through which its process answers."""
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_model_that_writes_into_its_own_answer(tmp_path: Path) -> None:
+    """benchmarks/abuse.py has models that do worse, each for longer."""
+    body = ROOM + (
+        "    state = os.path.join(room(), 'state.json')\n"
+        "    for each in (b'', b'[]', b'{}', b'\\xff', b'[' * 100_000, b'{\"doing\": 3}'):\n"
+        "        open(state, 'wb').write(each)\n"
+        "        time.sleep(0.15)\n"
+        "    os.unlink(state)\n"
+        "    os.mkfifo(state)\n"
+        "    time.sleep(0.5)\n"
+        "    for fd in range(3, 256):\n"
+        "        try:\n"
+        '            os.write(fd, b\'{"pid": 1, "status": 0}\\nx\\n\')\n'
+        "        except OSError:\n"
+        "            pass\n"
+        "    os.closerange(0, 256)\n"
+    )
+    seen = run(tmp_path, body)
+    assert stage(seen, "parity").state == "pass"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_model_that_hangs_behind_a_pipe_is_ended_in_time(tmp_path: Path) -> None:
+    body = ROOM + (
+        "    for name in ('state.json', 'faults.txt'):\n"
+        "        path = os.path.join(room(), name)\n"
+        "        if os.path.exists(path):\n"
+        "            os.unlink(path)\n"
+        "        os.mkfifo(path)\n"
+        "    while True:\n"
+        "        pass\n"
+    )
+    began = time.monotonic()
+    seen = run(tmp_path, body, timeout=8)
+    assert time.monotonic() - began < 30
+    (failed,) = [each for each in seen.stages if each.state == "fail"]
+    assert failed.detail.startswith("no answer within 8 s")

@@ -6,9 +6,12 @@ contributor's machine and fail where CI is set.
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
+import re
 import shutil
+import threading
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -449,3 +452,63 @@ def test_controls_and_regions_have_names_and_every_link_can_be_reached(visit: Op
     assert page.locator(".skip").bounding_box()["x"] >= 0  # type: ignore[index]
     page.keyboard.press("Enter")
     assert page.evaluate("location.hash") == "#main"
+
+
+PLANTED = """
+<script>document.documentElement.dataset.ran = "inline";</script>
+<script src="{address}/script.js"></script>
+<img src="{address}/image.png" onerror="document.documentElement.dataset.ran = 'handler'">
+<img src="{address}/image.svg"><svg onload="document.documentElement.dataset.ran = 'svg'"></svg>
+<link rel="stylesheet" href="{address}/style.css"><link rel="prefetch" href="{address}/prefetch">
+<style>body {{ background: url({address}/background.png); outline: 9px solid red }}</style>
+<p style="background: url({address}/attribute.png)">x</p>
+<iframe src="{address}/frame.html"></iframe><object data="{address}/object"></object><embed src="{address}/embed">
+<video src="{address}/video.mp4" poster="{address}/poster.png"></video><audio src="{address}/audio.mp3"></audio>
+<a id="planted" href="javascript:void(document.documentElement.dataset.ran = 'link')">link</a>
+<base href="{address}/"><form id="form" action="{address}/form"><input name="a"></form>
+"""
+"""Markup that runs or asks for something, for a page in which the escaping would have failed."""
+
+
+def test_markup_that_got_into_the_page_neither_runs_nor_asks_for_anything(
+    browser: Browser, pages: dict[str, str], tmp_path: Path
+) -> None:
+    """The second line of defence, in a real browser: first that what is planted works in a page without the policy."""
+    asked: list[str] = []
+
+    class Listener(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Listener)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_address[1]}"
+    text = Path(pages["broken"].removeprefix("file://")).read_text(encoding="utf-8")
+    planted = text.replace('<main id="main">', '<main id="main">' + PLANTED.format(address=address), 1)
+    policy = re.compile('<meta http-equiv="Content-Security-Policy"[^>]*>')
+    seen = {}
+    for name, page_text in (("without", policy.sub("", planted)), ("with", planted)):
+        path = tmp_path / f"{name}.html"
+        path.write_text(page_text, encoding="utf-8")
+        asked.clear()
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(path.as_uri(), wait_until="load")
+        page.locator("#planted").click()
+        page.evaluate("document.getElementById('form').submit()")
+        page.wait_for_timeout(300)
+        if name == "with":
+            assert page.evaluate("getComputedStyle(document.body).outlineStyle") == "none"
+            assert page.url == path.as_uri()
+            assert page.evaluate("document.documentElement.dataset.ran") is None
+            assert page.locator("#controls").is_visible(), "its own script runs"
+        seen[name] = set(asked)
+        context.close()
+    server.shutdown()
+    server.server_close()
+    assert {"/script.js", "/image.png", "/style.css", "/frame.html"} <= seen["without"]
+    assert any(path.startswith("/form") for path in seen["without"])
+    assert seen["with"] == set()

@@ -13,7 +13,7 @@ def left(context: Context) -> float | None:
     if context.extras_since is None:
         context.extras_since = time.monotonic()
         if context.work.options.budget is not None:
-            context.journal.ends = time.time() + context.work.options.budget
+            context.journal.ends = context.extras_since + context.work.options.budget
     budget = context.work.options.budget
     if budget is None:
         return None

@@ -13,6 +13,8 @@ import signal
 import socket
 import sys
 
+from tcready.dynamic.worker.request import LAUNCHER
+
 READY = "ready"
 
 
@@ -63,6 +65,7 @@ def _copies(channel: socket.socket) -> list[str] | None:
     the copy writes to. Answers are lines too: `{"pid"}` when it is started, `{"pid", "status"}` (as `os.wait` gives it)
     when it has ended.
     """
+    server = os.getpid()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(woken, False)
@@ -96,7 +99,7 @@ def _copies(channel: socket.socket) -> list[str] | None:
                 channel.close()
                 os.close(woken)
                 os.close(wake)
-                _become(request, output)
+                _become(request, output, server)
                 return list(request["arguments"])
             os.close(output)
             _say(channel, {"pid": pid})
@@ -123,7 +126,7 @@ def _ended() -> list[tuple[int, int]]:
     return found
 
 
-def _become(request: dict[str, object], output: int) -> None:
+def _become(request: dict[str, object], output: int, server: int) -> None:
     """What a fresh process would have been given."""
     os.setsid()
     # /proc shows the environment that the server was started with: what a copy forks is known by its name.
@@ -140,6 +143,7 @@ def _become(request: dict[str, object], output: int) -> None:
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment)
+    os.environ[LAUNCHER] = str(server)
 
 
 def _say(channel: socket.socket, words: dict[str, object]) -> None:

@@ -50,7 +50,7 @@ class Journal:
         self.note = ""
         self.counted: tuple[int | None, int | None] = None, None
         self.ends: float | None = None
-        """When the budget of the stages in BUDGETED is spent, by `time.time`, once its clock runs."""
+        """When the budget of the stages in BUDGETED is spent, by `time.monotonic`, once its clock runs."""
         self.case: str | None = None
         self.cases: tuple[str, ...] = ()
         self.failed_cases: dict[StageName, str] = {}

@@ -19,7 +19,7 @@ from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.convention import find_convention
 from tcready.dynamic.worker.frames import Names
 from tcready.dynamic.worker.journal import Journal
-from tcready.dynamic.worker.request import Work, read_work
+from tcready.dynamic.worker.request import LAUNCHER, Work, read_work
 from tcready.dynamic.worker.stages import parse
 from tcready.dynamic.worker.step import climb
 from tcready.target import Target
@@ -87,6 +87,8 @@ def die_with_the_launcher() -> None:
         set_parent_death_signal = 1
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+        if os.environ.pop(LAUNCHER, None) not in (None, str(os.getppid())):
+            os._exit(1)  # it died before it could be followed
 
 
 def _torch_found(work: Work) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from tcready.options import RunOptions
 from tcready.schema import (
@@ -17,6 +19,7 @@ from tcready.schema import (
     Stage,
     StageName,
     StageReason,
+    TcreadyError,
     as_json,
     from_json,
 )
@@ -25,8 +28,15 @@ DROPPED_PREFIXES = ("TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE"
 """Environment variables that would change what Dynamo does or says."""
 DROPPED_IN_A_BENCH = ("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG")
 """Those that a bench does not see either: they have torch write much more, which takes time."""
+LAUNCHER = "TCREADY_LAUNCHER"
+"""Environment variable with the process that a worker is to die with: its parent, if that still is who started it."""
+LARGEST = 1 << 30
+"""Bytes of a file that a worker leaves; what is larger is none of its."""
 LEFT: tuple[str, StageReason] = ("an earlier stage failed", "earlier_stage")
 """Why a stage that was never begun did not run, in words and as a word, where nothing else is known."""
+NOT_OURS = (OSError, ValueError, RecursionError, TcreadyError)
+"""What reading a file of a run raises into which somebody else wrote: the model knows where it is."""
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ class State:
     """So many of `of` are done of what the note says, if that can be counted."""
     of: int | None = None
     ends: float | None = None
-    """When the budget is spent, by `time.time`, while a stage that has one is under way."""
+    """When the budget is spent, by `time.monotonic`, while a stage that has one is under way."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +110,7 @@ def graphs_path(state_path: str) -> str:
 def read_graphs(path: str) -> tuple[RankGraph, ...]:
     """The graphs in order, as far as they were written: a rank may have been killed in the middle of a line."""
     found: list[RankGraph] = []
-    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+    with contextlib.suppress(*NOT_OURS), open(path, encoding="utf-8", opener=_at_once) as file:
         for line in file:
             found.append(from_json(RankGraph, json.loads(line)))  # noqa: PERF401  what came before a torn line stays
     return tuple(found)
@@ -116,12 +126,28 @@ def read_work(path: str) -> Work:
 
 
 def read_state(path: str) -> State | None:
-    """None where the worker wrote nothing yet."""
+    """None where the worker wrote nothing yet. Raises OSError, ValueError or TcreadyError for what no worker writes."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return from_json(State, json.load(file))
+        return read_json(State, path)
     except FileNotFoundError:
         return None
+
+
+def read_json(kind: type[_T], path: str) -> _T:
+    """The value that `write_json` left there; the code that was run may have put anything else in its place.
+
+    Raises OSError (of a pipe too, which may never answer), ValueError, RecursionError, or TcreadyError if it is none.
+    """
+    with open(path, "rb", opener=_at_once) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            raise OSError(f"{path} is nothing that a worker writes")
+        return from_json(kind, json.loads(file.read().decode("utf-8")))
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Opens a pipe without waiting for who writes to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def write_json(path: str, value: object) -> None:

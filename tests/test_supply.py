@@ -1,0 +1,118 @@
+"""What tcready brings, what CI installs, and that nothing here reaches for the network."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fixture_markers import MODELS, ROOT
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+UNHASHED = {"torch", "torchvision"}
+"""Of these there are builds for the CPU and for CUDA."""
+NO_NETWORK = """
+
+import socket, sys
+
+def refuse(event, arguments):
+    if event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.connect", "socket.sendto", "urllib.Request"):
+        if event == "socket.connect" and arguments[0].family == getattr(socket, "AF_UNIX", None):
+            return
+        with open({said!r}, "a") as file:
+            file.write(f"{event} {arguments[1:]}\\n")
+        raise ConnectionRefusedError(event)
+
+sys.addaudithook(refuse)
+"""
+"""A process says in a file what it reaches for, and is refused: each, as a sitecustomize, and what runs a model, in that."""
+
+
+def _pins() -> dict[str, str]:
+    """What constraints.txt pins on the platform that was tested."""
+    found = {}
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith("#"):
+            each = Requirement(line)
+            if each.marker is None or each.marker.evaluate({"python_version": "3.11"}):
+                found[canonicalize_name(each.name)] = str(each.specifier)
+    return found
+
+
+def test_ci_has_a_hash_of_every_package_that_is_pinned() -> None:
+    lines = (ROOT / ".ci" / "requirements.txt").read_text(encoding="utf-8").splitlines()[1:]
+    assert all(re.fullmatch(r"[\w.-]+==\S+ --hash=sha256:[0-9a-f]{64}", line) for line in lines)
+    named = [Requirement(line.partition(" --hash")[0]) for line in lines]
+    pinned = {canonicalize_name(each.name): str(each.specifier) for each in named}
+    assert pinned == {name: pin for name, pin in _pins().items() if name not in UNHASHED}
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None or sys.version_info[:2] != (3, 11),
+    reason="it says what torch needs, on the Python that was tested",
+)
+def test_the_bill_of_materials_is_what_is_installed() -> None:
+    made = runpy.run_path(str(ROOT / ".ci" / "sbom.py"))["written"]()
+    assert made == (ROOT / "docs" / "sbom.cdx.json").read_text(encoding="utf-8"), (
+        "make it anew: python .ci/sbom.py > docs/sbom.cdx.json"
+    )
+    bill = json.loads(made)
+    names = {each["name"] for each in bill["components"]}
+    assert {"click", "libcst", "torch", "scipy", "pygls", "mcp", "nbformat"} <= names
+    assert not names & {"pytest", "hypothesis", "sphinx", "ruff"}
+    refs = {each["bom-ref"] for each in bill["components"]}
+    assert all(set(each["dependsOn"]) <= refs for each in bill["dependencies"])
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> dict[str, str]:
+    """An environment in which every Python process says what it reaches for, and is refused."""
+    (tmp_path / "watch").mkdir()
+    (tmp_path / "watch" / "sitecustomize.py").write_text(_watch(tmp_path))
+    return {**os.environ, "PYTHONPATH": str(tmp_path / "watch")}
+
+
+def _watch(folder: Path) -> str:
+    return NO_NETWORK.replace("{said!r}", repr(str(folder / "reached.txt")))
+
+
+def test_the_watch_sees_what_reaches_out(watched: dict[str, str], tmp_path: Path) -> None:
+    code = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9/')"
+    subprocess.run([sys.executable, "-c", code], env=watched, capture_output=True)
+    assert (tmp_path / "reached.txt").read_text()
+
+
+def test_reading_reaches_for_no_network(watched: dict[str, str], tmp_path: Path) -> None:
+    _checked(watched, tmp_path, "--no-run")
+
+
+@pytest.mark.dynamo
+def test_a_run_reaches_for_no_network(watched: dict[str, str], tmp_path: Path) -> None:
+    assert "(confirmed)" in _checked(watched, tmp_path)
+
+
+def _checked(environment: dict[str, str], folder: Path, *more: str) -> str:
+    """What a check of a model says, in a namespace without a network where this system gives one."""
+    model = (MODELS / "super_chain.py").read_text(encoding="utf-8")
+    (folder / "model.py").write_text(
+        model + _watch(folder)
+    )  # the worker takes no sitecustomize from PYTHONPATH
+    command = [sys.executable, "-m", "tcready", "check", "model.py", "-q", "--html", "page.html", *more]
+    alone = [unshare, "-rn", "--"] if (unshare := shutil.which("unshare")) else []
+    if alone and subprocess.run([*alone, "true"], capture_output=True).returncode:
+        alone = []
+    done = subprocess.run(
+        [*alone, *command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert not (folder / "reached.txt").exists(), (folder / "reached.txt").read_text()
+    assert (folder / "page.html").exists()
+    return done.stdout
