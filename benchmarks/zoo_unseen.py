@@ -57,3 +57,4 @@ def _models(name: str) -> list[dict[str, Any]]:
 MODELS: list[dict[str, Any]] = _models("unseen.toml")
 FRESH: list[dict[str, Any]] = _models("unseen2.toml")
 LEARNT: list[dict[str, Any]] = _models("unseen3.toml")
+FOURTH: list[dict[str, Any]] = _models("unseen4.toml")

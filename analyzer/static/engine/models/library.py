@@ -246,6 +246,7 @@ def _scripted(kind: str, *, loaded: bool = False) -> Handler:
 
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
     {
+        "torch.jit.isinstance": builtins.HANDLERS["isinstance"],
         **iteration.HANDLERS,
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
         "inspect.signature": _signature,
