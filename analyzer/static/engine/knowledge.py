@@ -43,6 +43,15 @@ NONE_CALLS = frozenset(
     "set_printoptions set_rng_state manual_seed _assert _assert_async _check _check_is_size _check_value".split()
 )
 """The same for what gives nothing of use."""
+CHECKS = (
+    "_check",
+    "_check_index",
+    "_check_value",
+    "_check_type",
+    "_check_not_implemented",
+    "_check_is_size",
+)
+"""Functions of torch that raise, with the message they are given, if a condition does not hold."""
 NAMED_FIELDS = frozenset({"values", "indices"})
 """Fields of what some operations give: named tuples that may be taken for tensors here."""
 TENSOR_ONLY_METHODS = frozenset(
