@@ -522,6 +522,8 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         ("cuda.", "backends.", "distributed.", "version.", "mps.", "xpu.", "cpu.", "accelerator.")
     ):
         return Plain()
+    if short.startswith("distributions.") and last == "kl_divergence":
+        return Tensor("float")
     if short.startswith(("autograd.grad",)):
         return Sequence("tuple", None, Tensor())
     if short in ("nn.utils.rnn.pack_padded_sequence", "nn.utils.rnn.pack_sequence"):

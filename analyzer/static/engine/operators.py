@@ -68,6 +68,9 @@ def _binary(op: str, left: Value, right: Value) -> Value:
         return Plain("str", "tensor" if holds_tensor(right) else "config")
     if isinstance(left, Const) and isinstance(right, Const):
         return _fold(op, left.value, right.value)
+    if isinstance(left, Mapping) and isinstance(right, Mapping) and op == "BitOr":
+        rest = [value for value in (left.element, right.element) if value is not None]
+        return Mapping((*{**dict(left.entries), **dict(right.entries)}.items(),), join(*rest) if rest else None)
     if isinstance(left, Sequence) and isinstance(right, Sequence) and op == "Add":
         if left.items is not None and right.items is not None and len(left.items + right.items) <= MAX_ITEMS:
             return Sequence(left.kind, left.items + right.items, UNKNOWN)
