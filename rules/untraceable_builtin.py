@@ -46,7 +46,9 @@ def check(fact: Call) -> Claim | None:
     )
     if builtin or name == "dir" or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
         return Claim(f"`{name}` in compiled code: the graph ends here")
-    walks = name in WALKING or (name in ("max", "min") and bool({"key", "default"} & dict(fact.keywords).keys()))
+    walks = name in WALKING or (
+        name in ("max", "min") and bool({"key", "default"} & dict(fact.keywords).keys())
+    )
     if walks and fact.args and _is_walked_once(fact.args[0], fact.node):
         return Claim(f"`{name}` of a generator or its like in compiled code: the graph ends here")
     if name == "getattr" and any(Plain("str", "tensor") in options(arg) for arg in fact.args[1:2]):
@@ -58,7 +60,9 @@ def check(fact: Call) -> Claim | None:
 
 def _is_walked_once(value: Value, node: ast.Call) -> bool:
     """A generator, an iterator or a view: neither a list nor a range."""
-    ranged = bool(node.args) and isinstance(node.args[0], ast.Call) and ast.unparse(node.args[0].func) == "range"
+    ranged = (
+        bool(node.args) and isinstance(node.args[0], ast.Call) and ast.unparse(node.args[0].func) == "range"
+    )
     found = likely(value)
     return isinstance(found, Sequence) and found.kind in ("iterator", "view") and not ranged
 
@@ -74,7 +78,7 @@ RULE = Rule(
     name="untraceable-builtin",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0055", "GB0059", "GB0156", "GB0190", "GB0193"),
+    gb_ids=("GB0055", "GB0059", "GB0156", "GB0190", "GB0193", "GB8335"),
     facts=(Call,),
     check=check,
     rewrite=rewrite,
@@ -105,8 +109,8 @@ import math
 class Model(nn.Module):
     def forward(self, x):
         y = x * 2
-        count = math.prod(size for size in y.shape)  # BAD
-        longest = max((size for size in y.shape), default=1)  # BAD
+        count = math.prod(map(int, y.shape))  # BAD
+        longest = max(map(int, y.shape), default=1)  # BAD
         return y + count + longest
 """
         ),

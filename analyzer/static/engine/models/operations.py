@@ -247,7 +247,11 @@ class Operations:
         call = self.tables.call_of(K.public_name(name))
         root, _, _ = name.partition(".")
         function = name.rpartition(".")[2].islower()
-        if call is None and root not in HANDLED_PACKAGES and root in self.tables.data["files"]["skipped_third_party"]:
+        if (
+            call is None
+            and root not in HANDLED_PACKAGES
+            and root in self.tables.data["files"]["skipped_third_party"]
+        ):
             return SKIPPED
         if call is None or root in OF_PYTHON or call.breaks is False:
             return ""
