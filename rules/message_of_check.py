@@ -5,8 +5,9 @@ Finds `torch._check(condition, message)` and its kin whose message is a text, a 
 code runs, or a lambda that reads a tensor or an object (`self`) of the function around it.
 
 ## Why it hurts torch.compile
-Dynamo puts the check into the graph, with the text of its message, which it works out while tracing. It takes only
-a function that is defined in the compiled code and reads nothing but constants and sizes; else the graph ends at the call.
+Dynamo puts the check into the graph, with the text of its message, which it works out while tracing. It takes only a
+function that is defined in the compiled code and reads nothing but constants and sizes of what is around it; else the
+graph ends at the call.
 
 ## Use instead
 `torch._check(n > 0, lambda: f"{n} rows")`, with what the message tells in variables of its own: `n = x.shape[0]`.
