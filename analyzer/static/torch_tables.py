@@ -46,8 +46,8 @@ FIT: tuple[Fit, ...] = ("exact", "converted", "unknown")
 @dataclass(frozen=True)
 class Argument:
     """An argument of a call: `T` tensor, `i` `f` `b` numbers, `n` a number, `s` text, `I` whole numbers in a sequence,
-    `L` tensors in one, `S` whole numbers and tensors in one, `d` a data type, `v` a device, `N` None, `?` unknown. `value`
-    if it is a known constant."""
+    `L` tensors in one, `S` whole numbers and tensors in one, `d` a data type, `v` a device, `N` None, `?` unknown.
+    `value` if it is a known constant."""
 
     kind: str
     value: object = None
