@@ -24,8 +24,14 @@ RESIZING = (
     "new_zeros",
     "new_ones",
     "new_empty",
+    "unflatten",
 )
 """Methods of a tensor that take sizes."""
+RESAMPLING = (
+    "interpolate",
+    *(f"adaptive_{kind}_pool{n}d" for kind in ("avg", "max") for n in (1, 2, 3)),
+)
+"""Functions that make a tensor of another size."""
 
 
 def method_of_tensor(call: Call, *names: str) -> bool:
@@ -67,7 +73,14 @@ def receiver_class(call: Call) -> str:
 def sizes(call: Call) -> Iterator[Value]:
     """What a factory, a method of a tensor or `F.pad` takes as sizes, those in a tuple one by one."""
     name = call.constructed.removeprefix("torch.").removeprefix("nn.functional.")
-    given = call.args if name in FACTORIES else (operands(call, *RESIZING, "pad") or ())[1:]
+    if name in FACTORIES:
+        given = call.args
+    elif name == "full":
+        given = call.args[:1]
+    else:
+        given = (operands(call, *RESIZING, "pad") or operands(call, *RESAMPLING) or ())[1:]
+    by_name = call.keyword("size") if name in (*FACTORIES, "full", *RESAMPLING) else None
+    given = given if by_name is None else (*given, by_name)
     while given:
         value, *rest = given
         rows = [members_of(v) for v in options(value) if isinstance(v, Sequence)]

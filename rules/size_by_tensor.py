@@ -106,6 +106,21 @@ class Model(nn.Module):
 """,
             inputs="(torch.randn(4, 8), torch.tensor([9, 3, 8, 4]))",
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x, order):
+        y = x * 2
+        a = y.permute(*order.flip(0))  # BAD
+        b = y.flip(order.argmax())  # BAD
+        c = y.unflatten(0, (order.max() + 1, -1))  # BAD
+        d = F.interpolate(y[None], size=order.max() + 3)  # BAD
+        e = F.adaptive_avg_pool1d(y, order.max() + 1)  # BAD
+        f = torch.full((order.max(), 2), 1.0)  # BAD
+        return a.sum() + b.sum() + c.sum() + d.sum() + e.sum() + f.sum()
+""",
+            inputs="(torch.randn(4, 8), torch.tensor([0, 1]))",
+        ),
     ),
     good=(
         Sample(

@@ -30,8 +30,8 @@ NAMES = frozenset(
     """.split()
 )
 """What the tables do not tell, as it cannot be tried there or is a name for no function: measured on torch 2.13."""
-MODULES = ("subprocess.", "tqdm.")
-"""Not tried for the tables: the one starts programs, the other is no part of Python."""
+MODULES = ("subprocess.",)
+"""Not tried for the tables: it starts programs."""
 
 COMPUTING = frozenset(
     "bisect cmath collections decimal fractions functools heapq itertools operator statistics string struct".split()

@@ -1,7 +1,7 @@
 """`str` or `repr` of a tensor.
 
 ## What it does
-Finds `str(t)` and `repr(t)` of a tensor, and `len` of an f-string that a tensor was written into.
+Finds `str(t)`, `repr(t)` and `"%s" % t` of a tensor, and `len` of an f-string that a tensor was written into.
 
 ## Why it hurts torch.compile
 The text holds the values, which Dynamo does not have while tracing: the graph ends at the call.
@@ -13,12 +13,14 @@ Text of what is known while tracing (`t.shape`, `t.dtype`), or text made outside
 An f-string of a tensor breaks only if the text is used; of such uses `len` alone is told here.
 """
 
-from tcready.static.engine.facts import Call
+from tcready.static.engine.facts import Call, Format
 from tcready.static.engine.values import Plain, Value, options, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 
-def check(fact: Call) -> Claim | None:
+def check(fact: Call | Format) -> Claim | None:
+    if isinstance(fact, Format):
+        return Claim("`%` writes a tensor into text: the graph ends here") if fact.at_once else None
     name = fact.constructed
     if name in ("str", "repr") and fact.args and tensor_of(fact.args[0]):
         return Claim(f"`{name}` of a tensor needs its values: the graph ends here")
@@ -37,8 +39,8 @@ RULE = Rule(
     name="tensor-to-text",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0059", "GB0569", "GB0088"),
-    facts=(Call,),
+    gb_ids=("GB0059", "GB0569", "GB0088", "GB0208", "GB0033"),
+    facts=(Call, Format),
     check=check,
     no_rewrite="The text needs the values: write it outside of what is compiled.",
     page=__doc__,
@@ -51,6 +53,15 @@ class Model(nn.Module):
         text = str(y)  # BAD
         again = repr(y)  # BAD
         return y + len(text) + len(again)
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        text = "%s" % y.mean()  # BAD
+        return y + len(text)
 """
         ),
         Sample(

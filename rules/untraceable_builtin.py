@@ -3,14 +3,15 @@
 ## What it does
 Finds calls of `breakpoint`, `exec`, `compile`, `globals`, `dir`, `bytes`, `bytearray`, `memoryview`,
 `object` (before torch 2.14), and `pow` of a tensor; `getattr` with a name that is made of a tensor; calls of an
-`operator.itemgetter`, `attrgetter` or `methodcaller` that was made before the compiled call.
+`operator.itemgetter`, `attrgetter` or `methodcaller` that was made before the compiled call; `max` and `min` with `key`
+or `default`, and `math.prod` and `math.fsum`, over a generator, `map`, `zip` or a view of a dict.
 
 ## Why it hurts torch.compile
 Dynamo has no model of these builtins: it ends the graph at the call and lets Python do it.
 
 ## Use instead
-`y ** 2` or `torch.pow` for `pow`; a dict of functions for `globals()` and `exec`; sentinels made once at
-module level; no `breakpoint` in code that is compiled.
+A list for what `max(..., default=0)` or `math.prod` walks; `y ** 2` or `torch.pow` for `pow`; a dict of functions for
+`globals()` and `exec`; sentinels made once at module level; no `breakpoint` in code that is compiled.
 
 ## Limits
 `eval` of a constant, `locals`, `vars`, `hasattr`, `getattr` and `isinstance` are traced.
@@ -18,11 +19,12 @@ module level; no `breakpoint` in code that is compiled.
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from tcready.rules._names import instance_called
 from tcready.static.engine.facts import Call
-from tcready.static.engine.values import Plain, options, tensor_of
+from tcready.static.engine.values import Plain, Sequence, Value, likely, options, tensor_of
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
     from tcready.static.concrete import Located
 
+WALKING = frozenset({"math.prod", "math.fsum"})
+"""Functions of `math` that walk what they are given."""
 OF_OTHER_RULES = frozenset({"print", "open", "__import__"})
 
 GETTERS = frozenset({"operator.itemgetter", "operator.attrgetter", "operator.methodcaller"})
@@ -42,11 +46,25 @@ def check(fact: Call) -> Claim | None:
     )
     if builtin or name == "dir" or (name == "pow" and any(tensor_of(arg) for arg in fact.args)):
         return Claim(f"`{name}` in compiled code: the graph ends here")
+    walks = name in WALKING or (
+        name in ("max", "min") and bool({"key", "default"} & dict(fact.keywords).keys())
+    )
+    if walks and fact.args and _is_walked_once(fact.args[0], fact.node):
+        return Claim(f"`{name}` of a generator or its like in compiled code: the graph ends here")
     if name == "getattr" and any(Plain("str", "tensor") in options(arg) for arg in fact.args[1:2]):
         return Claim("`getattr` with a name that is made of a tensor: the graph ends here")
     if instance_called(fact) in GETTERS:
         return Claim(f"an `{instance_called(fact)}` that is kept is called: the graph ends here")
     return None
+
+
+def _is_walked_once(value: Value, node: ast.Call) -> bool:
+    """A generator, an iterator or a view: neither a list nor a range."""
+    ranged = (
+        bool(node.args) and isinstance(node.args[0], ast.Call) and ast.unparse(node.args[0].func) == "range"
+    )
+    found = likely(value)
+    return isinstance(found, Sequence) and found.kind in ("iterator", "view") and not ranged
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:
@@ -60,7 +78,7 @@ RULE = Rule(
     name="untraceable-builtin",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0059", "GB0156", "GB0190"),
+    gb_ids=("GB0055", "GB0059", "GB0156", "GB0190", "GB0193"),
     facts=(Call,),
     check=check,
     rewrite=rewrite,
@@ -82,6 +100,18 @@ class Model(nn.Module):
         first, third = self.pick(y.unbind())  # BAD
         name = "layer_{}".format((x.sum() > 1e9).long())
         return getattr(self, name)(y) + first + third  # BAD
+"""
+        ),
+        Sample(
+            """
+import math
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        count = math.prod(map(int, y.shape))  # BAD
+        longest = max(map(int, y.shape), default=1)  # BAD
+        return y + count + longest
 """
         ),
         Sample(

@@ -16,9 +16,10 @@ from pathlib import Path
 from tcready.schema import source_folders
 
 OPAQUE = frozenset(
-    "torch functorch torchgen numpy scipy sympy pandas mpmath sklearn triton einops einx".split()
+    "torch functorch torchgen numpy scipy sympy pandas mpmath sklearn triton einops einx "
+    "hypothesis networkx onnx onnxruntime tabulate tensorflow tensorrt tqdm tree tvm xarray".split()
 )
-"""Packages whose source is never read: what they do to Dynamo is known by name."""
+"""Packages whose source is never read: what they do to Dynamo is known by name, or it never goes into them."""
 
 
 def is_opaque(name: str) -> bool:

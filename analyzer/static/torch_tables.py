@@ -29,7 +29,7 @@ FITS: Mapping[str, str] = MappingProxyType(
         "f": "fibTn?",
         "b": "bn?",
         "n": "ifbTn?",
-        "I": "Ii?",
+        "I": "IiTLS?",
         "L": "L?",
         "s": "s?",
         "d": "d?",
@@ -46,7 +46,8 @@ FIT: tuple[Fit, ...] = ("exact", "converted", "unknown")
 @dataclass(frozen=True)
 class Argument:
     """An argument of a call: `T` tensor, `i` `f` `b` numbers, `n` a number, `s` text, `I` whole numbers in a sequence,
-    `L` tensors in one, `d` a data type, `v` a device, `N` None, `?` unknown. `value` if it is a known constant."""
+    `L` tensors in one, `S` whole numbers and tensors in one, `d` a data type, `v` a device, `N` None, `?` unknown.
+    `value` if it is a known constant."""
 
     kind: str
     value: object = None
@@ -222,7 +223,7 @@ class Tables:
     def read_as_numbers(
         self, operation: str, positional: Sequence[Argument], keywords: Mapping[str, Argument]
     ) -> tuple[int | str, ...]:
-        """Tensors that a call gives where the operation takes a number, by position or name.
+        """Tensors, and sequences with tensors, that a call gives where the operation takes numbers, by position or name.
 
         None if some form takes the call as it is, or an unknown argument decides.
         """
@@ -234,18 +235,18 @@ class Tables:
         form = next((form for fit, form in fitting if fit == "converted"), None)
         if form is None:
             return ()
+        # sizes may be given one by one: what is left over goes to the last parameter that takes a place
+        parameters = [form.parameters[min(place, form.positional - 1)] for place in range(len(positional))]
         given: list[tuple[str, str, int | str, Argument]] = [
             (kind, name, place, argument)
-            for place, ((kind, name, _), argument) in enumerate(
-                zip(form.parameters, positional, strict=False)
-            )
+            for place, ((kind, name, _), argument) in enumerate(zip(parameters, positional, strict=True))
         ]
         kinds = {name: kind for kind, name, _ in form.parameters}
         given.extend((kinds.get(name, "?"), name, name, argument) for name, argument in keywords.items())
         return tuple(
             place
             for kind, name, place, argument in given
-            if argument.kind == "T" and _takes(kind, name, argument) == "converted"
+            if argument.kind in ("T", "L", "S") and _takes(kind, name, argument) == "converted"
         )
 
     def result_of(
@@ -510,7 +511,9 @@ def _fits(form: Form, positional: Sequence[Argument], keywords: Mapping[str, Arg
         last = form.parameters[form.positional - 1] if form.positional else ("", "", False)
         if last[0].rstrip("|") != "I":
             return None
-        positional = [*positional[: form.positional - 1], Argument("I")]
+        rest = {argument.kind for argument in positional[form.positional - 1 :]}
+        sizes = Argument("?" if "?" in rest else "S" if "T" in rest else "I")
+        positional = [*positional[: form.positional - 1], sizes]
     for (_, name, _), argument in zip(form.parameters, positional, strict=False):
         given[name] = argument
     for kind, name, optional in form.parameters:

@@ -325,6 +325,58 @@ def test_a_package_that_is_missing_leaves_the_handler(tmp_path: Path) -> None:
     assert known(tmp_path, forward(body)) == {"a": "tensor"}
 
 
+WHAT_IS = {
+    "what a packed sequence holds": (
+        "p = nn.utils.rnn.pack_padded_sequence(x, [3, 2])\nsee((p.data, p.batch_sizes, p.sorted_indices), 'a')",
+        "tuple(tensor, tensor[int], None | tensor[int])",
+    ),
+    "an annotated packed sequence": ("see(packed.batch_sizes, 'a')", "tensor[int]"),
+    "a type that scripting asks for": ("see(torch.jit.isinstance(n, bool), 'a')", "True"),
+    "whether torch's older tracer runs": ("see(torch._C._get_tracing_state(), 'a')", "None"),
+    "what torch asks of itself": ("see(torch._C._some_setting(), 'a')", "unknown"),
+    "dicts joined": ("see({'p': 1} | {'p': 2, 'q': x}, 'a')", "{'p': 2, 'q': tensor?}"),
+    "a divergence": ("see(torch.distributions.kl_divergence(x, x), 'a')", "tensor[float]"),
+}
+
+
+@pytest.mark.parametrize("case", WHAT_IS)
+def test_what_is_known_by_name(case: str, tmp_path: Path) -> None:
+    body, expected = WHAT_IS[case]
+    source = forward(body, sig="self, x, packed: nn.utils.rnn.PackedSequence, n: bool = True")
+    assert known(tmp_path, source)["a"] == expected
+
+
+READ_AS_NUMBERS = {
+    "x.permute(*order)": True,
+    "x.permute((0, order[0], 2))": True,
+    "x.flip([order.max()])": True,
+    "x.movedim(order.max(), 0)": True,
+    "x.permute(0, x.dim() - 1)": False,
+    "torch.tensor_split(x, order + 1)": False,
+    "torch.cat([x, x])": False,
+    "x.sum(order.max())": True,
+}
+
+
+@pytest.mark.parametrize("call", READ_AS_NUMBERS)
+def test_tensors_among_sizes(call: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(f"{HEAD}def model(x: Tensor, order: Tensor):\n    return {call}\n", encoding="utf-8")
+    options = ReadOptions(root=tmp_path, search_path=(tmp_path,), torch=PINNED)
+    found = [f.rule for f in read([f"{path}::model"], options).findings if f.effect == "graph_break"]
+    assert found == (["TCR210"] if READ_AS_NUMBERS[call] else [])
+
+
+def test_packages_that_dynamo_never_goes_into(tmp_path: Path) -> None:
+    (tmp_path / "tqdm").mkdir()
+    (tmp_path / "tqdm" / "__init__.py").write_text("def tqdm(rows): return rows\n", encoding="utf-8")
+    path = tmp_path / "model.py"
+    text = "from tqdm import tqdm\ndef model(x: Tensor):\n    for n in tqdm([1]):\n        x = x + n\n    return x\n"
+    path.write_text(HEAD + text, encoding="utf-8")
+    options = ReadOptions(root=tmp_path, search_path=(tmp_path,), torch=PINNED)
+    assert [f.rule for f in read([f"{path}::model"], options).findings] == ["TCR305"]
+
+
 def test_own_code_that_only_an_installed_package_calls(tmp_path: Path) -> None:
     installed = tmp_path / "lib" / "python3.11" / "site-packages"
     (installed / "wrapping").mkdir(parents=True)

@@ -171,6 +171,8 @@ class Annotations(Room):
                     return Plain(last)
                 if K.is_module_class(name):
                     return UNKNOWN if last == "Module" else ExternalInstance(name)
+                if any(name == cls for cls, _ in K.FIELDS):
+                    return ExternalInstance(name)
                 return UNKNOWN
             if last in ("Tensor", "LongTensor", "BoolTensor", "FloatTensor") or name.startswith("jaxtyping."):
                 return Tensor(None, sure)

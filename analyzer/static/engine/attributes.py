@@ -126,6 +126,8 @@ class Attributes(Room):
             if owner.ident and name in self.engine.heap[owner].attributes:
                 value = self.engine.heap[owner].attributes[name]
                 return outliving(value) if self.engine.heap[owner].outer else value
+            if (owner.name, name) in K.FIELDS:
+                return K.FIELDS[owner.name, name]
             if owner.name.startswith("torch.distributions.") and name not in K.DISTRIBUTION_METHODS:
                 return K.distribution_attribute(owner, name)
             return _of_array(owner, name) if owner == K.ARRAY else Method(owner, name)

@@ -432,6 +432,9 @@ class Engine(Protocol):
     def close(self, frame: Frame) -> int:
         """The key by which functions made in `frame` remember it."""
 
+    def enclosed(self, function: Function) -> list[Value]:
+        """What a function reads of the variables of those around it; nothing if it is defined in none."""
+
     def invoke(
         self,
         function: Function,

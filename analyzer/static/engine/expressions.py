@@ -33,6 +33,7 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    holds_tensor,
     is_captured,
     is_place,
     join,
@@ -102,6 +103,8 @@ class Expressions(Room):
         if numbers and (is_captured(left) or is_captured(right)):
             self.engine.tell(F.Arithmetic(self.engine.where(frame), node))
             frame.resume()
+        if isinstance(node.op, ast.Mod) and _is_text(left) and holds_tensor(right):
+            self.engine.tell(F.Format(self.engine.where(frame), node, right, spec=True, at_once=True))
         return self.engine.operated(type(node.op).__name__, left, right, frame)
 
     def _unaryop(self, node: ast.UnaryOp, frame: Frame) -> Value:
@@ -522,6 +525,12 @@ def _continued(text: list[str] | None, value: Value) -> list[str] | None:
     if text is None or not isinstance(value, Const) or not isinstance(value.value, (str, int)):
         return None
     return [*text, str(value.value)]
+
+
+def _is_text(value: Value) -> bool:
+    if isinstance(value, Const):
+        return isinstance(value.value, str)
+    return isinstance(value, Plain) and value.kind == "str"
 
 
 def _is_flag(value: Value) -> bool:

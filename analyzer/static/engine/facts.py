@@ -190,12 +190,14 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`value` is turned into text inside an f-string; `spec` says that a format spec is given."""
+    """`value` is turned into text inside an f-string; `spec` says that a format spec is given. By `%` it is written at
+    once, in an f-string where the text is used."""
 
     where: Where
     node: ast.expr
     value: Value
     spec: bool
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +302,16 @@ class Misfit:
     function: Value
 
 
+@dataclass(frozen=True, slots=True)
+class CheckMessage:
+    """`torch._check` is given a message that Dynamo cannot take: one that no function of the code makes, or one that a
+    function makes of an object or a tensor around it."""
+
+    where: Where
+    node: ast.Call
+    made: Literal["elsewhere", "of objects"]
+
+
 Fact: TypeAlias = (
     Test
     | Call
@@ -317,6 +329,7 @@ Fact: TypeAlias = (
     | Sparse
     | Arithmetic
     | Misfit
+    | CheckMessage
 )
 
 

@@ -109,6 +109,16 @@ class Functions(Room):
             self._closures[frame.key] = frame
         return frame.key
 
+    def enclosed(self, function: Function) -> list[Value]:
+        """What a function reads of the variables of those around it; nothing if it is defined in none."""
+        around = self._closures.get(function.closure)
+        if around is None or around.function is None:
+            return []
+        spec = function.info.node.args
+        own = {arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}
+        read = {node.id for node in ast.walk(function.info.node) if isinstance(node, ast.Name)} - own
+        return [value for name in sorted(read) if (value := around.lookup(name)) is not None]
+
     def invoke(
         self,
         function: Function,

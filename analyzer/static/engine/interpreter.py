@@ -185,6 +185,7 @@ class Interpreter:
         self.copied = objects.copied
         self.decorated = functions.decorated
         self.close = functions.close
+        self.enclosed = functions.enclosed
         self.invoke = functions.invoke
         self.function_info, self.takes = functions.function_info, functions.takes
         self.local_class = functions.local_class

@@ -11,6 +11,7 @@ from tcready.static.engine.values import (
     NONE,
     TAINTED,
     UNKNOWN,
+    Choice,
     Const,
     DType,
     External,
@@ -42,6 +43,15 @@ NONE_CALLS = frozenset(
     "set_printoptions set_rng_state manual_seed _assert _assert_async _check _check_is_size _check_value".split()
 )
 """The same for what gives nothing of use."""
+CHECKS = (
+    "_check",
+    "_check_index",
+    "_check_value",
+    "_check_type",
+    "_check_not_implemented",
+    "_check_is_size",
+)
+"""Functions of torch that raise, with the message they are given, if a condition does not hold."""
 NAMED_FIELDS = frozenset({"values", "indices"})
 """Fields of what some operations give: named tuples that may be taken for tensors here."""
 TENSOR_ONLY_METHODS = frozenset(
@@ -480,6 +490,8 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         if short in ("load", "get_rng_state", "hub", "vmap", "cond", "while_loop"):
             return UNKNOWN
         subject = next((t for a in args if (t := tensor_of(a))), None)
+        if short.startswith("_") and subject is None:
+            return None  # what torch asks of itself
         dtype = dtype_of(keywords.get("dtype"))
         if short in ("tensor", "as_tensor", "asarray", "from_numpy"):
             found = args[0] if args else UNKNOWN
@@ -510,6 +522,8 @@ def _torch_call(name: str, args: tuple[Value, ...], keywords: dict[str, Value]) 
         ("cuda.", "backends.", "distributed.", "version.", "mps.", "xpu.", "cpu.", "accelerator.")
     ):
         return Plain()
+    if short.startswith("distributions.") and last == "kl_divergence":
+        return Tensor("float")
     if short.startswith(("autograd.grad",)):
         return Sequence("tuple", None, Tensor())
     if short in ("nn.utils.rnn.pack_padded_sequence", "nn.utils.rnn.pack_sequence"):
@@ -587,6 +601,17 @@ def distribution_attribute(owner: ExternalInstance, name: str) -> Value:
     return Tensor("float", sure=False)
 
 
+FIELDS: MappingProxyType[tuple[str, str], Value] = MappingProxyType(
+    {
+        ("torch.nn.utils.rnn.PackedSequence", "data"): Tensor(),
+        ("torch.nn.utils.rnn.PackedSequence", "batch_sizes"): Tensor("int"),
+        ("torch.nn.utils.rnn.PackedSequence", "sorted_indices"): Choice((NONE, Tensor("int"))),
+        ("torch.nn.utils.rnn.PackedSequence", "unsorted_indices"): Choice((NONE, Tensor("int"))),
+    }
+)
+"""Attributes of objects of torch that are no modules, by class and name."""
+
+
 def public_name(name: str) -> str:
     """`torch.nn.modules.linear.Linear` as the public `torch.nn.Linear`, `torch._C.Generator` as `torch.Generator`."""
     if not name.startswith("torch."):
@@ -603,7 +628,12 @@ def is_module_class(name: str) -> bool:
     """A class of torch.nn that is an nn.Module."""
     last = name.rpartition(".")[2]
     named_so = last.removeprefix("_")[:1].isupper()  # `_Loss` and `_ConvNd` are for classes to derive from
-    return name.startswith("torch.nn.") and named_so and last not in ("Parameter", "Buffer")
+    return (
+        name.startswith("torch.nn.")
+        and named_so
+        and last not in ("Parameter", "Buffer")
+        and not name.startswith("torch.nn.utils.rnn.")
+    )
 
 
 def has_parameters(name: str) -> bool:

@@ -65,9 +65,14 @@ def _binary(op: str, left: Value, right: Value) -> Value:
         if found and given is not None and len(found) == len(given) == len(PLACES.findall(left.value)):
             if "%" not in PLACES.sub("", left.value):
                 return Const(left.value % tuple(found))
-        return Plain("str", "tensor" if holds_tensor(right) else "config")
+        return Plain("str")  # of a tensor it is written at once, where the graph ends
     if isinstance(left, Const) and isinstance(right, Const):
         return _fold(op, left.value, right.value)
+    if isinstance(left, Mapping) and isinstance(right, Mapping) and op == "BitOr":
+        rest = [value for value in (left.element, right.element) if value is not None]
+        return Mapping(
+            (*{**dict(left.entries), **dict(right.entries)}.items(),), join(*rest) if rest else None
+        )
     if isinstance(left, Sequence) and isinstance(right, Sequence) and op == "Add":
         if left.items is not None and right.items is not None and len(left.items + right.items) <= MAX_ITEMS:
             return Sequence(left.kind, left.items + right.items, UNKNOWN)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Literal
 
+from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import text
 from tcready.static.engine.contract import CallSite, Engine
@@ -18,6 +20,7 @@ from tcready.static.engine.values import (
     External,
     ExternalInstance,
     Function,
+    Instance,
     Mapping,
     Module,
     Plain,
@@ -31,6 +34,7 @@ from tcready.static.engine.values import (
     members_of,
     options,
     prefer,
+    tensor_of,
 )
 
 OF_CHECKPOINT = frozenset({"use_reentrant", "context_fn", "preserve_rng_state"})
@@ -244,8 +248,42 @@ def _scripted(kind: str, *, loaded: bool = False) -> Handler:
     return handler
 
 
+def _checked(position: int) -> Handler:
+    """`torch._check` and its kin: the message that is given at `position` has to be a function that is traced."""
+
+    def handler(engine: Engine, site: CallSite) -> Value:
+        message = site.first("message", position)
+        for option in options(NONE if message is None else likely(message)):
+            made = _made_of(engine, option)
+            if made is not None:
+                engine.tell(F.CheckMessage(engine.where(site.frame), site.node, made))
+                break
+        return NONE
+
+    return handler
+
+
+def _made_of(engine: Engine, message: Value) -> Literal["elsewhere", "of objects"] | None:
+    if isinstance(message, (Const, Plain)):
+        return "elsewhere" if message != NONE and _is_text(message) else None
+    if not isinstance(message, Function):
+        return None
+    if "<locals>" not in message.info.symbol:
+        return "elsewhere"
+    around = engine.enclosed(message)
+    kept = any(isinstance(v, (Instance, ExternalInstance)) for value in around for v in options(value))
+    return "of objects" if kept or any(map(tensor_of, around)) else None
+
+
+def _is_text(value: Const | Plain) -> bool:
+    return isinstance(value.value, str) if isinstance(value, Const) else value.kind == "str"
+
+
 HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
     {
+        **{f"torch.{name}": _checked(1) for name in K.CHECKS},
+        "torch._check_with": _checked(2),
+        "torch.jit.isinstance": builtins.HANDLERS["isinstance"],
         **iteration.HANDLERS,
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
         "inspect.signature": _signature,

@@ -24,6 +24,7 @@ from tcready.static.engine.values import (
     Tensor,
     Unknown,
     Value,
+    holds_tensor,
     join,
     members_of,
     tensor_of,
@@ -38,7 +39,9 @@ FOLLOWED_BY_NOBODY = ("functools.singledispatch", "triton.jit")
 """Decorators that the tables do not tell of: what a call dispatches to is not followed (a rule speaks of the call), and
 a kernel of Triton is no Python function."""
 
-ALSO_WHILE_TRACING = {
+ALSO_WHILE_TRACING: dict[str, bool | None] = {
+    "torch._get_tracing_state": None,
+    "torch._C._get_tracing_state": None,
     "torch._dynamo.is_compiling": True,
     "torch.overrides.is_tensor_method_or_property": False,
 }
@@ -67,6 +70,8 @@ OF_ANY_ARGUMENTS = frozenset({("torch.Generator", "inline")})
 """Traced by going into it, and tried with arguments that suit it."""
 OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124"})
 """Breaks for values that a tensor holds: where the form that is called needs none, another was tried."""
+HANDLED_PACKAGES = frozenset({"numpy", "pandas", "sklearn"})
+"""Of the packages that Dynamo never goes into, those of whose functions more is known."""
 NOT_SKIPPED = ("numpy.", "torch.distributions.", "types.", "typing.")
 """Where what Dynamo's rules skip, and no arguments were found for, was seen to be traced: functions of numpy become
 torch's, and what these modules hold besides functions has handlers."""
@@ -157,8 +162,8 @@ class Operations:
     def read_as_numbers(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> tuple[Value, ...]:
-        """Tensors that are given where an operation takes a number, so that their values are read."""
-        if not any(tensor_of(value) for value in (*args, *keywords.values())):
+        """Tensors that are given where an operation takes numbers, so that their values are read."""
+        if not any(holds_tensor(value, 1) for value in (*args, *keywords.values())):
             return ()
         positional = tuple(map(argument_of, args))
         named = tuple((name, argument_of(value)) for name, value in keywords.items())
@@ -166,7 +171,9 @@ class Operations:
         known = self.tables.numbers
         if question not in known:
             known[question] = self.tables.read_as_numbers(operation, positional, dict(named))
-        return tuple(args[place] if isinstance(place, int) else keywords[place] for place in known[question])
+        read = [args[place] if isinstance(place, int) else keywords[place] for place in known[question]]
+        members = (members_of(value) if isinstance(value, Sequence) else (value,) for value in read)
+        return tuple(value for found in members for value in found)
 
     def reads(
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
@@ -240,6 +247,12 @@ class Operations:
         call = self.tables.call_of(K.public_name(name))
         root, _, _ = name.partition(".")
         function = name.rpartition(".")[2].islower()
+        if (
+            call is None
+            and root not in HANDLED_PACKAGES
+            and root in self.tables.data["files"]["skipped_third_party"]
+        ):
+            return SKIPPED
         if call is None or root in OF_PYTHON or call.breaks is False:
             return ""
         if call.breaks is None:
@@ -368,7 +381,9 @@ def _argument(value: Value) -> Argument:
         members = {argument_of(member).kind for member in members_of(value)}
         if members and members <= {"i", "b"}:
             return Argument("I")
-        return Argument("L") if members == {"T"} else _UNKNOWN
+        if members == {"T"}:
+            return Argument("L")
+        return Argument("S") if members and members <= {"i", "b", "T"} else _UNKNOWN
     return _UNKNOWN
 
 

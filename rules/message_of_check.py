@@ -1,0 +1,76 @@
+"""The message of `torch._check` is text, or is made of objects.
+
+## What it does
+Finds `torch._check(condition, message)` and its kin whose message is a text, a function that is not defined where the
+code runs, or a lambda that reads a tensor or an object (`self`) of the function around it.
+
+## Why it hurts torch.compile
+Dynamo puts the check into the graph, with the text of its message, which it works out while tracing. It takes only a
+function that is defined in the compiled code and reads nothing but constants and sizes of what is around it; else the
+graph ends at the call.
+
+## Use instead
+`torch._check(n > 0, lambda: f"{n} rows")`, with what the message tells in variables of its own: `n = x.shape[0]`.
+
+## Limits
+A message that comes in as an argument from code that is not read is taken for a good one.
+"""
+
+from tcready.static.engine.facts import CheckMessage
+from tcready.static.rule import Claim, Rule, Sample
+
+WORDS = {
+    "elsewhere": "the message of the check is no function that is defined here: the graph ends at the call",
+    "of objects": "the message of the check reads a tensor or an object: the graph ends at the call",
+}
+
+
+def check(fact: CheckMessage) -> Claim:
+    return Claim(WORDS[fact.made])
+
+
+RULE = Rule(
+    code="TCR420",
+    name="message-of-check",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0288", "GB9158", "GB9840"),
+    facts=(CheckMessage,),
+    check=check,
+    no_rewrite="What the message is to say has to be put into variables first, which is for the author to word.",
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        torch._check(x.shape[0] > 1, "too few rows")  # BAD
+        y = y + 1
+        torch._check(x.dim() == 2, lambda: f"{x.dim()} dimensions")  # BAD
+        y = y + 2
+        torch._check_value(x.dim() == 2, lambda: f"{self.__class__.__name__} takes rows")  # BAD
+        y = y + 3
+        torch._check_with(ValueError, x.dim() == 2, worded)  # BAD
+        return y + 4
+""",
+            setup="""
+def worded():
+    return "rows alone"
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        rows, columns = x.shape
+        torch._check(rows > 1, lambda: f"{rows} rows of {columns}")
+        torch._check(x.dim() == 2, lambda: "rows alone")
+        torch._check(columns > 1)
+        return x * 2
+"""
+        ),
+    ),
+)
