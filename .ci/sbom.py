@@ -27,7 +27,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = ("torch", "notebook", "bench", "lsp", "mcp")
+EXTRAS = ("torch", "notebook", "bench", "lsp", "mcp", "ray")
 """Those that users install."""
 
 

@@ -113,6 +113,7 @@ def put_page(
 def _folder_of_pages(html: str) -> str:
     """The folder beside the page of a sweep for the pages of its models, made if it is not there."""
     folder = f"{os.path.splitext(html)[0]}_models"
+    refuse(folder, "--html")
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files, settings_of
-from tcready.cli.output import refuse_one_file_twice, show
+from tcready.cli.output import refuse_lost_files, show
 from tcready.cli.telling import telling
 from tcready.options import MATRIX_AXES, ReadOptions, ReportOptions, RunOptions, SweepOptions, WorkOptions
 from tcready.schema import TcreadyError
@@ -48,7 +48,9 @@ def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -
         raise TcreadyError("name what to sweep: a folder, a file, a glob, a package or a .toml file")
     settings = settings_of(context, isolated=False)
     command, report_options = settings.of(CommandOptions), settings.report
-    refuse_one_file_twice({"--output": command.output, "--html": command.html, "--export": wanted.export})
+    refuse_lost_files(
+        {"--output": command.output, "--html": command.html, "--export": wanted.export}, targets
+    )
     api.editor_address(command.editor)  # a wrong one is told before anything runs
     with telling(command.quiet) as (announce, progress):
         report = api.sweep(
