@@ -199,7 +199,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "trying": frozenset(),
     "fixing": frozenset(),
     "benching": frozenset(),
-    "sweeping": frozenset({"pyarrow"}),
+    "sweeping": frozenset({"pyarrow", "ray"}),
     "project": frozenset({"tomli", "tomllib"}),
     "git": frozenset(),
     "files": frozenset(),
