@@ -5,6 +5,9 @@ A record is one JSON object a line: `target`, `spec` (`build`: `module:function`
 interpreter --python, in which the models are run.
 
     python benchmarks/fixes.py RECORDS.jsonl --zoo FOLDER --python ENV/bin/python [--every N] [--part K/N] [--out FILE]
+                               [--sites fixtures/accuracy/fixed-sites.jsonl]
+
+What became of each site is kept in the --sites file, a line a model, the last run of each; the sums are over all of them.
 
 A site is (path, line); distinct sites count once over all models, and one is gone if it is gone in each model that shows
 it. Sites cured by an edit, by a setting, by both and by a call before are counted apart; what is kept out of what is
@@ -64,6 +67,36 @@ def kind(result: FixResult) -> dict[tuple[str, int], str]:
     return found | {place: left[place] for place in result.left}
 
 
+def outcomes(
+    record: dict[str, Any], became: dict[tuple[str, int], str], failure: str | None
+) -> list[tuple[str, int, str, str]]:
+    """Path, line, type of break, and what became of it, of each site of a model."""
+    return [
+        (path, line, types[0], became.get((path, line), failure or "gone with another"))
+        for path, line, types in (
+            (site["path"], site["line"], site["gb_types"]) for site in record["break_sites"]
+        )
+    ]
+
+
+def tell(runs: list[dict[str, Any]]) -> None:
+    """How many of the distinct sites of all models are gone, and how."""
+    sites: dict[tuple[str, int], set[str]] = {}
+    types: dict[tuple[str, int], str] = {}
+    for path, line, name, how in (site for run in runs for site in run["sites"]):
+        types[path, line] = name
+        sites.setdefault((path, line), set()).add(how)
+    gone = {place for place, how in sites.items() if how <= set(GONE)}
+    by = Counter(min(sites[place], key=GONE.index) for place in gone)
+    print(
+        f"{len(gone)} of {len(sites)} sites of {len(runs)} models are gone with proof: "
+        + ", ".join(f"{count} {how}" for how, count in by.most_common())
+    )
+    for name, count in Counter(types.values()).most_common():
+        held = sum(types[place] == name for place in gone)
+        print(f"{held:6}/{count:<4} {name}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("records")
@@ -76,14 +109,19 @@ def main() -> int:
         "--unsafe", action="store_true", help="as fix --unsafe: other exceptions, one side alone"
     )
     parser.add_argument("--out", help="append one JSON line a model there")
+    parser.add_argument("--sites", help="the file with what became of each site, of these models and others")
     options = parser.parse_args()
     first, step = map(int, options.part.split("/"))
     lines = Path(options.records).read_text("utf-8").splitlines()
     records = [record for record in map(json.loads, lines) if record["break_sites"]][:: options.every][
         first::step
     ]
-    sites: dict[tuple[str, int], set[str]] = {}
-    types: dict[tuple[str, int], str] = {}
+    known = Path(options.sites) if options.sites else None
+    runs = (
+        [json.loads(line) for line in known.read_text("utf-8").splitlines()]
+        if known and known.exists()
+        else []
+    )
     for number, record in enumerate(records, 1):
         began = time.monotonic()
         try:
@@ -91,10 +129,6 @@ def main() -> int:
         except Exception as error:  # one model must not end the measurement
             result = FixResult((), failure=f"{type(error).__name__}: {error}")
         became = kind(result)
-        for site in record["break_sites"]:
-            place = (site["path"], site["line"])
-            types[place] = site["gb_types"][0]
-            sites.setdefault(place, set()).add(became.get(place, result.failure or "gone with another"))
         story = ", ".join(f"{Path(path).name}:{line} {how}" for (path, line), how in became.items())
         counts = f"breaks {result.breaks_before} -> {result.breaks_after}"
         print(f"{number}/{len(records)} {record['target']}: {counts}; {story} {result.failure or ''}"
@@ -102,15 +136,11 @@ def main() -> int:
         if options.out:
             with Path(options.out).open("a") as file:
                 file.write(json.dumps({"target": record["target"], "result": as_json(result)}) + "\n")
-    gone = {place for place, how in sites.items() if how <= set(GONE)}
-    by = Counter(min(sites[place], key=GONE.index) for place in gone)
-    print(
-        f"{len(gone)} of {len(sites)} sites are gone with proof: "
-        + ", ".join(f"{count} {how}" for how, count in by.most_common())
-    )
-    for name, count in Counter(types.values()).most_common():
-        held = sum(types[place] == name for place in gone)
-        print(f"{held:6}/{count:<4} {name}")
+        runs = [run for run in runs if run["target"] != record["target"]]
+        runs.append({"target": record["target"], "sites": outcomes(record, became, result.failure)})
+        if known:
+            known.write_text("".join(json.dumps(run) + "\n" for run in runs), encoding="utf-8")
+    tell(runs)
     return 0
 
 
