@@ -128,7 +128,7 @@ def _miscounted(text: str) -> str:
     for at, header in enumerate(lines):
         if (found := _HUNK.match(header)) is None:
             continue
-        said = [1 if number is None else int(number) for number in found.groups()]
+        stated = [1 if number is None else int(number) for number in found.groups()]
         body = _body(lines[at + 1 :])
         blank = len(body) - len("\n".join(body).rstrip("\n").split("\n")) if any(body) else len(body)
         counts = [
@@ -137,7 +137,7 @@ def _miscounted(text: str) -> str:
                 blank, -1, -1
             )  # empty lines at its end may be of the patch, or lines of the file
         ]
-        if said not in counts:
+        if stated not in counts:
             before, after = counts[0]
             return (
                 f"; line {at + 1} is `{found[0]}`, and {before} lines of the file as it is and {after} of the file as "

@@ -238,7 +238,7 @@ def brought(files: Sequence[str], root: Path, announce: Tell) -> Observed:
             raise TcreadyError(f"{named} is a report: `tcready report` puts reports together")
         placed, differing = _placed(seen, file, root)
         announce(f"{file}: {placed.target} was run {_where(placed)}")
-        runs.append(dataclasses.replace(placed, brought_from=file))
+        runs.append(placed)
         warnings += differing
     return Observed(tuple(runs), tuple(warnings))
 
@@ -269,7 +269,8 @@ def _placed(
         for shown, digest in seen.digests
         if digests.get(shown, digest) != digest
     ]
-    return dataclasses.replace(seen, sources=tuple((k, str(v)) for k, v in here.items())), differing
+    sources = tuple((shown, str(path)) for shown, path in here.items())
+    return dataclasses.replace(seen, sources=sources, brought_from=file), differing
 
 
 def _where(seen: Observation) -> str:

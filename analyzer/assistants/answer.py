@@ -91,8 +91,8 @@ def fitted(answer: Answer, room: int) -> Fitted:
     lines = [head] if head else []
     notes: list[str] = []
     left: dict[str, int] = {}
-    told = sum(sum(cost[:count]) for cost, count in zip(costs, kept, strict=True))
-    for_heads = max(free - _FOR_NOTES - told, 0) + _FOR_HEADS
+    used = sum(sum(cost[:count]) for cost, count in zip(costs, kept, strict=True))
+    for_heads = max(free - _FOR_NOTES - used, 0) + _FOR_HEADS
     for section, count in zip(asked, kept, strict=True):
         shown = section.pieces[:count]
         lines += [piece.text for piece in shown]

@@ -96,7 +96,7 @@ class Editing:
         self._projects: dict[Path, _Project] = {}
         self._where: dict[str, Path] = {}
         """The folder of the project that each open document is of, by URI."""
-        self._told: dict[str, tuple[int | None, list[types.Diagnostic]]] = {}
+        self._published: dict[str, tuple[int | None, list[types.Diagnostic]]] = {}
         """What the editor shows of each open document, by URI."""
         self._logged: dict[Path, tuple[str, ...]] = {}
         """What is wrong with each project's options, as it was told last."""
@@ -204,7 +204,7 @@ class Editing:
     def _forget(self, uris: Iterable[str]) -> None:
         """Shows nothing any more of texts that are gone."""
         for uri in uris:
-            if self._told.pop(uri, (None, []))[1]:
+            if self._published.pop(uri, (None, []))[1]:
                 self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
     def notebook_opened(self, params: types.DidOpenNotebookDocumentParams) -> None:
@@ -267,8 +267,8 @@ class Editing:
             found += [each for each in seen if last.is_told(each, texts)]
         if not found:
             return None
-        said = [words.about(each, rules, last, texts) for each in found]
-        return self._hover(said, places.of(found[0]))
+        paragraphs = [words.about(each, rules, last, texts) for each in found]
+        return self._hover(paragraphs, places.of(found[0]))
 
     def _hover_in_cell(self, read: Read, document: Document, uri: str, at: types.Range) -> types.Hover | None:
         """What is known of findings in a cell; a run was of something else than the notebook."""
@@ -277,13 +277,15 @@ class Editing:
             return None
         places, rules = self._places_in(own[0].cell.text), rules_by_code(read.report)
         touched = values.touching([each.shown for each in own], at, places)
-        said = [words.about(each.found, rules, None, read.texts()) for each in own if each.shown in touched]
-        return self._hover(said, places.of(touched[0])) if touched else None
+        paragraphs = [
+            words.about(each.found, rules, None, read.texts()) for each in own if each.shown in touched
+        ]
+        return self._hover(paragraphs, places.of(touched[0])) if touched else None
 
-    def _hover(self, said: Iterable[str], where: types.Range) -> types.Hover:
+    def _hover(self, paragraphs: Iterable[str], where: types.Range) -> types.Hover:
         kinds = self._can("text_document.hover.content_format") or ()
         kind = types.MarkupKind.Markdown if types.MarkupKind.Markdown in kinds else types.MarkupKind.PlainText
-        return types.Hover(types.MarkupContent(kind, "\n\n---\n\n".join(said)), where)
+        return types.Hover(types.MarkupContent(kind, "\n\n---\n\n".join(paragraphs)), where)
 
     async def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         wanted = params.context.only
@@ -360,11 +362,11 @@ class Editing:
             found = values.by_uri(read, known, self._places_in) if known is not None else {}
             versions = {cell.uri: cell.version for cell in document.cells} or {document.uri: document.version}
             for uri, version in versions.items():
-                told = version, found.get(uri, [])
-                if self._told.get(uri) != told:
-                    self._told[uri] = told
+                shown = version, found.get(uri, [])
+                if self._published.get(uri) != shown:
+                    self._published[uri] = shown
                     self._server.text_document_publish_diagnostics(
-                        types.PublishDiagnosticsParams(uri, told[1], version)
+                        types.PublishDiagnosticsParams(uri, shown[1], version)
                     )
         if self._logged.get(read.root, ()) != read.problems:
             self._logged[read.root] = read.problems

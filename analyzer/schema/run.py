@@ -682,7 +682,7 @@ class Observation:
     """What names the target and its run on the command line of `tcready check`, word by word, without `--run`; empty if
     it is not known, or no command line does."""
     brought_from: str = ""
-    """The file of the travelling worker that was named with `--observation`; empty if the run was made here."""
+    """The file of the travelling worker that the run was read from; empty if it was made here."""
     schema_version: int = SCHEMA_VERSION
 
     @property

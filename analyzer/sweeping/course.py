@@ -60,7 +60,7 @@ class Step:
     device: str = ""
     setting: str = ""
     """What is the same in each sweep of this model in this cell of the matrix."""
-    said: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
     """What makes the run on the command line of `tcready check`."""
 
 
@@ -188,10 +188,10 @@ class _Course:
         for number, planned in enumerate(targets.runs(wanted, report, self.settings)):
             for cell in self.cells:
                 settings = cell.settings(self.settings.with_table(planned.table))
-                said = plan.asked(planned.target, wanted.named, listed(settings, wanted))
+                command = plan.asked(planned.target, wanted.named, listed(settings, wanted))
                 for task in self._runs(planned, settings):
                     surveyor = self.surveyor(task.run.python)
-                    self._put((*position, number), wanted, task, surveyor, cell, said)
+                    self._put((*position, number), wanted, task, surveyor, cell, command)
 
     def _runs(self, planned: PlannedRun, settings: Settings) -> Iterator[Task]:
         for options in dataclasses.replace(planned, table=None).options(settings):
@@ -211,7 +211,7 @@ class _Course:
         task: Task,
         surveyor: Surveyor,
         cell: matrix.Cell | None = None,
-        said: tuple[str, ...] = (),
+        asked: tuple[str, ...] = (),
     ) -> None:
         ground = surveyor.ground(task)
         keyed = dataclasses.replace(task, key=ground.key(task.stage, task.target))
@@ -231,7 +231,7 @@ class _Course:
         )
         if setting not in self.known:  # named twice
             self.known.add(setting)
-            self.pending.append(Step(position, wanted, keyed, ground, device, setting, said))
+            self.pending.append(Step(position, wanted, keyed, ground, device, setting, asked))
 
     def _say(self) -> None:
         over = len(self.known) - len(self.pending) - len(self.under_way) - len(self.elsewhere)
@@ -320,7 +320,7 @@ def _report(course: _Course, seconds: float) -> Report:
                 if kept is None
                 else from_json(Observation, json.loads(kept.value))
             )
-            ran.append((done, dataclasses.replace(seen, asked=step.said)))
+            ran.append((done, dataclasses.replace(seen, asked=step.asked)))
         elif kept is None:
             skipped = (Skipped(Target.place_in(step.task.target), done.failure),)
             reports.append((step.task.target, dataclasses.replace(empty, skipped=skipped)))

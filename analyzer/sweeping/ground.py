@@ -62,10 +62,10 @@ def interpreter(program: str | None, root: Path) -> Interpreter:
         return Interpreter(None, platform.python_version(), torch, tuple(filter(os.path.isdir, sys.path)))
     place = str(root / program) if os.path.dirname(program) else program
     try:
-        told = subprocess.run(  # noqa: S603  the interpreter that the user names
+        answered = subprocess.run(  # noqa: S603  the interpreter that the user names
             [place, "-c", _ASK], capture_output=True, text=True, timeout=120, check=True, cwd=root
         )
-        version, torch, path = json.loads(told.stdout.splitlines()[-1])
+        version, torch, path = json.loads(answered.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         raise TcreadyError(f"the interpreter {program} cannot be asked for its version: {error}") from None
     return Interpreter(program, version, torch, tuple(path))

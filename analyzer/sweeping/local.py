@@ -119,7 +119,7 @@ def gpus() -> tuple[str, ...]:
     if VISIBLE in os.environ:
         return tuple(name.strip() for name in os.environ[VISIBLE].split(",") if name.strip())
     try:
-        told = subprocess.run(
+        answered = subprocess.run(
             ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],  # noqa: S607 - found as the user's shell would
             capture_output=True,
             text=True,
@@ -128,7 +128,7 @@ def gpus() -> tuple[str, ...]:
         )
     except (OSError, subprocess.SubprocessError):
         return ()
-    return tuple(told.stdout.split()) if told.returncode == 0 else ()
+    return tuple(answered.stdout.split()) if answered.returncode == 0 else ()
 
 
 def _prepare_reader() -> None:

@@ -23,12 +23,12 @@ class Cell:
 
     def settings(self, settings: Settings) -> Settings:
         """The settings of a run in this cell."""
-        said = {
+        given = {
             name: value
             for name, value in (("python", self.python), ("device", self.device))
             if value is not None
         }
-        return settings.with_keywords(said)
+        return settings.with_keywords(given)
 
 
 def axes(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -91,5 +91,5 @@ def with_modes(settings: Settings, given: dict[str, tuple[str, ...]]) -> Setting
     if "mode" not in given:
         return settings
     modes = given["mode"]
-    said: dict[str, Any] = {"mode": "both" if len(modes) > 1 else modes[0]}
-    return settings.with_keywords(said)
+    chosen: dict[str, Any] = {"mode": "both" if len(modes) > 1 else modes[0]}
+    return settings.with_keywords(chosen)
