@@ -415,3 +415,21 @@ def test_a_forged_run_brings_in_no_file_that_holds_no_code(project: Path, tmp_pa
         (project / "seen.json").write_text(json.dumps(seen))
         page = api.render(api.combine(["seen.json"], root=project), "html")
         assert "not yours" not in page
+
+
+def test_a_working_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = (
+        "import os, sys; from tcready.cli import main; os.rmdir(os.getcwd()); "
+        "main(['check', 'model.py', '--no-run', '-o', sys.argv[1]])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "out.txt")],
+        cwd=gone,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == "tcready: error: the working folder is gone: nothing can be told of what is in it\n"

@@ -57,10 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         code = BROKEN_PIPE
-    except (
-        OSError,
-        MemoryError,
-    ) as error:  # of the machine, not of a line of ours: the disk is full, no file can be opened
+    except (OSError, MemoryError) as error:  # of the machine, not of a line of ours: the disk is full
         code = complain(_of_the_machine(error))
     except Exception:
         traceback.print_exc()
@@ -74,6 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _of_the_machine(error: OSError | MemoryError) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory"
+    try:
+        os.getcwd()
+    except OSError:
+        return "the working folder is gone: nothing can be told of what is in it"
     where = f"{error.filename}: " if error.filename is not None else ""
     return f"{where}{error.strerror or error}"
 
