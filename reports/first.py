@@ -70,7 +70,7 @@ def steps(target: TargetReport, report: Report, names: Mapping[str, str]) -> Ite
         yield Step(
             f"find out why compiled code gives something else: {shortened(first_line(differs.detail))}"
         )
-    compiling = _by_bench(target) or _by_plan(target) or _by_region(target)
+    compiling = _by_bench(target) or _by_plan(target) or _undecided(target) or _by_region(target)
     if compiling is not None:
         yield compiling
     mending = _mending(target, report, names)
@@ -125,6 +125,16 @@ def _by_plan(target: TargetReport) -> Step | None:
         shares.insert(0, _gain(plan.time_share, beside.time_share if beside else None, "time"))
     return Step(
         f"compile {PLACEMENT_WORDS[plan.recommended]}, as planned; in graphs: {', '.join(shares)}", plan.code
+    )
+
+
+def _undecided(target: TargetReport) -> Step | None:
+    """What to do after a bench that did not come to an answer."""
+    bench = target.observation.bench
+    if bench is None or bench.recommended is not None or not bench.cases:
+        return None
+    return Step(
+        "leave it eager for now: the bench did not decide whether compiling pays; repeat it with more time"
     )
 
 

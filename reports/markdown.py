@@ -19,7 +19,16 @@ from tcready.reports.bench_view import (
     ways,
 )
 from tcready.reports.paths import without_absolute_paths
-from tcready.reports.sweep_view import by_urgency, cells, changes, columns, fix_words, headline, site_words
+from tcready.reports.sweep_view import (
+    by_urgency,
+    cells,
+    changes,
+    columns,
+    fix_words,
+    headline,
+    site_words,
+    why,
+)
 from tcready.reports.view import (
     PLACEMENT_COLUMNS,
     SHAPE_HEADINGS,
@@ -111,6 +120,9 @@ def _sweep(sweep: Sweep) -> list[str]:
     parts.append("\n".join(rows))
     if len(models) > SWEPT:
         parts.append(f"and {len(models) - SWEPT} more.")
+    reasons = [f"- {code(each.target)}: {plain(reason)}" for each in models[:SWEPT] if (reason := why(each))]
+    if reasons:
+        parts.append("\n".join(reasons))
     if sweep.sites:
         sites = ["| where models break | what | |", "|---|---|---|"]
         for site in sweep.sites[:FIRST]:

@@ -51,7 +51,8 @@ def _lines(report: Report, sweep: Sweep, *, whole: bool) -> Iterator[str]:
         sites = sweep.sites if whole else sweep.sites[:SITES]
         for site in sites:
             origin = "" if site.origin == "own" else " (third party)"
-            yield f"{site.path}:{site.line}: {site.what or 'skipped'}{origin} {site.message}"
+            name = f" {site.fingerprint[:7]}" if site.fingerprint else ""
+            yield f"{site.path}:{site.line}: {site.what or 'skipped'}{origin} {site.message}{name}"
             yield f"        {site_words(site)}"
         yield from _rest(len(sweep.sites) - len(sites), "site")
     if sweep.fixes:
@@ -70,6 +71,9 @@ def _lines(report: Report, sweep: Sweep, *, whole: bool) -> Iterator[str]:
         yield from _rest(0 if whole else len(changed) - CHANGES, "model")
         if same := unmoved(sweep):
             yield f"  {same}"
+    if sweep.sites:
+        yield ""
+        yield "NEXT    `tcready check TARGET` tells all of one model, `tcready fix TARGET --verify` tries changes"
     if report.warnings:
         yield ""
         yield f"{number(len(report.warnings), 'warning')}: -v and the JSON have them"

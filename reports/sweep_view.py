@@ -47,6 +47,10 @@ def why(model: SweptModel) -> str:
     judged = found.state in ("run", "read")
     if judged and (found.verdict == "ready" or found.own_sites or found.third_party_sites):
         return ""
+    if found.state == "inputs_unknown":
+        return (
+            f"{model.reason}; list it in a .toml file, with its inputs or a function that returns the model"
+        )
     return model.reason
 
 
@@ -56,7 +60,7 @@ def headline(sweep: Sweep) -> str:
     parts = [f"{counts[name]} {name}" for name in reversed(ORDER) if counts[name]]
     models = number(len({each.target for each in sweep.models}), "model")
     settings = len(_settings(sweep))
-    over = f" in {settings} settings" if settings > 1 else ""
+    over = f" in {settings} settings, {len(sweep.models)} rows" if settings > 1 else ""
     came_to = f": {', '.join(parts)}" if parts else ""
     return f"{models}{over}{came_to}"
 
@@ -87,7 +91,7 @@ def cells(each: SweptModel, sweep: Sweep) -> tuple[str, ...]:
     gains = any(model.gain is not None for model in sweep.models)
     gain = (NONE if each.gain is None else f"{each.gain:.2f}x",) if gains else ()
     return (
-        each.target,
+        f"{each.target} ({each.table})" if each.table else each.target,
         *setting,
         word(found) + (f" ({each.word})" if each.word and found.state == "failed" else ""),
         NONE if found.share is None else percent(found.share),
@@ -137,8 +141,12 @@ def changes(sweep: Sweep) -> Iterator[tuple[str, str]]:
             yield _named(each, sweep), f"new: {word(each.outcome)}"
         elif each.before != each.outcome:
             yield _named(each, sweep), f"{_difference(each.before, each.outcome)}; {_why(each.causes)}"
+    unread = {each.target for each in sweep.models if each.outcome.state == "unread"}
     for target in sweep.gone:
-        yield target, "not there any more"
+        yield (
+            target,
+            "its file cannot be read" if target.partition("::")[0] in unread else "not there any more",
+        )
 
 
 def unmoved(sweep: Sweep) -> str:

@@ -69,6 +69,8 @@ class SweptModel:
     """What the last sweep in the same store found; None if it did not have the model."""
     causes: tuple[Cause, ...] = ()
     """Why it was run again; empty for what did not change."""
+    table: str = ""
+    """The table of a list that names it; empty if none does."""
 
 
 @dataclass(frozen=True)

@@ -374,7 +374,9 @@ def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observatio
         if earlier is not None:
             before = from_json(Outcome, earlier.row)
             why = summary.causes(earlier.ground, done.step.ground)
-        row = summary.Row(target, done.step.device, done.seconds, done.stored, before, why)
+        table = done.step.wanted.table
+        named = "" if table is None else table.source
+        row = summary.Row(target, done.step.device, done.seconds, done.stored, before, why, named)
         yield _Kept(row, setting, "" if done.failure else done.step.task.key, found)
 
 

@@ -39,6 +39,7 @@ class Row:
     stored: bool
     before: Outcome | None = None
     causes: tuple[Cause, ...] = ()
+    table: str = ""
 
 
 def swept(
@@ -215,6 +216,7 @@ def _model(row: Row, found: _Found) -> SweptModel:
         stored=row.stored,
         before=row.before,
         causes=row.causes,
+        table=row.table,
     )
 
 

@@ -151,6 +151,17 @@ def test_what_was_measured_goes_before_what_is_captured(
     assert (found.code == bench.code) == (recommended == "patched")
 
 
+def test_a_bench_that_decided_nothing_recommends_no_compiling() -> None:
+    rows = tuple(ArmBench(name, "inconclusive", None) for name in ("eager", "default"))
+    bench = Bench("inconclusive", "", (BenchCase("all", rows),), None, "")
+    whole = clean()
+    target = whole.targets[0]
+    seen = dataclasses.replace(target.observation, bench=bench)
+    found = next(steps(dataclasses.replace(target, observation=seen), whole, {}))
+    assert found.words.startswith("leave it eager for now: the bench did not decide")
+    assert not found.code
+
+
 def test_what_is_ready_says_how_to_compile_it() -> None:
     text = render(clean(), "text")
     assert text.splitlines()[:3] == [

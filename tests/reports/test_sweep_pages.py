@@ -21,6 +21,7 @@ from tcready.schema import (
     LineSet,
     Outcome,
     Report,
+    Skipped,
     StaticModule,
     StaticTarget,
     Sweep,
@@ -181,3 +182,41 @@ def test_each_model_has_a_page_of_its_own_findings(tmp_path: Path, monkeypatch: 
 def test_a_page_whose_models_have_none_links_to_none() -> None:
     assert "_models/" not in render(of_two_models(), "html")
     assert sample("static").sweep is None
+
+
+def test_text_tells_tables_unread_files_and_what_to_do_next() -> None:
+    unread = SweptModel(
+        "gone.py", "infer", "", "", "", Outcome("unread", "unknown"), "syntax error in line 1"
+    )
+    unknown = SweptModel(
+        "c.py::C", "infer", "cpu", "", "", Outcome("inputs_unknown", "unknown"), "it wants a width"
+    )
+    models = (
+        row("a.py::A", table="[targets.small]"),
+        row("a.py::A", table="[targets.large]"),
+        unread,
+        unknown,
+    )
+    site = SweptSite(
+        "a.py", 4, "A.forward", "own", "TCR301", "prints", ("a.py::A",), observed=True, fingerprint="f" * 16
+    )
+    whole = swept(models, (site,))
+    assert whole.sweep is not None
+    whole = dataclasses.replace(
+        whole, sweep=dataclasses.replace(whole.sweep, gone=("gone.py::G", "b.py::B"), has_last=True)
+    )
+    text = render(whole, "text")
+    assert "a.py::A ([targets.small])" in text
+    assert "a.py::A ([targets.large])" in text
+    assert "gone.py::G: its file cannot be read" in text
+    assert "b.py::B: not there any more" in text
+    assert "it wants a width; list it in a .toml file" in text
+    assert "prints fffffff\n" in text
+    assert "tcready fix TARGET --verify" in text
+    assert "`c.py::C`: it wants a width; list it" in render(whole, "markdown")
+
+
+def test_the_page_of_a_file_that_cannot_be_read_says_so() -> None:
+    page = render(report(skipped=(Skipped("broken.py", "syntax error in line 6"),)), "html")
+    assert "could not be read: syntax error in line 6. Mend that" in page
+    assert "No change to your own code is asked for" not in page
