@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from tcready.reports import html, places, sweep_view
 from tcready.reports.editor import Editor, editor_of
@@ -19,6 +20,7 @@ SHOWN_MODELS = 12
 """Models named with a site, before the rest is folded away."""
 LONGEST = 60
 """Characters of a target in the name of its page."""
+LARGEST = 1e300
 Cell = tuple[str, str]
 """What a cell shows, and what it is sorted by."""
 
@@ -80,7 +82,7 @@ def render(report: Report, editor: str = "none", root: Path | None = None, folde
         raise ValueError("the report is not one of a sweep")
     opens = editor_of(editor, root, paths_in(report))
     names = page_names(report.sweep) if folder else {}
-    links = {target: f"{folder}/{name}" for target, name in names.items()}
+    links = {target: f"./{quote(folder)}/{quote(name)}" for target, name in names.items()}
     shown = places.by_cell(without_absolute_paths(report))
     return html.laid_out("sweep.html.jinja", page=_page(report, shown, links, opens), swept=sweep_view)
 
@@ -220,4 +222,4 @@ def _sorted_cells(each: SweptModel, sweep: Sweep) -> tuple[Cell, ...]:
 
 def _key(value: float | None) -> str:
     """What is not known comes before all that is."""
-    return "-1" if value is None else f"{value:.6g}"
+    return "-1" if value is None else f"{max(min(value, LARGEST), -LARGEST):.6g}"

@@ -23,6 +23,7 @@ from tcready.resolve import resolve
 from tcready.schema import Report, SweptModel, TcreadyError, as_json, from_json
 from tcready.sweeping import course, engine, ground, local, matrix, targets
 from tcready.sweeping.ground import Ground, Interpreter, Surveyor
+from tcready.sweeping.local import LocalEngine
 from tcready.sweeping.store import Store
 from tcready.sweeping.task import Result, Task
 
@@ -547,3 +548,98 @@ def test_gpus_are_those_that_the_environment_shows(monkeypatch: pytest.MonkeyPat
     opened.close()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert local.gpus() == ()
+
+
+def test_reading_executes_nothing_that_the_checkout_names(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(READY)
+    (tmp_path / "helper.py").write_text(HELPER)
+    program = tmp_path / "python.sh"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/executed\n")
+    program.chmod(0o755)
+    (tmp_path / "pyproject.toml").write_text('[tool.tcready]\npython = "./python.sh"\n')
+    report = api.sweep("net.py", root=tmp_path, run=False)
+    assert [each.state for each in (row.outcome for row in rows(report).values())] == ["read"]
+    assert not (tmp_path / "executed").exists()
+
+
+def test_an_interpreter_is_asked_without_the_modules_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('executed')\n")
+    assert ground.interpreter(sys.executable, tmp_path).version == ".".join(map(str, sys.version_info[:3]))
+
+
+def test_the_packages_of_a_file_are_what_its_result_rests_on(tmp_path: Path) -> None:
+    package = tmp_path / "pkg" / "inner"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").write_text("")
+    (package / "net.py").write_text(READY)
+    surveyor = Surveyor(tmp_path, ground.interpreter(None, tmp_path), "0")
+    found = surveyor.ground(Task("run", "", "pkg/inner/net.py::Net", str(tmp_path)))
+    assert {"pkg/__init__.py", "pkg/inner/__init__.py"} <= set(found.files)
+
+
+def test_what_changes_while_it_is_worked_out_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "net.py").write_text(READY)
+    (tmp_path / "helper.py").write_text(HELPER)
+    submit = LocalEngine.submit
+
+    def edited(self: LocalEngine, given: Task) -> None:
+        (tmp_path / "helper.py").write_text(BREAKS)
+        submit(self, given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalEngine, "submit", edited)
+        api.sweep("net.py", root=tmp_path, run=False)
+    (tmp_path / "helper.py").write_text(HELPER)
+    counts = [api.sweep("net.py", root=tmp_path, run=False).sweep for _ in range(2)]
+    assert [(each.made, each.taken) for each in counts if each is not None] == [(1, 0), (0, 1)]
+
+
+def test_what_a_claim_that_was_given_up_found_before_stands_again(tmp_path: Path, task: Task) -> None:
+    path = tmp_path / "s.sqlite"
+    with Store(path, "s") as store:
+        store.begin([])
+        assert store.claim(task, NOTHING) == "mine"
+        store.finish(Result("key", "{}", 0.0, 1.0))
+    with Store(path, "s") as store:
+        store.begin([])
+        assert store.claim(task, NOTHING, fresh=True) == "mine"
+        store.give_up("key")
+    with Store(path, "s") as store:
+        store.begin([])
+        assert store.claim(task, NOTHING) == "done"
+
+
+def test_the_database_of_another_program_is_no_store(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite"
+    base = sqlite3.connect(path)
+    base.execute("CREATE TABLE theirs (a)")
+    base.commit()
+    base.close()
+    before = path.read_bytes()
+    with pytest.raises(TcreadyError, match="another program"):
+        Store(path, "other.sqlite")
+    assert path.read_bytes() == before
+
+
+def test_a_store_is_no_file_that_is_read_or_written_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text("")
+    assert run("sweep", "net.py", "--no-run", "--store", "net.py") == 2
+    assert run("sweep", "net.py", "--no-run", "--store", "s.sqlite", "-o", "s.sqlite") == 2
+    (tmp_path / "empty").mkdir()
+    assert run("sweep", "empty") == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert ["holds code" in errors[0], "both name" in errors[1], "nothing is named" in errors[2]] == [
+        True
+    ] * 3
+
+
+def test_a_name_that_is_no_text_is_swept(tmp_path: Path) -> None:
+    with open(os.fsencode(tmp_path) + b"/b\xff.py", "wb") as file:
+        file.write(READY.encode())
+    assert len(rows(api.sweep(".", root=tmp_path, run=False))) == 1

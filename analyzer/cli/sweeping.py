@@ -49,7 +49,13 @@ def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -
     settings = settings_of(context, isolated=False)
     command, report_options = settings.of(CommandOptions), settings.report
     refuse_lost_files(
-        {"--output": command.output, "--html": command.html, "--export": wanted.export}, targets
+        {
+            "--output": command.output,
+            "--html": command.html,
+            "--export": wanted.export,
+            "--store": wanted.store,
+        },
+        targets,
     )
     api.editor_address(command.editor)  # a wrong one is told before anything runs
     with telling(command.quiet) as (announce, progress):

@@ -181,10 +181,10 @@ def _stages(
             stages["capture"] = Stage("capture", "fail", detail, reason=reason or "exit")
         if failed is not None and stages[failed.stage].state == "pass":
             stages[failed.stage] = replace(failed, detail=f"on rank {each.rank}: {failed.detail}")
-        elif failed is None and each.state is not None and each.state.doing is not None and ended:
-            doing = each.state.doing
+        elif failed is None and each.state is not None and each.state.doing is not None:
+            doing = each.state.doing  # it went without a word, with exit code 0 perhaps
             if stages[doing].state == "pass":
-                detail = f"on rank {each.rank}: {ended}"
+                detail = f"on rank {each.rank}: {ended or 'its process ended'}"
                 stages[doing] = Stage(doing, "fail", detail, reason=reason or "exit")
     capture = stages["capture"]
     apart = next((each for each in differences if each.collectives), None)

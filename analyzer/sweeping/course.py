@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tcready import installed, observations, plan, project
 from tcready.options import SweepOptions
 from tcready.plan import PlannedRun
-from tcready.resolve import COMMAND_LINE, Settings
+from tcready.resolve import COMMAND_LINE, Settings, TargetTable
 from tcready.schema import (
     Cause,
     ModeAsked,
@@ -27,6 +27,7 @@ from tcready.schema import (
     Skipped,
     Stage,
     TargetReport,
+    TcreadyError,
     as_json,
     from_json,
 )
@@ -62,6 +63,8 @@ class Step:
     """What is the same in each sweep of this model in this cell of the matrix."""
     asked: tuple[str, ...] = ()
     """What makes the run on the command line of `tcready check`."""
+    table: str = ""
+    """The table that says how it is run; empty if none does."""
 
 
 @dataclass
@@ -85,6 +88,8 @@ class _Course:
     run: bool
     cells: tuple[matrix.Cell, ...]
     surveyor: Callable[[str | None], Surveyor]
+    anew: Callable[[str | None], Surveyor]
+    """One that has looked at no file yet."""
     asked: Asked
     announce: Tell
     progress: Progressing
@@ -141,7 +146,10 @@ class _Course:
         if result.failure:
             self.store.give_up(result.key)
         else:
-            self.store.finish(result)
+            again = self._ground(steps[0].task, self.anew)
+            changed = again.key(steps[0].task.stage, steps[0].task.target) != result.key
+            # what changed meanwhile may have been read before or after: the next sweep does not take it
+            self.store.finish(dataclasses.replace(result, passing=result.passing or changed))
         self.made += steps[0].task.stage != "list"
         for step in steps:
             self._over(step, result.failure, stored=False)
@@ -172,7 +180,7 @@ class _Course:
         if wanted.kind == "module" or wanted.read:
             asked = dataclasses.replace(self.asked, mode=self._mode(wanted))
             task = Task("list" if wanted.kind == "module" else "read", "", wanted.target, root, asked)
-            self._put(position, wanted, task, self.surveyor(self.settings.run.python))
+            self._put(position, wanted, task, wanted.table)
         elif self.run:
             self.add_runs(position, wanted, None)
 
@@ -190,8 +198,7 @@ class _Course:
                 settings = cell.settings(self.settings.with_table(planned.table))
                 command = plan.asked(planned.target, wanted.named, listed(settings, wanted))
                 for task in self._runs(planned, settings):
-                    surveyor = self.surveyor(task.run.python)
-                    self._put((*position, number), wanted, task, surveyor, cell, command)
+                    self._put((*position, number), wanted, task, planned.table or wanted.table, cell, command)
 
     def _runs(self, planned: PlannedRun, settings: Settings) -> Iterator[Task]:
         for options in dataclasses.replace(planned, table=None).options(settings):
@@ -209,15 +216,15 @@ class _Course:
         position: tuple[int, ...],
         wanted: Wanted,
         task: Task,
-        surveyor: Surveyor,
+        table: TargetTable | None,
         cell: matrix.Cell | None = None,
         asked: tuple[str, ...] = (),
     ) -> None:
-        ground = surveyor.ground(task)
+        ground = self._ground(task, self.surveyor)
         keyed = dataclasses.replace(task, key=ground.key(task.stage, task.target))
         device = task.run.device if cell is not None else ""
         mode = task.run.mode if cell is not None else str(task.asked.mode)
-        named = "" if wanted.table is None else wanted.table.source
+        named = "" if table is None else table.source
         setting = json.dumps(
             [
                 task.stage,
@@ -231,7 +238,11 @@ class _Course:
         )
         if setting not in self.known:  # named twice
             self.known.add(setting)
-            self.pending.append(Step(position, wanted, keyed, ground, device, setting, asked))
+            self.pending.append(Step(position, wanted, keyed, ground, device, setting, asked, named))
+
+    def _ground(self, task: Task, surveyor: Callable[[str | None], Surveyor]) -> Ground:
+        """What the result of a task rests on. To read sources no interpreter is asked: nothing is executed for it."""
+        return surveyor(task.run.python if task.stage == "run" else None).ground(task)
 
     def _say(self) -> None:
         over = len(self.known) - len(self.pending) - len(self.under_way) - len(self.elsewhere)
@@ -263,11 +274,20 @@ def sweep(
     code = grounds.code_of_tcready(("tcready", "tcready.rules", "tcready.refactor"))
 
     @functools.cache
-    def surveyor(python: str | None) -> Surveyor:
-        return Surveyor(root, grounds.interpreter(python, root), code)
+    def interpreter(python: str | None) -> grounds.Interpreter:
+        return grounds.interpreter(python, root)
+
+    def anew(python: str | None) -> Surveyor:
+        return Surveyor(root, interpreter(python), code)
+
+    surveyor = functools.cache(anew)
 
     cells = matrix.cells(given, settings, lambda python: surveyor(python).python.torch) if run else ()
     things = targets.wanted(names, settings)
+    if not things:
+        raise TcreadyError(
+            "nothing is named that can be swept: give folders, .py files, classes, packages or a .toml file"
+        )
     devices = tuple(cell.device or settings.run.device for cell in cells)
     torch = installed.torch_for(settings.read.torch, root)
     asked = Asked(
@@ -283,7 +303,19 @@ def sweep(
             engine = engines.opened(wanted.engine, wanted.workers, devices)
             try:
                 course = _Course(
-                    *(settings, store, engine, wanted.fresh, run, cells, surveyor, asked, announce, progress)
+                    *(
+                        settings,
+                        store,
+                        engine,
+                        wanted.fresh,
+                        run,
+                        cells,
+                        surveyor,
+                        anew,
+                        asked,
+                        announce,
+                        progress,
+                    )
                 )
                 doing = "reading and running" if run else "reading"
                 announce(
@@ -374,9 +406,7 @@ def _rows(report: Report, course: _Course, ran: Sequence[tuple[_Done, Observatio
         if earlier is not None:
             before = from_json(Outcome, earlier.row)
             why = summary.causes(earlier.ground, done.step.ground)
-        table = done.step.wanted.table
-        named = "" if table is None else table.source
-        row = summary.Row(target, done.step.device, done.seconds, done.stored, before, why, named)
+        row = summary.Row(target, done.step.device, done.seconds, done.stored, before, why, done.step.table)
         yield _Kept(row, setting, "" if done.failure else done.step.task.key, found)
 
 

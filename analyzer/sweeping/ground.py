@@ -28,7 +28,10 @@ from tcready.target import Target
 FORMAT = 1
 OWN_CODE = (".py", ".json", ".pyz")
 _ASK = """\
-import json, platform, sys
+import sys
+if sys.path[:1] == [""]:
+    del sys.path[0]  # the working folder may hold a json.py
+import json, platform
 from importlib.metadata import PackageNotFoundError, version
 try:
     torch = version("torch")
@@ -159,7 +162,12 @@ class Surveyor:
     ) -> Iterator[Path]:
         target = Target(kind="module", place=text) if stage == "list" else Target.parse(text)
         if target.kind == "path":
-            yield Path(os.path.realpath(self.root / target.place))
+            file = Path(os.path.realpath(self.root / target.place))
+            yield file
+            for folder in file.parents:  # its packages are imported before it
+                if not (folder / "__init__.py").is_file():
+                    break
+                yield folder / "__init__.py"
         else:
             yield from self._found(target.place, search, packages)
 

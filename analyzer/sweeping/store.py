@@ -79,6 +79,7 @@ class Store:
                 make_folder(path.parent)
             path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
+            self._refuse_others()
             self._base.execute("PRAGMA journal_mode = WAL")
             self._base.execute("PRAGMA synchronous = NORMAL")
             with self._changing():
@@ -91,6 +92,17 @@ class Store:
                     self._base.execute(statement)
                 self._base.execute(f"PRAGMA user_version = {VERSION}")
 
+    def _refuse_others(self) -> None:
+        """Raises TcreadyError for a database that no sweep made, before anything in it is changed."""
+        self._base.execute("BEGIN")
+        (version,) = self._base.execute("PRAGMA user_version").fetchone()
+        tables = self._base.execute("SELECT 1 FROM sqlite_master").fetchone()
+        self._base.execute("COMMIT")
+        if version == 0 and tables is not None:
+            raise TcreadyError(
+                f"the store {self._named} is the database of another program: name another with --store"
+            )
+
     def __enter__(self) -> Store:
         return self
 
@@ -100,7 +112,7 @@ class Store:
     def close(self) -> None:
         """Gives back what was claimed and not done."""
         with contextlib.suppress(sqlite3.Error), self._changing():
-            self._base.execute("DELETE FROM results WHERE owner = ? AND status = 'claimed'", (self.owner,))
+            self._give_back("owner = ?", self.owner)
             self._base.execute("DELETE FROM owners WHERE id = ?", (self.owner,))
         with contextlib.suppress(sqlite3.Error):
             self._base.close()
@@ -149,10 +161,9 @@ class Store:
             self._base.execute(
                 "INSERT INTO results (key, stage, target, status, owner, sweep, tries, began, ground)"
                 " VALUES (?, ?, ?, 'claimed', ?, ?, 1, ?, ?) ON CONFLICT (key) DO UPDATE SET status = 'claimed',"
-                " owner = excluded.owner, sweep = excluded.sweep, tries = tries + 1, began = excluded.began,"
-                " value = NULL",
+                " owner = excluded.owner, sweep = excluded.sweep, tries = tries + 1, began = excluded.began",
                 (
-                    *(task.key, task.stage, task.target, self.owner, self.sweep, time.time()),
+                    *(task.key, task.stage, _plain(task.target), self.owner, self.sweep, time.time()),
                     _text(as_json(ground)),
                 ),
             )
@@ -174,15 +185,19 @@ class Store:
     def give_up(self, key: str) -> None:
         """Gives back a claim of which no result came."""
         with self._telling(), self._changing():
-            self._base.execute(
-                "DELETE FROM results WHERE key = ? AND owner = ? AND status = 'claimed'", (key, self.owner)
-            )
+            self._give_back("key = ? AND owner = ?", key, self.owner)
+
+    def _give_back(self, which: str, *values: str) -> None:
+        """Claims of which nothing came: what an earlier sweep had found there stands again."""
+        where = f"status = 'claimed' AND {which}"
+        self._base.execute(f"DELETE FROM results WHERE value IS NULL AND {where}", values)  # noqa: S608  no text of a user
+        self._base.execute(f"UPDATE results SET status = 'done' WHERE {where}", values)  # noqa: S608
 
     def kept(self, key: str) -> Kept | None:
         """The result under a key; None if there is none."""
         with self._telling():
             row = self._base.execute(
-                "SELECT value, seconds, began FROM results WHERE key = ? AND status != 'claimed'", (key,)
+                "SELECT value, seconds, began FROM results WHERE key = ?", (key,)
             ).fetchone()
         return Kept(*row) if row is not None and row[0] is not None else None
 
@@ -260,6 +275,11 @@ class Store:
 
 def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def _plain(text: str) -> str:
+    """Names of files may hold bytes that are no text."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _host() -> str:
