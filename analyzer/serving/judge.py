@@ -158,7 +158,8 @@ def _compiled(
     """The decorated class that compiles a finding: the first on the way to it."""
     for symbol in chain:
         found = classes.get(symbol.partition(".")[0])
-        if found is not None:
+        # Of the code that it stands in the file is known: a class of the same name elsewhere is another one.
+        if found is not None and (symbol != finding.symbol or found.path == finding.path):
             return found
     if finding.path.startswith(LIBRARY):
         return next((each for each in classes.values() if BACKEND in each.path), None)
