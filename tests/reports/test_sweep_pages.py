@@ -176,7 +176,7 @@ def test_each_model_has_a_page_of_its_own_findings(tmp_path: Path, monkeypatch: 
     links = {name for name, _ in api.pages_of_models(whole)}
     assert {path.name for path in (tmp_path / "all_models").iterdir()} == links
     page = (tmp_path / "all.html").read_text(encoding="utf-8")
-    assert all(f'href="all_models/{name}"' in page for name in links)
+    assert all(f'href="./all_models/{name}"' in page for name in links)
 
 
 def test_a_page_whose_models_have_none_links_to_none() -> None:
