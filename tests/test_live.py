@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import json
@@ -12,6 +13,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -248,7 +250,24 @@ def benched() -> Benched:
     net.lin.register_forward_hook(lambda *_: None)
     net.drop.eval()
     before = everything_of(net, x)
-    return Benched(tcready.check(net, x, bench=CAPTURED), net, x, before)
+    with _in_no_group():
+        return Benched(tcready.check(net, x, bench=CAPTURED), net, x, before)
+
+
+@contextlib.contextmanager
+def _in_no_group() -> Iterator[None]:
+    """Samples of other tests put this process into a group of torch.distributed, once for all of them."""
+    distributed = torch.distributed
+    group = (
+        {"store": distributed.HashStore(), "rank": 0, "world_size": 1}
+        if distributed.is_initialized()
+        else None
+    )
+    if group is not None:
+        distributed.destroy_process_group()
+    yield
+    if group is not None:
+        distributed.init_process_group("gloo", **group)
 
 
 def test_a_bench_measures_in_copies_of_this_process(benched: Benched) -> None:
@@ -289,6 +308,13 @@ def test_a_bench_is_shown(benched: Benched, tmp_path: Path) -> None:
     assert again.targets[0].observation.bench == benched.found.target.observation.bench
 
 
+@pytest.fixture
+def alone() -> Iterator[None]:
+    with _in_no_group():
+        yield
+
+
+@pytest.mark.usefixtures("alone")
 def test_a_bench_where_no_process_can_be_copied_says_what_was_not_run() -> None:
     distributed = torch.distributed
     distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
@@ -333,9 +359,15 @@ def test_a_copy_ends_with_whoever_waits_for_it(tmp_path: Path) -> None:
             time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGINT)
 
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # other tests in this process may leave another
     threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        copies.ran(work, 30)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            copies.ran(work, 30)
+    finally:
+        signal.signal(signal.SIGINT, before)
     until = time.monotonic() + 10
     while any(Path(f"/proc/{pid}/cmdline").exists() for pid in noted.read_text().split()):
         states = [
