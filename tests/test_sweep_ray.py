@@ -26,6 +26,8 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
 SCRIPT = """
 import json, os, sys, threading
 from ray.cluster_utils import Cluster
+from tcready import api
+from tcready.options import SweepOptions
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
 lost = cluster.add_node(num_cpus=1)
