@@ -145,7 +145,9 @@ def changes(sweep: Sweep) -> Iterator[tuple[str, str]]:
     for target in sweep.gone:
         yield (
             target,
-            "its file cannot be read" if target.partition("::")[0] in unread else "not there any more",
+            "its file cannot be read"
+            if any(target.startswith(f"{path}::") for path in unread)
+            else "not there any more",
         )
 
 
