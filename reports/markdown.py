@@ -21,11 +21,10 @@ from tcready.reports.bench_view import (
 from tcready.reports.paths import without_absolute_paths
 from tcready.reports.sweep_view import (
     by_urgency,
-    cells,
     changes,
-    columns,
     fix_words,
     headline,
+    laid_out,
     site_words,
     why,
 )
@@ -112,10 +111,11 @@ def _sweep(sweep: Sweep) -> list[str]:
     """How many models came to what, the worst of them, where most break, and what changed since the last sweep."""
     parts = [f"**{plain(headline(sweep))}**"]
     models = by_urgency(sweep.models)
-    heads = columns(sweep)
+    layout = laid_out(sweep)
+    heads = layout.columns
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for each in models[:SWEPT]:
-        first, *others = cells(each, sweep)
+        first, *others = layout.cells(each)
         rows.append(f"| {code(first)} | {' | '.join(map(plain, others))} |")
     parts.append("\n".join(rows))
     if len(models) > SWEPT:

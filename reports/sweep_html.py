@@ -174,15 +174,16 @@ def _page(named: Report, shown: Report, links: Mapping[str, str], editor: Editor
     pairs = list(zip(named.sweep.models, sweep.models, strict=True))
     link_of = {id(shown_model): links.get(model.target, "") for model, shown_model in pairs}
     by_shown_name = {shown_model.target: link_of[id(shown_model)] for _, shown_model in pairs}
+    table = sweep_view.laid_out(sweep)
     return SweepPage(
         report=shown,
         sweep=sweep,
-        columns=sweep_view.columns(sweep),
+        columns=table.columns,
         rows=tuple(
             Row(
                 each,
                 sweep_view.word(each.outcome),
-                _sorted_cells(each, sweep),
+                _sorted_cells(each, table),
                 link_of[id(each)],
                 sweep_view.why(each),
             )
@@ -201,7 +202,7 @@ def _page(named: Report, shown: Report, links: Mapping[str, str], editor: Editor
     )
 
 
-def _sorted_cells(each: SweptModel, sweep: Sweep) -> tuple[Cell, ...]:
+def _sorted_cells(each: SweptModel, table: sweep_view.Table) -> tuple[Cell, ...]:
     """The cells but the first, each with the number that it is sorted by; texts are sorted as they stand."""
     found = each.outcome
     numbers = {
@@ -213,7 +214,7 @@ def _sorted_cells(each: SweptModel, sweep: Sweep) -> tuple[Cell, ...]:
         "compile": each.compile_seconds,
         "gain": each.gain,
     }
-    columns, shown = sweep_view.columns(sweep)[1:], sweep_view.cells(each, sweep)[1:]
+    columns, shown = table.columns[1:], table.cells(each)[1:]
     return tuple(
         (text, text if name not in numbers else _key(numbers[name]))
         for name, text in zip(columns, shown, strict=True)

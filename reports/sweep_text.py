@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from rich.cells import cell_len
 from tcready.reports.sweep_view import (
     by_urgency,
-    cells,
     changes,
-    columns,
     effort,
     fix_words,
     headline,
+    laid_out,
     site_words,
     unmoved,
     why,
@@ -40,7 +39,8 @@ def _lines(report: Report, sweep: Sweep, *, whole: bool) -> Iterator[str]:
     shown = models if whole else models[:ROWS]
     if shown:
         yield ""
-        yield from _table([columns(sweep), *(cells(each, sweep) for each in shown)])
+        layout = laid_out(sweep)
+        yield from _table([layout.columns, *map(layout.cells, shown)])
         yield from _rest(len(models) - len(shown), "model")
     for each in shown:
         if reason := why(each):

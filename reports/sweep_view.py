@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tcready.reports.view import VERDICT_WORD, duration, number, percent
 from tcready.schema import Cause, ChangeKind, Outcome, Sweep, SweptFix, SweptModel, SweptSite, SweptState
@@ -70,49 +71,76 @@ def effort(sweep: Sweep) -> str:
     return f"{number(sweep.made, 'result')} worked out in {duration(sweep.seconds)}, {sweep.taken} taken from the store"
 
 
-def _settings(sweep: Sweep) -> list[tuple[str, str, str, str]]:
-    every = {(each.mode, each.device, each.torch, each.python) for each in sweep.models if each.device}
-    return sorted(every)
+@dataclass(frozen=True)
+class Table:
+    """How the rows of a sweep are laid out."""
+
+    differs: tuple[bool, ...]
+    """Which of mode, device, torch and Python tell its settings apart; empty if there is one setting."""
+    gains: bool
+    """Whether the speed of any model was measured."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The heads of the table."""
+        setting = ("setting",) if self.differs else ()
+        gain = ("gain",) if self.gains else ()
+        return (
+            "model",
+            *setting,
+            "verdict",
+            "of ops",
+            "of time",
+            "own sites",
+            "third-party",
+            "compile",
+            *gain,
+        )
+
+    def cells(self, each: SweptModel) -> tuple[str, ...]:
+        """One row of the table."""
+        found = each.outcome
+        known = found.state in ("run", "read")
+        setting = (self._setting(each),) if self.differs else ()
+        gain = (NONE if each.gain is None else f"{each.gain:.2f}x",) if self.gains else ()
+        return (
+            f"{each.target} ({each.table})" if each.table else each.target,
+            *setting,
+            word(found) + (f" ({each.word})" if each.word and found.state == "failed" else ""),
+            NONE if found.share is None else percent(found.share),
+            NONE if each.time_share is None else percent(each.time_share),
+            str(found.own_sites) if known else NONE,
+            str(found.third_party_sites) if known else NONE,
+            NONE if each.compile_seconds is None else duration(each.compile_seconds),
+            *gain,
+        )
+
+    def named(self, each: SweptModel) -> str:
+        """The target, with its setting if there are several."""
+        return f"{each.target} ({self._setting(each)})" if self.differs else each.target
+
+    def _setting(self, each: SweptModel) -> str:
+        mine = (
+            each.mode,
+            each.device,
+            each.torch and f"torch {each.torch}",
+            each.python and f"Python {each.python}",
+        )
+        return (
+            " ".join(text for text, differs in zip(mine, self.differs, strict=True) if differs and text)
+            or NONE
+        )
 
 
-def columns(sweep: Sweep) -> tuple[str, ...]:
-    """The heads of the table."""
-    setting = ("setting",) if len(_settings(sweep)) > 1 else ()
-    gain = ("gain",) if any(each.gain is not None for each in sweep.models) else ()
-    return ("model", *setting, "verdict", "of ops", "of time", "own sites", "third-party", "compile", *gain)
-
-
-def cells(each: SweptModel, sweep: Sweep) -> tuple[str, ...]:
-    """One row of the table."""
+def laid_out(sweep: Sweep) -> Table:
+    """Made once for all rows: it looks at each of them."""
     every = _settings(sweep)
-    found = each.outcome
-    known = found.state in ("run", "read")
-    setting = (_setting(each, every),) if len(every) > 1 else ()
-    gains = any(model.gain is not None for model in sweep.models)
-    gain = (NONE if each.gain is None else f"{each.gain:.2f}x",) if gains else ()
-    return (
-        f"{each.target} ({each.table})" if each.table else each.target,
-        *setting,
-        word(found) + (f" ({each.word})" if each.word and found.state == "failed" else ""),
-        NONE if found.share is None else percent(found.share),
-        NONE if each.time_share is None else percent(each.time_share),
-        str(found.own_sites) if known else NONE,
-        str(found.third_party_sites) if known else NONE,
-        NONE if each.compile_seconds is None else duration(each.compile_seconds),
-        *gain,
-    )
+    differs = tuple(len(set(values)) > 1 for values in zip(*every, strict=True)) if len(every) > 1 else ()
+    return Table(differs, any(each.gain is not None for each in sweep.models))
 
 
-def _setting(each: SweptModel, every: Sequence[tuple[str, str, str, str]]) -> str:
-    """What tells the settings of a sweep apart, of one row."""
-    mine = (
-        each.mode,
-        each.device,
-        each.torch and f"torch {each.torch}",
-        each.python and f"Python {each.python}",
-    )
-    differs = [len({setting[place] for setting in every}) > 1 for place in range(len(mine))]
-    return " ".join(text for text, wanted in zip(mine, differs, strict=True) if wanted and text) or NONE
+def _settings(sweep: Sweep) -> set[tuple[str, str, str, str]]:
+    return {(each.mode, each.device, each.torch, each.python) for each in sweep.models if each.device}
 
 
 def site_words(site: SweptSite) -> str:
@@ -134,13 +162,14 @@ def fix_words(fix: SweptFix) -> str:
 
 def changes(sweep: Sweep) -> Iterator[tuple[str, str]]:
     """Each model of which something else is found than in the last sweep: how, and on account of what."""
+    shown = laid_out(sweep)
     for each in sweep.models:
         if not sweep.has_last or each.outcome.state == "unread":
             continue
         if each.before is None:
-            yield _named(each, sweep), f"new: {word(each.outcome)}"
+            yield shown.named(each), f"new: {word(each.outcome)}"
         elif each.before != each.outcome:
-            yield _named(each, sweep), f"{_difference(each.before, each.outcome)}; {_why(each.causes)}"
+            yield shown.named(each), f"{_difference(each.before, each.outcome)}; {_why(each.causes)}"
     unread = {each.target for each in sweep.models if each.outcome.state == "unread"}
     for target in sweep.gone:
         yield (
@@ -161,11 +190,6 @@ def unmoved(sweep: Sweep) -> str:
         CAUSE_WORD[kind] for kind, _ in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))
     )
     return f"{number(len(same), 'model')} with a change ({why}) of which the same is found as before"
-
-
-def _named(each: SweptModel, sweep: Sweep) -> str:
-    every = _settings(sweep)
-    return f"{each.target} ({_setting(each, every)})" if len(every) > 1 else each.target
 
 
 def _difference(before: Outcome, after: Outcome) -> str:

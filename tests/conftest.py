@@ -44,10 +44,11 @@ def _runs_are_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
     launch = observations.launch
 
-    def launch_copy(*given: Any, server: Any = None, **named: Any) -> Any:
+    def launch_copy(
+        target: str, options: Any, root: Path, progress: Any, toolchain: str | None = None, server: Any = None
+    ) -> Any:
         opened(SERVER)
-        *given, server = given if len(given) > 5 else (*given, server)
-        return launch(*given, server=server or SERVER, **named)
+        return launch(target, options, root, progress, toolchain, server or SERVER)
 
     monkeypatch.setattr(observations, "launch", launch_copy)
     monkeypatch.setattr(observations, "fork_server", lambda: contextlib.nullcontext(SERVER))

@@ -112,7 +112,7 @@ class Store:
     def close(self) -> None:
         """Gives back what was claimed and not done."""
         with contextlib.suppress(sqlite3.Error), self._changing():
-            self._give_back("owner = ?", self.owner)
+            self._give_back()
             self._base.execute("DELETE FROM owners WHERE id = ?", (self.owner,))
         with contextlib.suppress(sqlite3.Error):
             self._base.close()
@@ -185,13 +185,19 @@ class Store:
     def give_up(self, key: str) -> None:
         """Gives back a claim of which no result came."""
         with self._telling(), self._changing():
-            self._give_back("key = ? AND owner = ?", key, self.owner)
+            self._give_back(key)
 
-    def _give_back(self, which: str, *values: str) -> None:
-        """Claims of which nothing came: what an earlier sweep had found there stands again."""
-        where = f"status = 'claimed' AND {which}"
-        self._base.execute(f"DELETE FROM results WHERE value IS NULL AND {where}", values)  # noqa: S608  no text of a user
-        self._base.execute(f"UPDATE results SET status = 'done' WHERE {where}", values)  # noqa: S608
+    def _give_back(self, key: str | None = None) -> None:
+        """Claims of which nothing came, or that of one key: what an earlier sweep had found there stands again."""
+        mine = (self.owner, key, key)
+        self._base.execute(
+            "DELETE FROM results WHERE status = 'claimed' AND owner = ? AND (? IS NULL OR key = ?) AND value IS NULL",
+            mine,
+        )
+        self._base.execute(
+            "UPDATE results SET status = 'done' WHERE status = 'claimed' AND owner = ? AND (? IS NULL OR key = ?)",
+            mine,
+        )
 
     def kept(self, key: str) -> Kept | None:
         """The result under a key; None if there is none."""
