@@ -59,7 +59,7 @@ from tcready.schema.parallel import (
     RankRun,
     RankSide,
 )
-from tcready.schema.paths import display_path, import_name, is_installed, origin_of, source_folders
+from tcready.schema.paths import contents, display_path, import_name, is_installed, origin_of, source_folders
 from tcready.schema.progress import Progress, Progressing
 from tcready.schema.proof import (
     SLOWER,
@@ -382,6 +382,7 @@ __all__ = [
     "as_json",
     "at_recompile_limit",
     "calls_by_size",
+    "contents",
     "covers",
     "display_path",
     "from_json",

@@ -1,8 +1,10 @@
-"""How a file is named in every output, and whose code it is."""
+"""How a file is named in every output, whose code it is, and what it holds."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 from tcready.schema.words import Origin
@@ -77,3 +79,22 @@ def origin_of(path: str, root: str, packages: tuple[str, ...] = ()) -> Origin:
     if not os.path.isabs(shown):
         return "own"
     return "own" if packages and import_name(Path(path))[0].split(".")[0] in packages else "third_party"
+
+
+def contents(path: str | os.PathLike[str], largest: int | None = None) -> tuple[bytes, os.stat_result]:
+    """What a file holds, and how it was when it was opened.
+
+    Raises OSError; of a pipe or a device too, which may never answer, and of a file of more than `largest` bytes.
+    """
+    with open(path, "rb", opener=_at_once) as file:
+        opened = os.fstat(file.fileno())
+        if not stat.S_ISREG(opened.st_mode):
+            raise OSError(errno.EINVAL, "Not a regular file")
+        if largest is not None and opened.st_size > largest:
+            raise OSError(errno.EFBIG, "File too large")
+        return file.read(), opened
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Opens a pipe without waiting for who writes to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -19,7 +19,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import stat
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tcready.options import ReadOptions
-from tcready.schema import RuleText, TcreadyError, Tool, as_json, from_json, import_name
+from tcready.schema import RuleText, TcreadyError, Tool, as_json, contents, from_json, import_name
 from tcready.static import locate
 from tcready.static.disk import Disk, Stamp
 from tcready.static.parts import Part
@@ -183,7 +182,7 @@ class Cache:
     def _read(self, question: str) -> Any:
         place = self._place(question)
         try:
-            checksum, _, text = _contents(place).partition(b"\n")
+            checksum, _, text = contents(place, LARGEST)[0].partition(b"\n")
             if hashlib.sha256(text).hexdigest().encode() != checksum:
                 return None
             if time.time() - place.stat().st_mtime > DAY:
@@ -245,20 +244,6 @@ def _prune(top: Path) -> None:
         if position >= KEPT or used < oldest:
             with contextlib.suppress(OSError):
                 os.unlink(path)
-
-
-def _contents(place: Path) -> bytes:
-    """What an entry holds. Raises OSError if it cannot be read, and for what is no entry: a pipe, a file too large."""
-    with open(place, "rb", opener=_at_once) as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-            raise OSError("no entry")
-        return file.read()
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Opens a pipe without waiting for who writes to it."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _rules(texts: Iterable[Any]) -> tuple[RuleText, ...]:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from tcready.schema import Origin, display_path, origin_of
+from tcready.schema import Origin, contents, display_path, origin_of
 from tcready.static import locate
-from tcready.static.source import contents
 
 SETTLED = 2_000_000_000
 """Nanoseconds: a file changed later than so long ago may change again without another time; its contents tell."""

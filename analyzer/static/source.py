@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ast
-import errno
 import hashlib
 import io
-import os
 import re
-import stat
 import tokenize
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from tcready.schema import Cell
+from tcready.schema import Cell, contents
 from tcready.static import notebook
 from tcready.static.process import SHARED
 from tcready.target import NOTEBOOK
@@ -82,19 +79,6 @@ class Source:
 def lines_of(text: str) -> list[str]:
     """Split where Python splits lines: a form feed or U+2028 inside a line does not end it."""
     return re.split(r"\r\n|\r|\n", text)
-
-
-def contents(path: Path) -> tuple[bytes, os.stat_result]:
-    """What a file holds, and how it was when it was opened.
-
-    Raises OSError; of a pipe or a device too, which may never answer.
-    """
-    mode = path.stat().st_mode
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise OSError(errno.EINVAL, "Not a regular file")
-    with path.open("rb") as file:
-        opened = os.fstat(file.fileno())
-        return file.read(), opened
 
 
 def encoded(text: str) -> bytes:

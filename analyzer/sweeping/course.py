@@ -88,8 +88,6 @@ class _Course:
     run: bool
     cells: tuple[matrix.Cell, ...]
     surveyor: Callable[[str | None], Surveyor]
-    anew: Callable[[str | None], Surveyor]
-    """One that has looked at no file yet."""
     asked: Asked
     announce: Tell
     progress: Progressing
@@ -146,10 +144,9 @@ class _Course:
         if result.failure:
             self.store.give_up(result.key)
         else:
-            again = self._ground(steps[0].task, self.anew)
-            changed = again.key(steps[0].task.stage, steps[0].task.target) != result.key
             # what changed meanwhile may have been read before or after: the next sweep does not take it
-            self.store.finish(dataclasses.replace(result, passing=result.passing or changed))
+            holds = self._surveyor(steps[0].task).holds(steps[0].ground)
+            self.store.finish(dataclasses.replace(result, passing=result.passing or not holds))
         self.made += steps[0].task.stage != "list"
         for step in steps:
             self._over(step, result.failure, stored=False)
@@ -220,7 +217,7 @@ class _Course:
         cell: matrix.Cell | None = None,
         asked: tuple[str, ...] = (),
     ) -> None:
-        ground = self._ground(task, self.surveyor)
+        ground = self._surveyor(task).ground(task)
         keyed = dataclasses.replace(task, key=ground.key(task.stage, task.target))
         device = task.run.device if cell is not None else ""
         mode = task.run.mode if cell is not None else str(task.asked.mode)
@@ -240,9 +237,9 @@ class _Course:
             self.known.add(setting)
             self.pending.append(Step(position, wanted, keyed, ground, device, setting, asked, named))
 
-    def _ground(self, task: Task, surveyor: Callable[[str | None], Surveyor]) -> Ground:
-        """What the result of a task rests on. To read sources no interpreter is asked: nothing is executed for it."""
-        return surveyor(task.run.python if task.stage == "run" else None).ground(task)
+    def _surveyor(self, task: Task) -> Surveyor:
+        """Who finds what a task rests on. To read sources no interpreter is asked: nothing is executed for it."""
+        return self.surveyor(task.run.python if task.stage == "run" else None)
 
     def _say(self) -> None:
         over = len(self.known) - len(self.pending) - len(self.under_way) - len(self.elsewhere)
@@ -274,13 +271,8 @@ def sweep(
     code = grounds.code_of_tcready(("tcready", "tcready.rules", "tcready.refactor"))
 
     @functools.cache
-    def interpreter(python: str | None) -> grounds.Interpreter:
-        return grounds.interpreter(python, root)
-
-    def anew(python: str | None) -> Surveyor:
-        return Surveyor(root, interpreter(python), code)
-
-    surveyor = functools.cache(anew)
+    def surveyor(python: str | None) -> Surveyor:
+        return Surveyor(root, grounds.interpreter(python, root), code)
 
     cells = matrix.cells(given, settings, lambda python: surveyor(python).python.torch) if run else ()
     things = targets.wanted(names, settings)
@@ -311,7 +303,6 @@ def sweep(
                         run,
                         cells,
                         surveyor,
-                        anew,
                         asked,
                         announce,
                         progress,

@@ -103,6 +103,8 @@ class Surveyor:
     python: Interpreter
     tcready: str
     disk: Disk = field(default_factory=Disk)
+    _places: dict[str, Path] = field(default_factory=dict)
+    """Where the files of grounds stand, by the path that reports show."""
     _imports: dict[Path, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     _installed: Mapping[str, importlib.metadata.Distribution] | None = None
     _needed: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -134,7 +136,9 @@ class Surveyor:
         distributions: dict[str, str] = {}
         for package in packages:
             distributions |= self._versions(package)
-        shown = {display_path(str(path), str(self.root)): digest for path, digest in followed.items()}
+        places = {display_path(str(path), str(self.root)): path for path in followed}
+        self._places |= places
+        shown = {name: followed[path] for name, path in places.items()}
         ran = task.stage == "run"
         return Ground(
             files=dict(sorted(shown.items())),
@@ -144,6 +148,10 @@ class Surveyor:
             tcready=self.tcready,
             options=self._options(task),
         )
+
+    def holds(self, ground: Ground) -> bool:
+        """Whether each file of a ground that was found here is as it was then."""
+        return all(_digest(self._places[name]) == digest for name, digest in ground.files.items())
 
     def _options(self, task: Task) -> Mapping[str, Any]:
         """All that was asked for and decides the result; one object for all that were asked for alike."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import stat
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -21,6 +20,7 @@ from tcready.schema import (
     StageReason,
     TcreadyError,
     as_json,
+    contents,
     from_json,
 )
 
@@ -110,8 +110,8 @@ def graphs_path(state_path: str) -> str:
 def read_graphs(path: str) -> tuple[RankGraph, ...]:
     """The graphs in order, as far as they were written: a rank may have been killed in the middle of a line."""
     found: list[RankGraph] = []
-    with contextlib.suppress(*NOT_OURS), open(path, encoding="utf-8", opener=_at_once) as file:
-        for line in file:
+    with contextlib.suppress(*NOT_OURS):
+        for line in contents(path, LARGEST)[0].splitlines():
             found.append(from_json(RankGraph, json.loads(line)))  # noqa: PERF401  what came before a torn line stays
     return tuple(found)
 
@@ -138,16 +138,7 @@ def read_json(kind: type[_T], path: str) -> _T:
 
     Raises OSError (of a pipe too, which may never answer), ValueError, RecursionError, or TcreadyError if it is none.
     """
-    with open(path, "rb", opener=_at_once) as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-            raise OSError(f"{path} is nothing that a worker writes")
-        return from_json(kind, json.loads(file.read().decode("utf-8")))
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Opens a pipe without waiting for who writes to it."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    return from_json(kind, json.loads(contents(path, LARGEST)[0].decode("utf-8")))
 
 
 def write_json(path: str, value: object) -> None:
