@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import http.server
 import json
-import os
 import re
-import shutil
 import threading
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -21,7 +19,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from pypdf import PdfReader
 from report_samples import HOSTILE_STRINGS, SAMPLES, compared, hostile_comparison, many, sample
 from tcready.reports import render, render_comparison
@@ -29,33 +27,9 @@ from tcready.reports.json_ import render as render_json
 from tcready.reports.paths import without_absolute_paths
 from tcready.reports.view import visible
 
-ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 SCHEMES = ("light", "dark")
 COMPARISONS = {"compared": compared, "hostile_comparison": hostile_comparison}
 PAPER = {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 28)"}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = next(filter(None, map(shutil.which, names)), None)
-    if path is None:
-        missing = "no Chromium: install one of " + ", ".join(names)
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")

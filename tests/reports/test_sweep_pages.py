@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from commands import run
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from report_samples import HOSTILE_STRINGS, finding, report, sample, source, target
 from tcready import api
 from tcready.reports import render
@@ -65,19 +63,6 @@ def fleet() -> Report:
         for n in range(150)
     )
     return swept(tuple(models), sites, warnings=(hostile,))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        if os.environ.get("CI"):
-            pytest.fail("no Chromium")
-        pytest.skip("no Chromium")
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")
