@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tcready.reports import compared_text, view
 from tcready.reports.bench_view import BENCH_WORD, time_interval
-from tcready.reports.editor import Editor, editor_of
+from tcready.reports.editor import Editor, WithoutSource, editor_of
 from tcready.reports.html import laid_out
 from tcready.reports.paths import file_name, paths_in, without_absolute_paths
 from tcready.schema import Comparison, Difference, FindingChange, FindingKind, SiteChange, TargetChange
@@ -30,7 +30,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class ComparedPage:
+class ComparedPage(WithoutSource):
     """What the page shows."""
 
     comparison: Comparison
@@ -38,14 +38,6 @@ class ComparedPage:
     groups: tuple[Group, ...]
     editor: Editor | None
     many: bool = False
-
-    def anchor(self, path: str, line: int) -> str:
-        """No line of source stands on this page."""
-        return ""
-
-    def in_editor(self, path: str, line: int, column: int = 1) -> str:
-        """The link that opens a line as it is now; empty if none was asked for."""
-        return self.editor.link(path, line, column) if self.editor is not None else ""
 
     @property
     def benched(self) -> tuple[TargetChange, ...]:

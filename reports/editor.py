@@ -45,6 +45,24 @@ class Editor:
         return re.sub(r"\{(path|line|column)\}", lambda found: str(filled[found[1]]), self.template)
 
 
+class OpensLines:
+    """A page whose lines open in an editor, if one was asked for."""
+
+    editor: Editor | None
+
+    def in_editor(self, path: str, line: int, column: int = 1) -> str:
+        """The link that opens a line; empty if no editor was asked for, or the file is not below the folder."""
+        return self.editor.link(path, line, column) if self.editor is not None else ""
+
+
+class WithoutSource(OpensLines):
+    """A page on which no line of source stands."""
+
+    def anchor(self, path: str, line: int) -> str:
+        """The link to a line of source on the page: there is none."""
+        return ""
+
+
 def editor_of(asked: str, root: Path | None, paths: Iterable[str]) -> Editor | None:
     """The editor that `asked` names, for those of `paths` that are files below `root`; None for `none`.
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from tcready.reports import code, view
 from tcready.reports.bench_page import BenchView, bench_page
-from tcready.reports.editor import Editor
+from tcready.reports.editor import Editor, OpensLines
 from tcready.reports.paths import is_absolute
 from tcready.reports.picture import Picture, SourcePicture, pictures, source_picture
 from tcready.reports.sides import Sides, sides
@@ -223,7 +223,7 @@ class SourceView:
 
 
 @dataclass(frozen=True)
-class Page:
+class Page(OpensLines):
     title: str
     report: Report
     targets: tuple[TargetView, ...]
@@ -240,10 +240,6 @@ class Page:
     statistics: tuple[tuple[str, str], ...]
     anchors: Mapping[tuple[str, int], str]
     editor: Editor | None
-
-    def in_editor(self, path: str, line: int, column: int = 1) -> str:
-        """The link that opens a line in an editor; empty if none was asked for, or the file is not below the folder."""
-        return self.editor.link(path, line, column) if self.editor is not None else ""
 
     @property
     def above(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tcready.reports import html, places, sweep_view
-from tcready.reports.editor import Editor, editor_of
+from tcready.reports.editor import Editor, WithoutSource, editor_of
 from tcready.reports.paths import paths_in, without_absolute_paths
 from tcready.schema import Finding, Report, Sweep, SweptModel, SweptSite, TargetReport, Troubles
 
@@ -50,7 +50,7 @@ class SiteRow:
 
 
 @dataclass(frozen=True)
-class SweepPage:
+class SweepPage(WithoutSource):
     """What the page of all models shows."""
 
     report: Report
@@ -62,14 +62,6 @@ class SweepPage:
     """Name, page, and what is found otherwise than in the last sweep."""
     editor: Editor | None
     many: bool = False
-
-    def anchor(self, path: str, line: int) -> str:
-        """No line of source stands on this page."""
-        return ""
-
-    def in_editor(self, path: str, line: int, column: int = 1) -> str:
-        """The link that opens a line in an editor; empty if none was asked for."""
-        return self.editor.link(path, line, column) if self.editor is not None else ""
 
 
 def render(report: Report, editor: str = "none", root: Path | None = None, folder: str = "") -> str:

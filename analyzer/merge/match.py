@@ -321,7 +321,7 @@ def _rank_events(run: Run) -> Iterator[Event]:
     for found in shared.differences if shared is not None else ():
         if found.place is None:
             continue
-        place, said = found.place, found.words()
+        place, words = found.place, found.words()
         waits = "their collectives differ, in which they hang or die: " if found.collectives else ""
         yield Event(
             target=run.target,
@@ -332,8 +332,8 @@ def _rank_events(run: Run) -> Iterator[Event]:
             origin=found.origin,
             effect="compile_error" if found.collectives else "slow",
             name="ranks-differ",
-            message=f"ranks compile different graphs; {waits}{said}",
-            evidence=dynamo(f"graph {found.graph} of each rank: {said}"),
+            message=f"ranks compile different graphs; {waits}{words}",
+            evidence=dynamo(f"graph {found.graph} of each rank: {words}"),
         )
 
 
