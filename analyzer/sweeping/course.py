@@ -111,7 +111,7 @@ class _Course:
             if result is not None:
                 self._ended(result)
             elif not self.under_way and not self.pending and self.elsewhere:
-                time.sleep(LOOK)
+                time.sleep(LOOK)  # all that is left is another sweep's work
             now = time.monotonic()
             if self.elsewhere and now - looked >= LOOK:
                 looked = now

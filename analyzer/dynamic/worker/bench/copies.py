@@ -17,6 +17,7 @@ from tcready.dynamic.worker.main import die_with_the_launcher
 from tcready.dynamic.worker.torch_internals.placement import compile_callable
 
 POLL = 0.02
+"""Seconds between two looks at a copy: waiting for one has no time limit of its own."""
 PATIENCE = 60.0
 """Seconds that a copy has for two sums, one of them captured."""
 

@@ -29,7 +29,7 @@ def run(context: Context) -> None:
     journal.begin("capture", "capture of each sharded block by itself")
     try:
         found = _compiled(context, shared.sharded)
-    except Exception as error:
+    except Exception as error:  # whatever the model, FSDP or Dynamo raises is what came of it
         found = BlocksRun("fail", one_line(error, context.work.root))
     journal.add(parallel=distributed.with_blocks(shared, found))
     journal.end("pass")
