@@ -148,7 +148,7 @@ def check_object(
     unknown = sorted(options.keys() - live.TAKEN)
     if unknown:
         raise TypeError(
-            f"check() of an object takes no option {unknown[0]}: it takes {', '.join(live.TAKEN)}"
+            f"check() of an object takes no option {unknown[0]}: it takes {', '.join((*live.NAMED, *live.TAKEN))}"
         )
     if mode not in ("infer", "train"):
         raise TcreadyError(f"mode = {mode!r}: an object is checked in 'infer' or 'train'")

@@ -55,7 +55,9 @@ NOT_HERE: Mapping[str, str] = MappingProxyType(
 )
 """What a target can be asked for and an object of this process cannot, with the reason."""
 TAKEN = tuple("fullgraph shapes plan backend budget weights low plain_call select ignore".split())
-"""The options that an object is checked with, beside inputs, cases, mode, bench and root."""
+"""The options that an object is checked with, beside `NAMED`."""
+NAMED = ("inputs", "cases", "mode", "bench", "root")
+"""The parameters of `tcready.check` that have a default of their own."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -33,7 +33,7 @@ def target_tables(root: Path) -> tuple[TargetTable, ...]:
 
 def listed_targets(path: Path, named: str) -> tuple[TargetTable, ...]:
     """The targets that a file of its own lists, in `[targets.NAME]` or as a pyproject.toml does, in its order; models of
-    libraries may be among them.
+    libraries may be among them, and files, folders and packages.
 
     `named` is how the file is called. Raises TcreadyError if it cannot be read, is no TOML or lists none, or a table says
     what it cannot say.
@@ -45,7 +45,7 @@ def listed_targets(path: Path, named: str) -> tuple[TargetTable, ...]:
     whole = parsed(data, named)
     inner = _table(_table(whole.get("tool"), "tool", named).get("tcready"), TABLE, named)
     found = [
-        _target_table(name, value, section, named, library=True)
+        _target_table(name, value, section, named, of_list=True)
         for section, place in ((TARGETS, whole), (TABLES, inner))
         for name, value in _table(place.get(TARGETS), section, named).items()
     ]
@@ -144,9 +144,9 @@ def _table(value: Any, where: str, named: str = FILE) -> Mapping[str, Any]:
 
 
 def _target_table(
-    name: str, value: Any, section: str = TABLES, named: str = FILE, *, library: bool = False
+    name: str, value: Any, section: str = TABLES, named: str = FILE, *, of_list: bool = False
 ) -> TargetTable:
-    """`library`: whether it may name a model of a library."""
+    """`of_list`: whether it may name a model of a library, and what holds several models."""
     where = f"{section}.{name}"
     table = dict(_table(value, where, named))
     target = table.pop("target", None)
@@ -155,12 +155,17 @@ def _target_table(
     if target is not None and not (isinstance(target, str) and target.strip()):
         raise _refusal(where, "target", target, "a string: path.py::Name or pkg.mod::Name", named)
     of_library = target is not None and LibraryModel.parse(target) is not None
-    if of_library and not library:
+    if of_library and not of_list:
         raise TcreadyError(
             f"{named}: [{where}] target {target}: such a name is for the command line; write a function in a file that "
             "gives the model (FILE::function), with inputs"
         )
-    if target is None or (not of_library and Target.parse(target).name is None):
+    of_several = target is not None and not of_library and Target.parse(target).name is None
+    if of_several and of_list and found:
+        raise TcreadyError(
+            f"{named}: [{where}] {next(iter(found))} goes with one model: name it, as {target}::Name"
+        )
+    if target is None or (of_several and not of_list):
         raise TcreadyError(f"{named}: [{where}] needs a target: path.py::Name or pkg.mod::Name")
     return TargetTable(name, target, found, section)
 

@@ -197,7 +197,7 @@ def test_what_cannot_be_done_here_is_said(options: Any, why: str) -> None:
 
 
 def test_mistakes() -> None:
-    with pytest.raises(TypeError, match="takes no option planned"):
+    with pytest.raises(TypeError, match="takes no option planned: it takes inputs, cases, mode, bench"):
         api.check_object(Clean(), torch.randn(2), planned=True)
     with pytest.raises(TypeError, match="did you mean quick"):
         tcready.check(Clean(), torch.randn(2), bench={"quik": True})

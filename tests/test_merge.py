@@ -378,8 +378,20 @@ def test_strength_orders_every_pair_of_targets() -> None:
         "confirmed": observation(break_sites=(site(),)),
     }
     for one, two in itertools.permutations(runs, 2):
-        pair = (dataclasses.replace(runs[one], target="a"), dataclasses.replace(runs[two], target="b"))
+        pair = (
+            dataclasses.replace(runs[one], target=f"{PATH}::A"),
+            dataclasses.replace(runs[two], target=f"{PATH}::B"),
+        )
         assert only(merged(static(finding()), *pair)).status == max(one, two, key=STRENGTH.index)
+
+
+def test_a_run_that_never_came_by_the_file_says_nothing_of_it() -> None:
+    elsewhere = (LineSet("other.py", ((1, 9),)),)
+    other = observation(target="other.py::Net", executed=elsewhere, traced=elsewhere)
+    one = only(merged(static(finding()), observation(break_sites=(site(),)), other))
+    assert [(t.target, t.status) for t in one.targets] == [("model.py::Net", "confirmed")]
+    nobody = dataclasses.replace(other, target="third.py::Net")
+    assert {t.status for t in only(merged(static(finding()), other, nobody)).targets} == {"not_reached"}
 
 
 def test_what_only_the_source_says_of_a_target_that_did_not_run_is_kept() -> None:

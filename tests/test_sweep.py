@@ -411,6 +411,11 @@ def test_a_package_gives_every_class_of_its_modules_and_a_glob_what_matches(tmp_
         ("[targets.x]\ntarget = 'net.py::Net'\nmoed = 'train'\n", "has no key moed: did you mean mode?"),
         ("[targets.x\n", "zoo.toml cannot be read: "),
         ("[target.x]\n", "zoo.toml lists no target: write [targets.NAME]"),
+        (
+            "[targets.x]\ntarget = 'net.py'\nmode = 'train'\n",
+            "zoo.toml: [targets.x] mode goes with one model: name it, as net.py::Name",
+        ),
+        ("[targets.x]\ntarget = 'zoo.toml'\n", "zoo.toml: [targets.x] names another list"),
     ],
 )
 def test_a_list_of_targets_that_is_wrong_is_one_line(
@@ -427,6 +432,19 @@ def test_a_list_of_targets_that_is_wrong_is_one_line(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert said in error
+
+
+def test_a_list_holds_files_and_folders_and_what_is_named_twice_counts_once(tmp_path: Path) -> None:
+    (tmp_path / "nets").mkdir()
+    for number in (1, 2):
+        (tmp_path / "nets" / f"net{number}.py").write_text(PLAIN.format(n=number))
+    (tmp_path / "zoo.toml").write_text(
+        "[targets.all]\ntarget = 'nets/'\n[targets.one]\ntarget = './nets/net1.py'\n"
+    )
+    report = api.sweep(("zoo.toml", "nets/net2.py", "./nets"), root=tmp_path, run=False)
+    assert sorted(rows(report)) == ["nets/net1.py::Net1", "nets/net2.py::Net2"]
+    assert report.sweep is not None
+    assert report.sweep.made == 2
 
 
 @pytest.mark.parametrize(
@@ -610,6 +628,35 @@ def test_what_a_claim_that_was_given_up_found_before_stands_again(tmp_path: Path
     with Store(path, "s") as store:
         store.begin([])
         assert store.claim(task, NOTHING) == "done"
+
+
+def test_a_result_that_was_cut_short_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number in (1, 2):
+        (tmp_path / f"net{number}.py").write_text(PLAIN.format(n=number))
+    assert run("sweep", *READ) == 0
+    base = sqlite3.connect(STORE)
+    base.execute("UPDATE results SET value = substr(value, 1, 40) WHERE target = 'net1.py'")
+    base.commit()
+    capsys.readouterr()
+    assert run("sweep", *READ) == 0
+    assert "1 result worked out" in capsys.readouterr().out
+    base.execute("UPDATE results SET ground = '{'")
+    base.commit()
+    base.close()
+    assert run("sweep", *READ) == 2
+    assert f"the store {STORE} cannot be used" in capsys.readouterr().err
+
+
+def test_formats_of_findings_alone_name_files_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.py").write_text("def (\n")
+    assert run("sweep", *READ, "--output-format", "concise") == 2
+    assert "tcready: error: broken.py cannot be judged" in capsys.readouterr().err
 
 
 def test_the_database_of_another_program_is_no_store(tmp_path: Path) -> None:

@@ -95,6 +95,8 @@ def writable(_context: click.Context, parameter: click.Parameter, value: str | N
     """Refuses, before anything runs, a file that could not be written after it."""
     if value is None:
         return None
+    if value == "-" and "--output" not in parameter.opts:
+        raise click.BadParameter("- is stdout, where the report goes: name a file", param=parameter)
     path = Path(value)
     if path.is_dir():
         raise click.BadParameter(f"{value} is a folder: name a file", param=parameter)

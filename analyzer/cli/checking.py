@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
 from tcready import api
 from tcready.cli.asked import ASKED, ByPurpose, CommandOptions, asked, complete_files, of_targets, settings_of
-from tcready.cli.output import refuse_lost_files, say, show, write_out
+from tcready.cli.output import refuse_lost_files, say_what_failed, show, write_out
 from tcready.cli.telling import telling
 from tcready.resolve import shown
 from tcready.schema import Report, path_in, place_in
 
-BARE = ("concise", "jsonl")
 SHOWN = 40
 """Constructs that were not resolved, in a table of them."""
 
@@ -65,14 +64,7 @@ def check(
             progress=progress,
             checkout=command.html is not None or command.output_format in ("html", "json"),
         )
-    on_screen = command.output_format == "text" and not command.output
-    for item in (
-        () if on_screen else report.skipped
-    ):  # what exit 2 is about, if the terminal does not show it already
-        say(f"tcready: error: {item.path} cannot be judged: {item.reason}")
-    if command.output_format in BARE:  # which show findings alone
-        for text in _failed_runs(report):
-            say(f"tcready: error: {text}")
+    say_what_failed(report, command.output_format, command.output)
     if settings.work.cache:
         api.keep_last(report, settings.root)
     counts = _statistics(report) if command.statistics and command.output_format == "text" else None
@@ -89,14 +81,6 @@ def check(
     )
     code = api.exit_code(report, fail_on=options.fail_on, third_party=options.third_party)
     return 0 if code == 1 and (command.exit_zero or options.write_baseline) else code
-
-
-def _failed_runs(report: Report) -> Iterator[str]:
-    """What makes the exit 2 of each run that established nothing."""
-    for target in report.targets:
-        failed = [stage for stage in target.stages if stage.state == "fail"]
-        if target.verdict == "unknown" and failed:
-            yield f"{target.target}: {failed[0].stage} failed: {failed[0].detail}"
 
 
 def _statistics(report: Report) -> str:

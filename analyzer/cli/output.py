@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from tcready import api
 from tcready.files import refuse, write
 from tcready.schema import Comparison, Report, TcreadyError, visible
 from tcready.target import Target
+
+BARE = ("concise", "jsonl")
+"""The formats that show findings alone."""
 
 
 class ReaderGoneError(Exception):
@@ -90,6 +93,25 @@ def show(
         )
     put_page(html, report, of_page, quiet=quiet)
     put(output, text)
+
+
+def say_what_failed(report: Report, output_format: str, output: str | None) -> None:
+    """What exit 2 is about, if the terminal does not show it already: files that cannot be judged, runs that established
+    nothing."""
+    if output_format != "text" or output:
+        for item in report.skipped:
+            say(f"tcready: error: {item.path} cannot be judged: {item.reason}")
+    if output_format in BARE:
+        for text in _failed_runs(report):
+            say(f"tcready: error: {text}")
+
+
+def _failed_runs(report: Report) -> Iterator[str]:
+    """What makes the exit 2 of each run that established nothing."""
+    for target in report.targets:
+        failed = [stage for stage in target.stages if stage.state == "fail"]
+        if target.verdict == "unknown" and failed:
+            yield f"{target.target}: {failed[0].stage} failed: {failed[0].detail}"
 
 
 def put_page(

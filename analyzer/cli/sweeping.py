@@ -8,7 +8,7 @@ from typing import Any
 import click
 from tcready import api
 from tcready.cli.asked import HOW_TO_RUN, CommandOptions, asked, complete_files, settings_of
-from tcready.cli.output import refuse_lost_files, show
+from tcready.cli.output import refuse_lost_files, say_what_failed, show
 from tcready.cli.telling import telling
 from tcready.options import MATRIX_AXES, ReadOptions, ReportOptions, RunOptions, SweepOptions, WorkOptions
 from tcready.schema import TcreadyError
@@ -68,6 +68,7 @@ def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -
             progress=progress,
             checkout=command.html is not None or command.output_format in ("html", "json"),
         )
+    say_what_failed(report, command.output_format, command.output)
     show(
         report,
         command.output_format,

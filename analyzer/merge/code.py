@@ -116,5 +116,10 @@ class Lines:
     def __bool__(self) -> bool:
         return any(self._ranges.values())
 
+    @property
+    def paths(self) -> frozenset[str]:
+        """The files with any lines."""
+        return frozenset(path for path, ranges in self._ranges.items() if ranges)
+
     def meets(self, path: str, first: int, last: int) -> bool:
         return any(begin <= last and first <= end for begin, end in self._ranges.get(path, ()))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tcready.identity import fingerprint
 from tcready.merge.code import Code
@@ -165,16 +164,23 @@ def _with_seen(effect: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffe
     return dataclasses.replace(effect, seen=tuple(frames.values()))
 
 
-def files_not_run(targets: Iterable[StaticTarget], runs: Sequence[Run]) -> frozenset[str]:
+def by_file(runs: Iterable[Run], proofs: Mapping[Key, Sequence[Proof]]) -> Mapping[str, tuple[Run, ...]]:
+    """Of each file the runs that were about it, came by it or proved something in it: the others say nothing of it."""
+    proved: dict[tuple[str, Mode | None], set[str]] = defaultdict(set)
+    for (path, _, _), shown in proofs.items():
+        for proof in shown:
+            proved[proof.target, proof.mode].add(path)
+    found: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        place = Target.place_in(run.target)
+        for path in {place} | run.executed.paths | run.traced.paths | proved[run.target, run.mode]:
+            found[path].append(run)
+    return {path: tuple(some) for path, some in found.items()}
+
+
+def files_not_run(targets: Iterable[StaticTarget], ran: Collection[str]) -> frozenset[str]:
     """Files with targets of their own that no run was about or came by: no run says anything of them."""
-    named = {Target.place_in(target.target) for target in targets}
-    ran = {Target.place_in(run.target) for run in runs}
-    whole = (1, sys.maxsize)
-    return frozenset(
-        path
-        for path in named - ran
-        if not any(run.executed.meets(path, *whole) or run.traced.meets(path, *whole) for run in runs)
-    )
+    return frozenset({Target.place_in(target.target) for target in targets}.difference(ran))
 
 
 def _level(finding: Finding, status: Status, proofs: Sequence[Proof]) -> Level:

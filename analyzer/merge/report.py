@@ -10,6 +10,7 @@ from types import MappingProxyType
 from tcready.merge.code import Code
 from tcready.merge.findings import (
     advised,
+    by_file,
     distinct,
     files_not_run,
     found_by_run,
@@ -65,9 +66,12 @@ def merge(
             proofs[key].append(dataclasses.replace(proof, mode=run.mode))
         for event in unclaimed(run, predictions, code):
             events[event.path, event.line, None].append(dataclasses.replace(event, mode=run.mode))
-    not_run = files_not_run(static.targets, runs)
+    about = by_file(runs, proofs)
+    not_run = files_not_run(static.targets, about)
     predicted = [
-        finding if finding.path in not_run else judged(finding, runs, proofs[key_of(finding)])
+        finding
+        if finding.path in not_run
+        else judged(finding, about.get(finding.path, runs), proofs[key_of(finding)])
         for finding in predictions
     ]
     unpredicted = [

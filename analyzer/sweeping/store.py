@@ -145,16 +145,16 @@ class Store:
     def claim(self, task: Task, ground: Ground, *, fresh: bool = False) -> Claim:
         """Whether this sweep is to carry out the task, its result is there, or another sweep is at work on it.
 
-        `fresh`: what an earlier sweep has finished does not count.
+        `fresh`: what an earlier sweep has finished does not count. A result that is no JSON never does.
         """
         with self._telling(), self._changing():
             row = self._base.execute(
-                "SELECT status, owner, sweep FROM results WHERE key = ?", (task.key,)
+                "SELECT status, owner, sweep, value FROM results WHERE key = ?", (task.key,)
             ).fetchone()
             if row is not None:
-                status, owner, sweep = row
+                status, owner, sweep, value = row
                 old = fresh and sweep < self.sweep
-                if status != "claimed" and not old:
+                if status != "claimed" and not old and _is_whole(value):
                     return "done"
                 if status == "claimed" and owner != self.owner and owner in self._living():
                     return "theirs"
@@ -217,7 +217,10 @@ class Store:
                 " ORDER BY sweeps.id DESC LIMIT 1",
                 (setting, self.sweep),
             ).fetchone()
-        return Earlier(from_json(Ground, json.loads(row[0])), json.loads(row[1])) if row is not None else None
+            if row is None:
+                return None
+            ground, found = (json.loads(text) for text in row)
+        return Earlier(from_json(Ground, ground), found)
 
     def settings_before(self) -> set[str]:
         """The settings of the last sweep that was asked for the same and came to its end."""
@@ -274,13 +277,22 @@ class Store:
         """What is wrong with the file, in one line."""
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, json.JSONDecodeError) as error:
             why = getattr(error, "strerror", None) or error
             raise TcreadyError(f"the store {self._named} cannot be used: {why}") from None
 
 
 def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def _is_whole(text: str | None) -> bool:
+    """Whether the text of a result can be read: what damaged the file may have cut it short."""
+    try:
+        json.loads(text or "")
+    except ValueError:
+        return False
+    return True
 
 
 def _plain(text: str) -> str:

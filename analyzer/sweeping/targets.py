@@ -59,6 +59,10 @@ def _wanted(name: str, settings: Settings) -> Iterator[Wanted]:
         for table in project.listed_targets(root / name, name):
             if LibraryModel.parse(table.target) is not None:
                 yield _of_library(table.target, table, settings)
+            elif Target.parse(table.target).name is None:
+                if table.target.endswith(TOML):
+                    raise TcreadyError(f"{name}: [{table.section}.{table.name}] names another list")
+                yield from _wanted(table.target, settings)
             else:
                 _refuse_missing(table.target, root, f"{name}: [{table.section}.{table.name}] ")
                 yield Wanted("model", table.target, table)
@@ -92,6 +96,7 @@ def _of_library(name: str, table: TargetTable | None, settings: Settings) -> Wan
 def _at(place: str, settings: Settings) -> Iterator[Wanted]:
     """A file, or all files of a folder; models of modules that a project lists belong to its own folder."""
     root = settings.root
+    place = os.path.normpath(place)  # named in two ways, it is still one
     if (root / place).is_dir():
         tables = project.inside(place, settings.tables or (), root)
         yield from (
