@@ -58,7 +58,7 @@ def seen(*sites: BreakSite, **change: Any) -> Observation:
 
 def found_in(text: str, observation: Observation, *findings: Finding) -> list[Region]:
     code = Code({PATH: text})
-    return list(stretches(Run(observation, code, None), findings, code))
+    return list(stretches(Run(observation, code, None), {PATH: findings}, code))
 
 
 def forward(body: str, signature: str = "self, x") -> str:

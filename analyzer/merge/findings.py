@@ -164,16 +164,22 @@ def _with_seen(effect: BreakEffect | None, proofs: Iterable[Proof]) -> BreakEffe
     return dataclasses.replace(effect, seen=tuple(frames.values()))
 
 
-def by_file(runs: Iterable[Run], proofs: Mapping[Key, Sequence[Proof]]) -> Mapping[str, tuple[Run, ...]]:
-    """Of each file the runs that were about it, came by it or proved something in it: the others say nothing of it."""
+def by_file(
+    runs: Iterable[Run], proofs: Mapping[Key, Sequence[Proof]], files: Collection[str]
+) -> Mapping[str, tuple[Run, ...]]:
+    """Of each file the runs that were about it, came by it or proved something in it: the others say nothing of it.
+
+    What the trace of a job does not speak of may have run: it concerns all `files`.
+    """
     proved: dict[tuple[str, Mode | None], set[str]] = defaultdict(set)
     for (path, _, _), shown in proofs.items():
         for proof in shown:
             proved[proof.target, proof.mode].add(path)
     found: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
-        place = Target.place_in(run.target)
-        for path in {place} | run.executed.paths | run.traced.paths | proved[run.target, run.mode]:
+        paths = {Target.place_in(run.target)} | run.executed.paths | run.traced.paths
+        paths |= proved[run.target, run.mode]
+        for path in paths.union(files if run.observation.trace is not None else ()):
             found[path].append(run)
     return {path: tuple(some) for path, some in found.items()}
 
@@ -222,6 +228,14 @@ def _status(finding: Finding, run: Run) -> tuple[Status, str | None]:
 def predicted_in(finding: Finding, mode: Mode) -> bool:
     """Whether a finding is predicted in the mode of a run."""
     return mode in finding.modes or not finding.modes
+
+
+def shown_harmless(finding: Finding, target: str, mode: Mode) -> bool:
+    """Whether a run of `target` that compiled traced the line without a break, or never came by it or its file."""
+    own = [entry for entry in finding.targets if entry.target == target]
+    if own:
+        return any(e.mode in (None, mode) and e.status in ("not_observed", "not_reached") for e in own)
+    return any(entry.status != "predicted" for entry in finding.targets)
 
 
 def _showable(finding: Finding) -> bool:

@@ -248,6 +248,8 @@ def _guard_names(recompile: Recompile, finding: Finding, code: Code) -> bool:
 
 def _names_place(text: str, finding: Finding) -> bool:
     """Whether a message says `PATH:LINE` of one of the finding's lines."""
+    if finding.path not in text:
+        return False
     lines = re.findall(rf"{re.escape(finding.path)}:(\d+)\b", text)
     return any(finding.line <= int(line) <= finding.end_line for line in lines)
 

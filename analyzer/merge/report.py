@@ -66,7 +66,7 @@ def merge(
             proofs[key].append(dataclasses.replace(proof, mode=run.mode))
         for event in unclaimed(run, predictions, code):
             events[event.path, event.line, None].append(dataclasses.replace(event, mode=run.mode))
-    about = by_file(runs, proofs)
+    about = by_file(runs, proofs, {finding.path for finding in predictions})
     not_run = files_not_run(static.targets, about)
     predicted = [
         finding

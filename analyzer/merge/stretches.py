@@ -7,12 +7,12 @@ Pure: syntax trees and places in, regions out.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tcready.edits import patch
 from tcready.merge.code import Code, Function
 from tcready.merge.extraction import extraction
-from tcready.merge.findings import predicted_in
+from tcready.merge.findings import predicted_in, shown_harmless
 from tcready.merge.run import Run
 from tcready.merge.words import first_line
 from tcready.schema import BREAKING, Finding, Frame, Region
@@ -26,13 +26,16 @@ _WORK = (ast.Call, ast.BinOp, ast.AugAssign, ast.Compare)
 _PACKAGES = ("site-packages", "dist-packages")
 
 
-def stretches(run: Run, findings: Iterable[Finding], code: Code) -> tuple[Region, ...]:
-    """The longest stretches of those functions of the user's own code that a break of `run` stands in or below."""
-    breaks = _breaks(run, findings)
+def stretches(run: Run, findings: Mapping[str, Sequence[Finding]], code: Code) -> tuple[Region, ...]:
+    """The longest stretches of those functions of the user's own code that a break of `run` stands in or below.
+
+    `findings` by their paths.
+    """
+    functions = [each for each in _functions(run, code) if not _is_proved(run, *each, code)]
+    breaks = _breaks(run, [finding for path in dict(functions) for finding in findings.get(path, ())])
     found = [
         region
-        for path, function in _functions(run, code)
-        if not _is_proved(run, path, function, code)
+        for path, function in functions
         for region in _in_function(run, path, function, breaks.get(path, {}), code)
     ]
     return tuple(sorted(found, key=_length, reverse=True)[:_MOST])
@@ -50,10 +53,7 @@ def _breaks(run: Run, findings: Iterable[Finding]) -> dict[str, dict[int, str]]:
         for frame in (Frame(site.path, site.line, site.symbol), *site.stack):
             found.setdefault(frame.path, {}).setdefault(frame.line, kind)
     for finding in findings:
-        spared = any(
-            entry.target == run.target and entry.status in ("not_observed", "not_reached")
-            for entry in finding.targets
-        )
+        spared = shown_harmless(finding, run.target, run.observation.mode)
         spared |= finding.status != "confirmed" and not predicted_in(finding, run.observation.mode)
         if finding.effect in BREAKING and not spared:
             for line in range(finding.line, finding.end_line + 1):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tcready.merge import regions
 from tcready.merge.code import Code
-from tcready.merge.findings import predicted_in
+from tcready.merge.findings import predicted_in, shown_harmless
 from tcready.merge.run import Run
 from tcready.merge.stretches import stretches
 from tcready.merge.verdict import failed_to_compile, is_whole, verdict_of
@@ -44,17 +45,43 @@ def reports_of(
     # A file that by a convention says what its model is asks about that model: its other classes are parts.
     files = {Target.place_in(run.target) for run in runs if run.observation.inputs_from == "convention"}
     covered = {target.target for target in static if Target.place_in(target.target) in files}
+    in_file: dict[str, list[StaticTarget]] = defaultdict(list)
+    by_root: dict[Place | None, list[str]] = defaultdict(list)
+    for target in static if runs else ():
+        in_file[Target.place_in(target.target)].append(target)
+        by_root[_root(target, code)].append(target.target)
+    known = _Known.of(findings)
     reports = []
     for run in runs:
         ran = {place for m in run.modules if (place := code.place(m.path, m.line)) is not None}
-        own = next((target for target in static if _is_target(target, run, code)), None)
+        near = in_file.get(Target.place_in(run.target), ())
+        own = next((target for target in near if _is_target(target, run, code)), None)
         ran |= {
             place for m in (own.modules if own else ()) if (place := code.place(m.path, m.line)) is not None
         }
-        covered.update(t.target for t in static if t is own or _root(t, code) in ran)
-        reports.append(_observed_target(run, own, findings, by_code, code))
-    alone = (_static_target(target, findings) for target in static if target.target not in covered)
+        covered.update(name for place in ran for name in by_root.get(place, ()))
+        covered.update((own.target,) if own is not None else ())
+        reports.append(_observed_target(run, own, known, by_code, code))
+    alone = (_static_target(target, known) for target in static if target.target not in covered)
     return (*reports, *alone)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The findings of a report, by what they are asked for: with thousands of runs, no run looks at all of them."""
+
+    by_print: Mapping[str, Sequence[Finding]]
+    by_path: Mapping[str, Sequence[Finding]]
+
+    @classmethod
+    def of(cls, findings: Iterable[Finding]) -> _Known:
+        by_print: dict[str, list[Finding]] = defaultdict(list)
+        by_path: dict[str, list[Finding]] = defaultdict(list)
+        for finding in findings:
+            by_path[finding.path].append(finding)
+            for print_ in (finding.fingerprint, *finding.also):
+                by_print[print_].append(finding)
+        return cls(by_print, by_path)
 
 
 def _root(target: StaticTarget, code: Code) -> Place | None:
@@ -77,21 +104,21 @@ def _is_target(target: StaticTarget, run: Run, code: Code) -> bool:
 def _observed_target(
     run: Run,
     static: StaticTarget | None,
-    findings: Sequence[Finding],
-    breaks_by_code: Mapping[Place, Iterable[str]],
+    known: _Known,
+    breaks_by_code: Mapping[Place, Collection[str]],
     code: Code,
 ) -> TargetReport:
     plan = run.observation.plan
     if plan is not None and plan.regions:
         found = regions.tried(plan.regions)
     elif run.captured and not run.nothing_to_compile and not failed_to_compile(run):
-        found = _regions(run, static, findings, breaks_by_code, code)
+        found = _regions(run, static, known, breaks_by_code, code)
     else:
         found = ()
     verdict, reason = verdict_of(run, found)
     # after the verdict: stretches have no shares and count for none
     offered = run.captured and not failed_to_compile(run) and verdict != "ready"
-    between = stretches(run, findings, code) if offered else ()
+    between = stretches(run, known.by_path, code) if offered else ()
     if run.observation.inputs_from == "made_up" and run.state("eager") == "pass":
         reason += "; the inputs were made up"
     return TargetReport(
@@ -109,24 +136,24 @@ def _observed_target(
 def _regions(
     run: Run,
     static: StaticTarget | None,
-    findings: Sequence[Finding],
-    breaks_by_code: Mapping[Place, Iterable[str]],
+    known: _Known,
+    breaks_by_code: Mapping[Place, Collection[str]],
     code: Code,
 ) -> tuple[Region, ...]:
     """Parts of what ran that no break stands in, seen or predicted; what a clean run showed outweighs predictions."""
     seen = run.observation
     by_module = [module.breaks for module in static.modules] if static else []
     clean = run.captured and is_whole(run)
-    predicted = (*by_module, *breaks_by_code.values())
     places = {(m.path, m.line) for m in seen.modules if m.path is not None and m.line is not None}
+    breaks = {place: tuple(breaks_by_code[place]) for place in places if place in breaks_by_code}
     return regions.predicted(
         seen.modules,
         static.modules if static else (),
-        frozenset() if clean else _breaking(findings, seen.target, predicted, seen.mode),
+        frozenset() if clean else _breaking(known, seen.target, (*by_module, *breaks.values()), seen.mode),
         sites=(*seen.break_sites, *run.troubles.resized),
         skipped=run.skipped,
         recompiles=seen.recompiles,
-        breaks_by_code={place: tuple(prints) for place, prints in breaks_by_code.items()},
+        breaks_by_code=breaks,
         code_ends=code.ends(places),
     )
 
@@ -160,7 +187,7 @@ def _as_compiled(region: Region, intents: Iterable[Intent]) -> Region:
     return region
 
 
-def _static_target(target: StaticTarget, findings: Sequence[Finding]) -> TargetReport:
+def _static_target(target: StaticTarget, known: _Known) -> TargetReport:
     stages = tuple(
         Stage(name, "pass", "read, not executed")
         if name == "parse"
@@ -168,7 +195,7 @@ def _static_target(target: StaticTarget, findings: Sequence[Finding]) -> TargetR
         for name in STAGES
     )
     found = regions.predicted(
-        (), target.modules, _breaking(findings, target.target, (m.breaks for m in target.modules))
+        (), target.modules, _breaking(known, target.target, (m.breaks for m in target.modules))
     )
     modules = tuple(ModuleShare(m.name, m.type, path=m.path, line=m.line) for m in target.modules)
     return TargetReport(
@@ -193,7 +220,7 @@ def _unknown(modules: Sequence[StaticModule]) -> str:
 
 
 def _breaking(
-    findings: Iterable[Finding], target: str, predicted: Iterable[Iterable[str]], mode: Mode | None = None
+    known: _Known, target: str, predicted: Iterable[Iterable[str]], mode: Mode | None = None
 ) -> frozenset[str]:
     """Of the breaks in `predicted` (fingerprints), those that count against a target's regions.
 
@@ -201,18 +228,15 @@ def _breaking(
     the other mode is none in the run's `mode` (None: nothing was run). A break whose finding is hidden, by a
     comment or by the choice of rules, is a break all the same.
     """
-    spared = {
+    return frozenset(
         print_
-        for finding in findings
-        for print_ in (finding.fingerprint, *finding.also)
-        for entry in finding.targets
-        if entry.target == target
-        and entry.mode in (None, mode)
-        and entry.status in ("not_observed", "not_reached")
-    } | {
-        print_
-        for finding in findings
-        for print_ in (finding.fingerprint, *finding.also)
-        if mode is not None and finding.status != "confirmed" and not predicted_in(finding, mode)
-    }
-    return frozenset(fingerprint for some in predicted for fingerprint in some if fingerprint not in spared)
+        for print_ in {fingerprint for some in predicted for fingerprint in some}
+        if not any(_is_spared(finding, target, mode) for finding in known.by_print.get(print_, ()))
+    )
+
+
+def _is_spared(finding: Finding, target: str, mode: Mode | None) -> bool:
+    return mode is not None and (
+        shown_harmless(finding, target, mode)
+        or (finding.status != "confirmed" and not predicted_in(finding, mode))
+    )
