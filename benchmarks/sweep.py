@@ -200,6 +200,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--bar", type=float, default=3.0)
     parser.add_argument("--growth", type=float, default=30.0, help="megabytes that memory may grow by")
+    parser.add_argument("--peak", type=float, default=0.5, help="megabytes of the sweep for each model, beside 150")
     parser.add_argument("--out", type=Path, help="where models, stores and reports are left")
     given = parser.parse_args()
     root = given.out or Path(tempfile.mkdtemp(prefix="sweep-"))
@@ -241,6 +242,8 @@ def main() -> int:
         for name, sizes in (("the sweep", memory.own[:-10]), ("the server", memory.server[:-10])):
             if len(sizes) > 40 and growth(sizes) > given.growth:
                 failures.append(f"the memory of {name} grew by {growth(sizes):.0f} MB")
+        if max(memory.own) > 150 + given.peak * given.count:  # all results come together in its report
+            failures.append(f"the sweep took {max(memory.own):.0f} MB")
 
         killed, final = root / "killed.sqlite", root / "killed.json"
         twice, known = 0, finished(killed)
