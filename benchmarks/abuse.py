@@ -1,9 +1,10 @@
 """Does to a run what its surroundings may do to it, again and again, and says what came of it.
 
-    python benchmarks/abuse.py [--only kill full clock many users together hostile] [--kills 200] [--seed 0]
+    python benchmarks/abuse.py [--only kill-fix full clock many users together hostile] [--kills 200] [--seed 0]
 
-kill      `check`, `fix --apply` and a check that runs a model are killed (SIGKILL) at random moments: every file is as it
-          was or whole, the next run says what an undisturbed one says, and no process is left.
+kill-...  `check`, `fix --apply`, a check that runs a model, `sweep` and a sweep that runs models are killed (SIGKILL) at
+          random moments: every file is as it was or whole, the next run says what an undisturbed one says, and no process
+          is left.
 full      the same commands on disks of all sizes, too small ones among them (needs `unshare`): exit 0, 1 or 2, no
           traceback, nothing half-written.
 clock     the wall clock jumps by years at every look (a shim that `cc` builds, LD_PRELOAD): limits of time hold, and the
@@ -22,6 +23,7 @@ from here. What is killed and what must hold then is a `Victim`: another command
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import random
@@ -82,27 +84,41 @@ class Victim:
 
 
 CHECK = ("check", "model.py", "--no-run", "-q")
-VICTIMS = (
-    Victim(
+SWEEP = ("sweep", "model.py", "-q", "--exit-zero", "--jobs", "2")
+VICTIMS = {
+    "kill-check": Victim(
         "check",
         (*CHECK, "--html", "page.html", "-o", "report.json", "--output-format", "json"),
         ("page.html", "report.json"),
         (*CHECK, "--output-format", "json"),
     ),
-    Victim(
+    "kill-fix": Victim(
         "fix --apply",
         ("fix", "model.py", "--unsafe", "--apply", "--allow-dirty", "-q"),
         ("model.py",),
         (*CHECK, "--output-format", "json"),
     ),
-    Victim(
+    "kill-run": Victim(
         "check, with a run",
         ("check", "model.py", "-q", "--html", "page.html"),
         ("page.html",),
         (*CHECK, "--output-format", "json"),
         RUN,
     ),
-)
+    "kill-sweep": Victim(
+        "sweep --no-run",
+        (*SWEEP, "--no-run", "--output-format", "json", "-o", "report.json"),
+        ("report.json",),
+        (*SWEEP, "--no-run", "--output-format", "concise"),
+    ),
+    "kill-swept-runs": Victim(
+        "sweep, with runs",
+        (*SWEEP, "--output-format", "json", "-o", "report.json"),
+        ("report.json",),
+        (*SWEEP, "--output-format", "concise"),
+        RUN,
+    ),
+}
 
 
 def tcready(
@@ -131,52 +147,52 @@ def marked(mark: str) -> list[int]:
     return found
 
 
-def kill(kills: int, seed: int) -> Iterator[str]:
-    """Kills each victim at random moments of its run."""
-    for victim in VICTIMS:
-        draw = random.Random(f"{seed} {victim.name}")
-        count = kills if victim.source is not RUN else max(kills // 5, 1)
-        ended: Counter[str] = Counter()
-        with tempfile.TemporaryDirectory() as made:
-            folder = Path(made) / "project"
-            folder.mkdir()
-            before = {"model.py": victim.source.encode()}
-            began = time.monotonic()
-            after, said = _undisturbed(folder, victim, before)
-            lasts = time.monotonic() - began
-            for number in range(count):
-                fresh = draw.random() < 0.5  # else with the cache that the runs before left
-                _reset(folder, before, fresh)
-                mark = f"abuse-{os.getpid()}-{number}"
-                process = subprocess.Popen(
-                    [*TCREADY, *victim.arguments],
-                    cwd=folder,
-                    env={**os.environ, "ABUSE": mark},
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
-                time.sleep(draw.uniform(0, lasts))
-                process.send_signal(signal.SIGKILL)
-                ended["killed" if process.wait() == -signal.SIGKILL else "done before"] += 1
-                yield from _wrong_files(folder, victim, before, after, f"{victim.name}, kill {number}")
-                ended["left a partial file"] += bool(_partials(folder))
-                deadline = time.monotonic() + 10
-                while marked(mark) and time.monotonic() < deadline:
-                    time.sleep(0.05)
-                if marked(mark):
-                    yield f"{victim.name}, kill {number}: processes are left: {marked(mark)}"
-                if tcready(folder, *victim.again).stdout not in said:
-                    yield f"{victim.name}, kill {number}: the next run says something else"
-        print(f"| kill -9 of `{victim.name}` | {count} | {dict(ended)} |", flush=True)
+def kill(victim: Victim, kills: int, seed: int) -> Iterator[str]:
+    """Kills it at random moments of its run."""
+    draw = random.Random(f"{seed} {victim.name}")
+    ended: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "project"
+        folder.mkdir()
+        before = {"model.py": victim.source.encode()}
+        after, said, lasts = _undisturbed(folder, victim, before)
+        for number in range(kills):
+            fresh = draw.random() < 0.5  # else with the cache that the runs before left
+            _reset(folder, before, fresh)
+            mark = f"abuse-{os.getpid()}-{number}"
+            process = subprocess.Popen(
+                [*TCREADY, *victim.arguments],
+                cwd=folder,
+                env={**os.environ, "ABUSE": mark},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            time.sleep(draw.uniform(0, lasts))
+            process.send_signal(signal.SIGKILL)
+            ended["killed" if process.wait() == -signal.SIGKILL else "done before"] += 1
+            yield from _wrong_files(folder, victim, before, after, f"{victim.name}, kill {number}")
+            ended["left a partial file"] += bool(_partials(folder))
+            deadline = time.monotonic() + 10
+            while marked(mark) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            if marked(mark):
+                yield f"{victim.name}, kill {number}: processes are left: {marked(mark)}"
+            if tcready(folder, *victim.again).stdout not in said:
+                yield f"{victim.name}, kill {number}: the next run says something else"
+    print(f"| kill -9 of `{victim.name}` | {kills} | {dict(ended)} |", flush=True)
 
 
-def _undisturbed(folder: Path, victim: Victim, before: dict[str, bytes]) -> tuple[dict[str, bytes], set[str]]:
-    """The files as the command leaves them, and what the next run says before and after it."""
+def _undisturbed(
+    folder: Path, victim: Victim, before: dict[str, bytes]
+) -> tuple[dict[str, bytes], set[str], float]:
+    """The files as the command leaves them, what the next run says before and after it, and the seconds that it takes."""
     _reset(folder, before, True)
     said = {tcready(folder, *victim.again).stdout}
+    began = time.monotonic()
     tcready(folder, *victim.arguments)
+    lasts = time.monotonic() - began
     said.add(tcready(folder, *victim.again).stdout)
-    return {name: (folder / name).read_bytes() for name in victim.files}, said
+    return {name: (folder / name).read_bytes() for name in victim.files}, said, lasts
 
 
 def _reset(folder: Path, files: dict[str, bytes], fresh: bool) -> None:
@@ -568,7 +584,7 @@ def hostile(_kills: int, _seed: int) -> Iterator[str]:
 
 
 PARTS: dict[str, Callable[[int, int], Iterator[str]]] = {
-    "kill": kill,
+    **{name: functools.partial(kill, victim) for name, victim in VICTIMS.items()},
     "full": full,
     "clock": clock,
     "many": many,

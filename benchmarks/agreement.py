@@ -5,6 +5,10 @@ call with `kwargs` gives (module, args, kwargs)), `break_sites` (path below site
 `skipped_frames` and `coverage`. Each model is built and run by tcready's worker in the interpreter --python.
 
     python benchmarks/agreement.py RECORDS.jsonl --zoo FOLDER --python ENV/bin/python [--every N] [--breaking] [--list]
+                                   [--sweep FOLDER]
+
+With --sweep, one `tcready sweep` over all of them takes the place of single runs; its list, store and report are left in
+that folder, and the sites are those of its report.
 
 A site is (path, line). `ours` and `theirs` count sites over all models, `both` those that both name; `invented` are
 ours that the record does not have, `missing` the record's that ours does not have. Verdict: models for which both
@@ -15,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +32,7 @@ from typing import Any
 from recorded import source_of
 from tcready.dynamic import RunRequest, observe
 from tcready.options import RunOptions
+from tcready.schema import Observation, Report, from_json
 
 Site = tuple[str, int]
 
@@ -65,6 +71,11 @@ def compared(record: dict[str, Any], zoo: str, python: str, mode: str, timeout: 
             )
         )
     result.seconds = time.perf_counter() - start
+    _lay_beside(result, record, seen)
+    return result
+
+
+def _lay_beside(result: Compared, record: dict[str, Any], seen: Observation) -> None:
     result.theirs = {(site["path"], site["line"]) for site in record["break_sites"]}
     result.ours = {(site.path, site.line) for site in seen.break_sites}
     known = {(site["path"], site["line"]): set(site["gb_ids"]) for site in record["break_sites"]}
@@ -78,7 +89,49 @@ def compared(record: dict[str, Any], zoo: str, python: str, mode: str, timeout: 
     )
     if failed is not None:
         result.failed = f"{failed.stage}: {failed.detail}"
-    return result
+
+
+def swept(records: list[dict[str, Any]], zoo: str, args: argparse.Namespace) -> list[Compared]:
+    """What one sweep over all records found of each."""
+    folder: Path = args.sweep
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = []
+    for number, record in enumerate(records):
+        (folder / f"record_{number:04}.py").write_text(source_of(record, zoo), "utf-8")
+        names = (f"record_{number:04}.py::{each}" for each in ("model", "inputs"))
+        tables.append("[targets.record_{:04}]\ntarget = {!r}\ninputs = {!r}\n".format(number, *names))
+    (folder / "records.toml").write_text("\n".join(tables), "utf-8")
+    options = [
+        "--python",
+        args.python,
+        "--mode",
+        args.mode,
+        "--timeout",
+        f"{args.timeout:g}",
+        "--budget",
+        "1",
+    ]
+    written = ["--store", "records.sqlite", "--output-format", "json", "-o", "records.json", "--exit-zero"]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "tcready", "sweep", "records.toml", "--jobs", str(args.jobs)),
+            *("--no-fullgraph", *options, *written),
+        ],
+        cwd=folder,
+    )
+    if done.returncode not in (0, 2):
+        raise SystemExit(f"the sweep ended with {done.returncode}")
+    report = from_json(Report, json.loads((folder / "records.json").read_text("utf-8")))
+    found = {target.target: target.observation for target in report.targets}
+    assert report.sweep is not None
+    seconds = {row.target: row.seconds for row in report.sweep.models}
+    models = []
+    for number, record in enumerate(records):
+        name = f"record_{number:04}.py::model"
+        result = Compared(record["target"], record["package"], seconds=seconds.get(name) or 0.0)
+        _lay_beside(result, record, found[name])
+        models.append(result)
+    return models
 
 
 def row(name: str, models: list[Compared]) -> str:
@@ -108,6 +161,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for a model")
     parser.add_argument("--list", action="store_true", help="list every difference")
+    parser.add_argument("--sweep", type=Path, metavar="FOLDER", help="sweep them, and leave all of it there")
     parser.add_argument("--floor", type=float, default=0.99)
     args = parser.parse_args()
     records = [json.loads(line) for line in args.records.read_text("utf-8").splitlines() if line]
@@ -115,9 +169,12 @@ def main() -> None:
     zoo = str(Path(args.zoo).resolve())
     models: list[Compared] = []
     with ThreadPoolExecutor(args.jobs) as pool:
-        jobs = [pool.submit(compared, r, zoo, args.python, args.mode, args.timeout) for r in records]
-        for job in jobs:
-            model = job.result()
+        jobs = (
+            [pool.submit(compared, r, zoo, args.python, args.mode, args.timeout) for r in records]
+            if args.sweep is None
+            else []
+        )
+        for model in swept(records, zoo, args) if args.sweep is not None else (job.result() for job in jobs):
             models.append(model)
             if args.list:
                 for place in sorted(model.theirs - model.ours):

@@ -200,7 +200,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--bar", type=float, default=3.0)
     parser.add_argument("--growth", type=float, default=30.0, help="megabytes that memory may grow by")
-    parser.add_argument("--peak", type=float, default=0.5, help="megabytes of the sweep for each model, beside 150")
+    parser.add_argument(
+        "--peak", type=float, default=0.5, help="megabytes of the sweep for each model, beside 150"
+    )
     parser.add_argument("--out", type=Path, help="where models, stores and reports are left")
     given = parser.parse_args()
     root = given.out or Path(tempfile.mkdtemp(prefix="sweep-"))
