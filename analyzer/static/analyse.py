@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -146,13 +146,9 @@ class Interpretation:
         return BreakEffects(self.interpreter, [analysis.entry for analysis in self.analyses])
 
     @cached_property
-    def ways(self) -> dict[int, Way]:
-        """For every context a shortest way to it from an entry."""
-        ways: dict[int, Way] = {}
-        for analysis in self.analyses:
-            for context, way in self.graph.ways(analysis.entry).items():
-                ways.setdefault(context, way)
-        return ways
+    def ways(self) -> tuple[Mapping[int, Way], ...]:
+        """For every analysis, a shortest way to each context that it reaches; several may reach one."""
+        return tuple(self.graph.ways(analysis.entry) for analysis in self.analyses)
 
     def unmet(self, sites: Iterable[Site]) -> Unmet:
         """Which of these breaks Dynamo does not come by."""

@@ -191,12 +191,13 @@ def findings(
     """The findings of what is claimed in code of that origin."""
     made: dict[Place, Finding] = {}
     repeats: dict[str, int] = {}
+    reach = _Reach(interpretation)
     for place in sorted(claims.by_place):
         judged = claims.by_place[place]
         if judged.confidence == "low" and not options.low:
             continue
         contexts = claims.contexts[place]
-        way = _way(interpretation, judged, contexts)
+        way = _way(reach, judged, contexts)
         finding = _finding(interpretation, judged, way.conditions, options.root, origin, suggest)
         finding = dataclasses.replace(
             finding,
@@ -213,11 +214,11 @@ def findings(
     return made
 
 
-def _way(interpretation: Interpretation, judged: Judged, contexts: Iterable[int]) -> Way:
+def _way(reach: _Reach, judged: Judged, contexts: Iterable[int]) -> Way:
     """How the place of a claim is reached; of the context that the claim is made in, if that is reached at all."""
-    ways = interpretation.ways
-    own = judged.fact.where.context
-    return next((ways[c] for c in (own, *sorted(contexts)) if c in ways), Way((), ()))
+    where = judged.fact.where
+    ways = (reach.way(c, where) for c in (where.context, *sorted(contexts)))
+    return next((way for way in ways if way is not None), Way((), ()))
 
 
 def _finding(
@@ -305,10 +306,18 @@ class _Reach:
     def __call__(self, where: Where) -> Confidence:
         key = where.context, where.conditions
         if key not in self._known:
-            way = self._ways.get(where.context)
-            open_ones = undecided((*(way.conditions if way else ()), *where.conditions))
-            self._known[key] = self._of(len(open_ones), where.path)
+            self._known[key] = self._on(self.way(where.context, where), where)
         return self._known[key]
+
+    def way(self, context: int, where: Where) -> Way | None:
+        """How a context is reached for what stands there as `where` does: of the ways from several models the first that
+        is surest; None if it is not reached."""
+        ways = [ways[context] for ways in self._ways if context in ways]
+        return max(ways, key=lambda way: CONFIDENCES.index(self._on(way, where)), default=None)
+
+    def _on(self, way: Way | None, where: Where) -> Confidence:
+        open_ones = undecided((*(way.conditions if way else ()), *where.conditions))
+        return self._of(len(open_ones), where.path)
 
     def _of(self, tests: int, path: str) -> Confidence:
         if tests < 3:

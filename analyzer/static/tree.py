@@ -16,6 +16,7 @@ from tcready.static.engine.knowledge import CONTAINERS, is_module_class
 from tcready.static.engine.values import UNKNOWN, Class, External, ExternalInstance, Instance, Value, options
 from tcready.static.engine.values import Mapping as Dict
 from tcready.static.engine.values import Sequence as Items
+from tcready.static.graph import Way
 from tcready.static.index import FunctionInfo
 from tcready.static.judge import Place
 
@@ -53,14 +54,16 @@ def static_targets(
     `codes` are those of the rules that claim anything.
     """
     breaking = _breaking(interpretation.interpreter, findings, codes)
-    for analysis in interpretation.analyses:
+    for analysis, reached in zip(interpretation.analyses, interpretation.ways, strict=True):
         if analysis.root is None:
             every = sorted({fingerprint for found in breaking.contexts.values() for fingerprint in found})
             modules = [StaticModule("", "function", None, None, tuple(every))]
         else:
             nodes = list(module_tree(interpretation.interpreter, analysis.root))
             below = _idents_below(nodes)
-            modules = [_static_module(interpretation, node, below[node.name], breaking) for node in nodes]
+            modules = [
+                _static_module(interpretation, node, below[node.name], reached, breaking) for node in nodes
+            ]
         yield StaticTarget(analysis.target, tuple(modules), modes)
 
 
@@ -70,13 +73,14 @@ class _Breaking:
 
     contexts: Mapping[int, set[str]]
     """By the context in which the code stands."""
-    called: Mapping[int, set[str]]
-    """By the module, whose code is not read, that a call breaks at: the call is what no graph can hold."""
+    called: Mapping[int, Mapping[int, set[str]]]
+    """By the module, whose code is not read, that a call breaks at, and the context of the call: that is what no graph
+    can hold."""
 
 
 def _breaking(interpreter: Interpreter, findings: Mapping[Place, Finding], codes: Sequence[str]) -> _Breaking:
     contexts: dict[int, set[str]] = {}
-    called: dict[int, set[str]] = {}
+    called: dict[int, dict[int, set[str]]] = {}
     starts: dict[tuple[str, int, int], list[str]] = {}
     for place, finding in findings.items():
         if place[3] in codes and finding.effect in BREAKING and finding.confidence != "low":
@@ -91,7 +95,8 @@ def _breaking(interpreter: Interpreter, findings: Mapping[Place, Finding], codes
         if isinstance(fact, Call) and fact.method in (None, "__call__", "forward"):
             for callee in (fact.function, fact.receiver):
                 if isinstance(callee, (Instance, ExternalInstance)) and callee.ident:
-                    called.setdefault(callee.ident, set()).update(broken)
+                    calls = called.setdefault(callee.ident, {})
+                    calls.setdefault(fact.where.context, set()).update(broken)
     return _Breaking(contexts, called)
 
 
@@ -111,18 +116,24 @@ def _idents_below(nodes: Sequence[TreeNode]) -> dict[str, set[int]]:
 
 
 def _static_module(
-    interpretation: Interpretation, node: TreeNode, below: set[int], breaking: _Breaking
+    interpretation: Interpretation,
+    node: TreeNode,
+    below: set[int],
+    reached: Mapping[int, Way],
+    breaking: _Breaking,
 ) -> StaticModule:
-    """A node of the hierarchy; `below` are the modules under it, which answer for themselves."""
+    """A node of the hierarchy; `below` are the modules under it, which answer for themselves. Of its contexts those count
+    that the model reaches: another may hold the same module."""
     interpreter = interpretation.interpreter
     found: set[str] = set()
     unknown: dict[str, None] = {}
     path, line = None, None
     for value in node.values:
-        found |= breaking.called.get(value.ident, set())
+        for context, broken in breaking.called.get(value.ident, {}).items():
+            found |= broken if context in reached else set()
         if not isinstance(value, Instance):
             continue
-        for context in sorted(interpretation.graph.run_by(value.ident, below)):
+        for context in sorted(interpretation.graph.run_by(value.ident, below) & reached.keys()):
             found |= breaking.contexts.get(context, set())
             for callee in interpreter.unknown_callees.get(context, ()):
                 if _is_made_elsewhere(interpreter, interpreter.contexts[context], callee):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
+from tcready.static.engine.alike import Alike
 from tcready.static.engine.contract import CallSite, Engine, Room
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.passed import passed
@@ -57,6 +58,7 @@ class Objects(Room):
         self._registries: dict[ClassInfo, list[ClassInfo]] = {}
         self._near: dict[Path, list[ClassInfo]] = {}
         self._by_text: dict[tuple[str, ModuleInfo], Value | None] = {}
+        self._alike = Alike(engine)
 
     def build(self, cls: ClassInfo) -> Instance:
         """An object of `cls` made with arguments nobody knows: configuration."""
@@ -66,6 +68,7 @@ class Objects(Room):
         if self.engine.training:
             with self.engine.quietly():
                 self._set_to_train(root, set())
+        self._alike.unite(root)
         return root
 
     def initialise(self, made: Instance, frame: Frame) -> None:

@@ -1,0 +1,234 @@
+"""Modules of several models that were made alike: one object, so that what each runs is interpreted once.
+
+The models of one file build the same encoder, each its own. What differs between two of them is their identity alone,
+and interpreting the second tells nothing that the first did not. So before a model runs, what it holds and an earlier
+model holds just so is put in its place. Within one model nothing becomes one: two layers stay two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from tcready.static.engine.contract import Engine
+from tcready.static.engine.heap import Object
+from tcready.static.engine.values import (
+    Choice,
+    ExternalInstance,
+    Function,
+    Instance,
+    Method,
+    Partial,
+    Sequence,
+    Super,
+    Value,
+)
+from tcready.static.engine.values import Mapping as Dict
+from tcready.static.index import ClassInfo
+
+Held: TypeAlias = "Instance | ExternalInstance"
+Given: TypeAlias = "tuple[tuple[str | int, Value], ...]"
+
+
+class Alike:
+    """What the models hold that were built so far."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._heap = engine.heap
+        self._modules: dict[ClassInfo, list[Instance]] = {}
+        self._idents: set[int] = set()
+
+    def unite(self, root: Instance) -> None:
+        """Puts modules of earlier models in the place of those below `root` that are like them as they are now."""
+        held = self._below(root)
+        pairs = _Pairs()
+        for ident in held:
+            if ident in self._idents:  # both hold it as it is
+                pairs.add(ident, ident)
+        if self._idents:
+            for made in held.values():
+                if made is not root and isinstance(made, Instance) and made.ident not in pairs.old_of:
+                    any(self._is_like(made, other, pairs) for other in self._modules.get(made.cls, ()))
+        renamed = {new: old for new, old in pairs.old_of.items() if new != old}
+        for ident, made in held.items():
+            if ident in renamed:
+                continue
+            if renamed:
+                _rename(self._heap[made], renamed)
+            if ident in self._idents:
+                continue
+            self._idents.add(ident)
+            if isinstance(made, Instance) and self._engine.is_module(made):
+                self._modules.setdefault(made.cls, []).append(made)
+
+    def _below(self, root: Instance) -> dict[int, Held]:
+        """What an object leads to, itself included, in the order of its attributes."""
+        found: dict[int, Held] = {}
+        pending: list[Value] = [root]
+        while pending:
+            value = pending.pop()
+            if not isinstance(value, (Instance, ExternalInstance)):
+                pending.extend(reversed(_inside(value)))
+            elif value.ident and value.ident not in found:
+                found[value.ident] = value
+                pending.extend(reversed(_values_of(self._heap[value])))
+        return found
+
+    def _is_like(self, new: Instance, old: Instance, pairs: _Pairs) -> bool:
+        """Whether all that two modules lead to differs in identity alone; if so, `pairs` has it."""
+        known = pairs.count
+        pending: list[tuple[Value, Value]] = [(new, old)]
+        while pending:
+            one, other = pending.pop()
+            if not isinstance(one, (Instance, ExternalInstance)):
+                inner = _alike(one, other)
+            elif isinstance(other, (Instance, ExternalInstance)) and _kind(one) == _kind(other):
+                if not one.ident or pairs.old_of.get(one.ident) == other.ident:
+                    continue
+                inner = None
+                if pairs.add(one.ident, other.ident):
+                    inner = _alike_objects(self._heap[one], self._heap[other])
+            else:
+                inner = None
+            if inner is None:
+                pairs.back_to(known)
+                return False
+            pending.extend(inner)
+        return True
+
+
+class _Pairs:
+    """New objects and the old ones that they are like: one of either for each of the other."""
+
+    def __init__(self) -> None:
+        self.old_of: dict[int, int] = {}
+        self._old: set[int] = set()
+
+    @property
+    def count(self) -> int:
+        return len(self.old_of)
+
+    def add(self, new: int, old: int) -> bool:
+        """Whether the two can be a pair."""
+        if new in self.old_of or old in self._old:
+            return self.old_of.get(new) == old
+        self.old_of[new] = old
+        self._old.add(old)
+        return True
+
+    def back_to(self, count: int) -> None:
+        """Forgets all pairs but the first `count`."""
+        while len(self.old_of) > count:
+            self._old.discard(self.old_of.popitem()[1])
+
+
+def _kind(made: Held) -> tuple[object, bool]:
+    return made.cls if isinstance(made, Instance) else made.name, bool(made.ident)
+
+
+def _values_of(thing: Object) -> list[Value]:
+    members = () if thing.members is None else (thing.members,)
+    return [*thing.attributes.values(), *thing.loose.values(), *members]
+
+
+def _alike_objects(one: Object, other: Object) -> list[tuple[Value, Value]] | None:
+    """What of two objects must be alike for them to be; None if they are not whatever that is."""
+    if (
+        (one.outer, one.assumed, one.made, one.uncounted, one.stored)
+        != (other.outer, other.assumed, other.made, other.uncounted, other.stored)
+        or one.sure != other.sure
+        or [*one.attributes] != [*other.attributes]
+        or [*one.loose] != [*other.loose]
+        or (one.members is None) != (other.members is None)
+    ):
+        return None
+    return [*zip(_values_of(one), _values_of(other), strict=True)]
+
+
+def _inside(value: Value) -> tuple[Value, ...]:
+    """The values that a value is made of and that may lead to objects."""
+    if isinstance(value, Choice):
+        return value.options
+    if isinstance(value, Sequence):
+        return (*(value.items or ()), value.element)
+    if isinstance(value, Dict):
+        return (*(v for _, v in value.entries), *(() if value.element is None else (value.element,)))
+    if isinstance(value, Function):
+        bound = () if value.bound is None else (value.bound,)
+        return (*bound, *(v for _, v in value.given))
+    if isinstance(value, Partial):
+        return (value.function, *(v for _, v in value.given))
+    if isinstance(value, Method):
+        return (value.receiver,)
+    return (value.instance,) if isinstance(value, Super) else ()
+
+
+def _frame(value: Value) -> object:
+    """A value but for what is `_inside` of it."""
+    if isinstance(value, Choice):
+        return value.likely
+    if isinstance(value, Sequence):
+        return value.kind, value.items is None, value.outer, value.constant
+    if isinstance(value, Dict):
+        return tuple(key for key, _ in value.entries), value.element is None, value.outer, value.extra
+    if isinstance(value, Function):
+        given = tuple(key for key, _ in value.given)
+        return value.info, value.bound is None, value.closure, given, value.breaks
+    if isinstance(value, Partial):
+        return tuple(key for key, _ in value.given)
+    if isinstance(value, Method):
+        return value.name
+    return value.after if isinstance(value, Super) else value
+
+
+def _alike(one: Value, other: Value) -> list[tuple[Value, Value]] | None:
+    """As `_alike_objects`, of values that are no objects."""
+    if one is other and not _inside(one):
+        return []
+    if type(one) is not type(other) or _frame(one) != _frame(other):
+        return None
+    inner, others = _inside(one), _inside(other)
+    return [*zip(inner, others, strict=True)] if len(inner) == len(others) else None
+
+
+def _rename(thing: Object, renamed: Mapping[int, int]) -> None:
+    for table in (thing.attributes, thing.loose):
+        for name, value in table.items():
+            table[name] = _renamed(value, renamed)
+    if thing.members is not None:
+        thing.members = _renamed(thing.members, renamed)
+
+
+def _renamed(value: Value, renamed: Mapping[int, int]) -> Value:
+    """The value with objects put in the place of those that are like them."""
+
+    def inner(value: Value) -> Value:
+        return _renamed(value, renamed)
+
+    def given(pairs: Given) -> Given:
+        return tuple((key, inner(v)) for key, v in pairs)
+
+    if isinstance(value, Instance):
+        return Instance(renamed.get(value.ident, value.ident), value.cls)
+    if isinstance(value, ExternalInstance):
+        return ExternalInstance(value.name, renamed.get(value.ident, value.ident))
+    if not _inside(value):
+        return value
+    if isinstance(value, Choice):
+        return Choice(tuple(map(inner, value.options)), value.likely)
+    if isinstance(value, Sequence):
+        items = None if value.items is None else tuple(map(inner, value.items))
+        return Sequence(value.kind, items, inner(value.element), value.outer, value.constant)
+    if isinstance(value, Dict):
+        entries = tuple((key, inner(v)) for key, v in value.entries)
+        element = None if value.element is None else inner(value.element)
+        return Dict(entries, element, value.outer, value.extra)
+    if isinstance(value, Function):
+        bound = None if value.bound is None else inner(value.bound)
+        return Function(value.info, bound, value.closure, given(value.given), value.breaks)
+    if isinstance(value, Partial):
+        return Partial(inner(value.function), given(value.given))
+    if isinstance(value, Method):
+        return Method(inner(value.receiver), value.name)
+    return Super(inner(value.instance), value.after) if isinstance(value, Super) else value
