@@ -7,7 +7,7 @@ model holds just so is put in its place. Within one model nothing becomes one: t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
 from tcready.static.engine.contract import Engine
@@ -39,8 +39,9 @@ class Alike:
         self._modules: dict[ClassInfo, list[Instance]] = {}
         self._idents: set[int] = set()
 
-    def unite(self, root: Instance) -> None:
-        """Puts modules of earlier models in the place of those below `root` that are like them as they are now."""
+    def unite(self, root: Instance) -> Collection[int]:
+        """Puts modules of earlier models in the place of those below `root` that are like them as they are now; gives the
+        identities of what was put there."""
         held = self._below(root)
         pairs = _Pairs()
         for ident in held:
@@ -61,6 +62,7 @@ class Alike:
             self._idents.add(ident)
             if isinstance(made, Instance) and self._engine.is_module(made):
                 self._modules.setdefault(made.cls, []).append(made)
+        return {*renamed.values()}
 
     def _below(self, root: Instance) -> dict[int, Held]:
         """What an object leads to, itself included, in the order of its attributes."""

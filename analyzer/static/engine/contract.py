@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -449,6 +450,9 @@ class Engine(Protocol):
 
     def takes(self, function: Function, site: CallSite) -> bool:
         """Whether a function has parameters for all that it is given; what it lacks is not looked at."""
+
+    def count_again(self, modules: Collection[int]) -> None:
+        """What the methods of these modules ran counts once more: each stands for one that is not interpreted."""
 
     def function_info(
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame

@@ -187,6 +187,7 @@ class Interpreter:
         self.close = functions.close
         self.enclosed = functions.enclosed
         self.invoke = functions.invoke
+        self.count_again = functions.count_again
         self.function_info, self.takes = functions.function_info, functions.takes
         self.local_class = functions.local_class
         self.build, self.run_forward, self.run_function = (

@@ -68,7 +68,7 @@ class Objects(Room):
         if self.engine.training:
             with self.engine.quietly():
                 self._set_to_train(root, set())
-        self._alike.unite(root)
+        self.engine.count_again(self._alike.unite(root))
         return root
 
     def initialise(self, made: Instance, frame: Frame) -> None:
