@@ -66,6 +66,13 @@ class Where:
     """Stands below a branch that a Python value which the source does not decide takes."""
     conditions: tuple[Condition, ...] = ()
     """Tests of the same function that the source does not decide and that must go this way; outermost first."""
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.context, self.path, self.enclosing, self.conditions)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,15 +207,24 @@ class Interpreter:
 
     def where(self, frame: Frame) -> F.Where:
         """The place where `frame` stands, for a fact."""
-        return F.Where(
-            str(frame.module.path),
-            frame.symbol,
-            frame.context,
-            frame.enclosing,
-            frame.confidence,
-            frame.conditional,
-            frame.conditions,
-        )
+        known = frame.where
+        if (
+            known is None
+            or known.enclosing is not frame.enclosing
+            or known.conditions is not frame.conditions
+            or known.confidence != frame.confidence
+            or known.conditional != frame.conditional
+        ):
+            known = frame.where = F.Where(
+                str(frame.module.path),
+                frame.symbol,
+                frame.context,
+                frame.enclosing,
+                frame.confidence,
+                frame.conditional,
+                frame.conditions,
+            )
+        return known
 
     def tell(self, fact: F.Fact) -> None:
         """Keeps a fact, unless what runs is not compiled."""

@@ -56,7 +56,8 @@ class Names(Room):
 
     def named(self, name: str, frame: Frame) -> Value:
         """What a bare name stands for: a variable, a name of the module, a builtin."""
-        found = frame.lookup(name)
+        env = frame.env
+        found = env[name] if name in env and not frame.outside else frame.lookup(name)
         if found is None:
             found = self.global_value(frame.module, name)
         if found is None and name == "__name__":

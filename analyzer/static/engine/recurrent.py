@@ -49,7 +49,11 @@ class Recurrent(Room):
 
     def touch_attribute(self, owner: Value, value: Value, node: ast.expr, frame: Frame) -> None:
         """The same of `owner.name`, whose value is `value`."""
+        if self.engine.quiet:
+            return
         objects = [v for v in options(owner) if isinstance(v, (Instance, ExternalInstance, Super))]
+        if not objects:
+            return
         if any(map(self._is_recurrent, objects)):
             self.touch(owner, node, frame)
         elif any(map(self.engine.is_module, objects)):

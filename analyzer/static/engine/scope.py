@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TypeAlias
 
 from tcready.schema import Confidence
-from tcready.static.engine.facts import About, Asker, Condition, Enclosing
+from tcready.static.engine.facts import About, Asker, Condition, Enclosing, Where
 from tcready.static.engine.values import Plain, Tensor, Value, is_captured, join
 from tcready.static.index import FunctionInfo, ModuleInfo
 
@@ -68,6 +68,8 @@ class Frame:
     depth: int = 0
     line: int = 0
     """Of the statement that is being interpreted."""
+    where: Where | None = None
+    """The place that was told last."""
 
     @property
     def symbol(self) -> str:
@@ -121,7 +123,7 @@ def join_envs(*envs: Env | None) -> Env | None:
             if name not in merged:
                 if "." not in name:
                     merged[name] = value
-            elif merged[name] != value:
+            elif merged[name] is not value and merged[name] != value:
                 merged[name] = join(merged[name], value)
         for name in [n for n in merged if "." in n and n not in env]:
             del merged[name]

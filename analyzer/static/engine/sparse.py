@@ -34,7 +34,7 @@ class Sparse(Room):
 
     def tell_sparse(self, node: ast.expr, frame: Frame, *values: Value) -> None:
         """Tells that something is asked of sparse tensors."""
-        if any(map(is_sparse, values)):
+        if not self.engine.quiet and any(map(is_sparse, values)):
             self._tell(node, frame, handed=False)
 
     def _tell(self, node: ast.expr, frame: Frame, *, handed: bool) -> None:

@@ -93,6 +93,7 @@ PRIVATE_OF_TENSORS = frozenset(
 
 MOST_KEPT = 10_000
 """Questions of one kind that the tables keep the answers of, from one reading to the next."""
+_Asked: TypeAlias = "tuple[str, tuple[Value, ...], Mapping[str, Value], tuple[Result, ...]]"
 
 
 class Operations:
@@ -108,6 +109,8 @@ class Operations:
         for known in (tables.results, tables.numbers):
             if len(known) > MOST_KEPT:
                 known.clear()
+        self._last: _Asked | None = None
+        """What was asked last: of one call, several things are asked."""
         self._of_tensors: dict[str, bool] = {}
         self._recurrent: dict[str, bool] = {}
         self._names: dict[str, list[str]] = {}
@@ -116,13 +119,18 @@ class Operations:
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> tuple[Result, ...]:
         """What a call may give, as the tables have it; none if nothing is known of it."""
+        last = self._last
+        if last is not None and last[1] is args and last[2] is keywords and last[0] == operation:
+            return last[3]
         positional = tuple(map(argument_of, args))
         named = tuple((name, argument_of(value)) for name, value in sorted(keywords.items()))
         question = operation, positional, named
         known = self.tables.results
-        if question not in known:
-            known[question] = self.tables.results_of(operation, positional, dict(named))
-        return known[question]
+        found = known.get(question)
+        if found is None:
+            found = known[question] = self.tables.results_of(operation, positional, dict(named))
+        self._last = operation, args, keywords, found
+        return found
 
     def while_tracing(self, name: str) -> Const | None:
         """The one answer of a function while Dynamo traces, whatever it is given; None if there is none."""
