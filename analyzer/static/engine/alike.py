@@ -7,11 +7,13 @@ model holds just so is put in its place. Within one model nothing becomes one: t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from tcready.static.engine.contract import Engine
-from tcready.static.engine.heap import Object
+from tcready.static.engine.contract import CallSite, Engine
+from tcready.static.engine.heap import Object, Way
 from tcready.static.engine.values import (
     Choice,
     ExternalInstance,
@@ -30,6 +32,28 @@ Held: TypeAlias = "Instance | ExternalInstance"
 Given: TypeAlias = "tuple[tuple[str | int, Value], ...]"
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A module that is to be made, and where things stand before."""
+
+    question: object
+    count: int
+    attributes: int
+    elsewhere: int
+    left_out: int
+
+
+@dataclass(frozen=True)
+class _Making:
+    """A module that was made, with all that was made for it: the identities from `first` to `last`."""
+
+    made: Instance
+    first: int
+    last: int
+    stamps: list[tuple[object, ...]]
+    """Of these objects, when it was done."""
+
+
 class Alike:
     """What the models hold that were built so far."""
 
@@ -38,10 +62,83 @@ class Alike:
         self._heap = engine.heap
         self._modules: dict[ClassInfo, list[Instance]] = {}
         self._idents: set[int] = set()
+        self._makings: dict[object, list[_Making]] = {}
+        self._lending = False
+        self._new: list[tuple[object, _Making]] = []
+        """What the model made that is being built."""
+        self._lent: list[tuple[_Making, list[Object]]] = []
+        """What was lent to it, and how that was."""
 
-    def unite(self, root: Instance) -> Collection[int]:
-        """Puts modules of earlier models in the place of those below `root` that are like them as they are now; gives the
-        identities of what was put there."""
+    @contextmanager
+    def building(self) -> Iterator[Callable[[], bool]]:
+        """While it is entered, a model is built: what earlier models had made is lent to it. Then tells whether all of that
+        is as it was; what this model has changed is put back, and it must be built without."""
+        self._lending, self._new = True, []
+        lent: list[tuple[_Making, list[Object]]] = []
+        self._lent = lent
+        try:
+            yield lambda: self._is_unchanged(lent)
+        finally:
+            self._lending = False
+            for question, making in self._new:
+                self._makings.setdefault(question, []).append(making)
+
+    def _is_unchanged(self, lent: list[tuple[_Making, list[Object]]]) -> bool:
+        changed = [(making, before) for making, before in lent if not self._holds(making)]
+        for making, before in changed:
+            for thing, copy in zip(self._objects_of(making), before, strict=True):
+                thing.restore(copy)
+        if not changed:
+            for making, _ in lent:
+                self._engine.count_again(range(making.first, making.last + 1), making=True)
+        return not changed
+
+    def _objects_of(self, making: _Making) -> list[Object]:
+        return self._heap.between(making.first, making.last)
+
+    def _holds(self, making: _Making) -> bool:
+        """Whether what was made is as it was then."""
+        return [thing.stamp() for thing in self._objects_of(making)] == making.stamps
+
+    def asked(self, cls: ClassInfo, site: CallSite) -> _Asked | None:
+        """What decides how an object is made, and where things stand; None if no model is built, or if what is given is
+        an object, of which more than its identity decides."""
+        given = (*site.args, *site.keywords.values(), *(() if site.rest is None else (site.rest,)))
+        if not self._lending or not all(map(_is_plain, given)):
+            return None
+        frame = site.frame
+        how = frame.depth, site.confidence, frame.conditional, self._engine.switched
+        question = cls, site.args, tuple(site.keywords.items()), site.rest, how
+        changes = self._heap.changes
+        before = self._heap.count, len(changes.attributes), changes.elsewhere, self._engine.left_out
+        return _Asked(question, *before)
+
+    def lent(self, asked: _Asked) -> Instance | None:
+        """What an earlier model had made alike, if it is as it was then and was not lent to this one yet."""
+        for making in self._makings.get(asked.question, ()):
+            taken = any(m.first <= making.last and making.first <= m.last for m, _ in self._lent)
+            if not taken and self._holds(making):
+                self._lent.append((making, [thing.copied() for thing in self._objects_of(making)]))
+                return making.made
+        return None
+
+    def keep(self, asked: _Asked, made: Instance, stored: Way) -> None:
+        """What was made can be lent to later models if its making has put nothing into what was there before, and was
+        followed to its end."""
+        changes = self._heap.changes
+        first, last = asked.count + 1, self._heap.count
+        if made.ident != first or any(ident != made.ident for ident, _ in stored):
+            return
+        if (changes.elsewhere, self._engine.left_out) != (asked.elsewhere, asked.left_out):
+            return
+        objects = self._heap.between(first, last)
+        own = {*map(id, objects)}
+        if all(ident in own for ident, _ in changes.attributes[asked.attributes :]):
+            making = _Making(made, first, last, [thing.stamp() for thing in objects])
+            self._new.append((asked.question, making))
+
+    def unite(self, root: Instance) -> None:
+        """Puts modules of earlier models in the place of those below `root` that are like them as they are now."""
         held = self._below(root)
         pairs = _Pairs()
         for ident in held:
@@ -62,7 +159,7 @@ class Alike:
             self._idents.add(ident)
             if isinstance(made, Instance) and self._engine.is_module(made):
                 self._modules.setdefault(made.cls, []).append(made)
-        return {*renamed.values()}
+        self._engine.count_again({*renamed.values()}, making=False)
 
     def _below(self, root: Instance) -> dict[int, Held]:
         """What an object leads to, itself included, in the order of its attributes."""
@@ -194,10 +291,20 @@ def _alike(one: Value, other: Value) -> list[tuple[Value, Value]] | None:
     return [*zip(inner, others, strict=True)] if len(inner) == len(others) else None
 
 
+def _is_plain(value: Value) -> bool:
+    """Whether a value leads to no object."""
+    if isinstance(value, Function) and value.closure:
+        return False
+    if isinstance(value, (Instance, ExternalInstance)) and value.ident:
+        return False
+    return all(map(_is_plain, _inside(value)))
+
+
 def _rename(thing: Object, renamed: Mapping[int, int]) -> None:
     for table in (thing.attributes, thing.loose):
         for name, value in table.items():
-            table[name] = _renamed(value, renamed)
+            table[name] = now = _renamed(value, renamed)
+            thing.version += now is not value and now != value
     if thing.members is not None:
         thing.members = _renamed(thing.members, renamed)
 

@@ -103,6 +103,7 @@ class Assignment(Room):
                     )
                 inner.env[target.id] = join(inner.env[target.id], value)
                 self.engine.heap.changes.count += 1
+                self.engine.heap.changes.elsewhere += 1
                 return
             inner = inner.parent
 

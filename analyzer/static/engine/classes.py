@@ -87,6 +87,7 @@ class Classes(Room):
         if self.engine.quiet and isinstance(value, Function):
             self._patched.setdefault(cls, {})[name] = value
             self.engine.heap.changes.count += 1
+            self.engine.heap.changes.elsewhere += 1
 
     def replacement(self, mro: Mro, name: str, after: ClassInfo | None = None) -> Function | None:
         """What a decorator put in the place of the method that the nearest class defines."""
@@ -237,6 +238,7 @@ class Classes(Room):
         if self.engine.quiet and holder is not None:
             self._values[holder, name] = value
             self.engine.heap.changes.count += 1
+            self.engine.heap.changes.elsewhere += 1
 
     def class_attribute(self, holder: ClassInfo, name: str, owner: Value | None) -> Value:
         if name in holder.inner:

@@ -123,6 +123,7 @@ class Containers(Room):
             return _mapping_view(held, name, args)
         thing.members = held
         self.engine.heap.changes.count += 1
+        self.engine.heap.changes.elsewhere += 1
         return args[1] if name == "setdefault" and len(args) == 2 else NONE
 
     def children(self, made: Instance | ExternalInstance) -> Mapping:
@@ -362,6 +363,7 @@ class Containers(Room):
                 if node.id in inner.env:
                     inner.env = {**inner.env, node.id: value}
                     self.engine.heap.changes.count += inner is not frame
+                    self.engine.heap.changes.elsewhere += inner is not frame
                     return
                 inner = inner.parent
             self.engine.rebind(frame.module, node.id, value)

@@ -111,6 +111,8 @@ class Engine(Protocol):
     """Class attributes as compiled code has set them so far: `cls.flag = value`, as a context manager does."""
     cut: int
     """Calls not followed because a limit was reached."""
+    left_out: int
+    """The same, with those that run before the compiled call."""
     quiet: int
     """Above 0 while code runs that is not compiled: module level, `__init__` of what is built before."""
 
@@ -451,8 +453,9 @@ class Engine(Protocol):
     def takes(self, function: Function, site: CallSite) -> bool:
         """Whether a function has parameters for all that it is given; what it lacks is not looked at."""
 
-    def count_again(self, modules: Collection[int]) -> None:
-        """What the methods of these modules ran counts once more: each stands for one that is not interpreted."""
+    def count_again(self, modules: Collection[int], *, making: bool) -> None:
+        """What the methods of these modules ran counts once more, with what their `making` ran: each stands for one that
+        is not interpreted."""
 
     def function_info(
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame

@@ -62,8 +62,8 @@ class Functions(Room):
         self._closures: dict[int, Frame] = {}
         self._counts: dict[tuple[FunctionInfo, bool], int] = {}
         """Situations of each function, what runs before the compiled call apart."""
-        self._again: dict[FunctionInfo, int] = {}
-        """Situations of compiled code that were met again in a module that another stands for."""
+        self._again: dict[tuple[FunctionInfo, bool], int] = {}
+        """Situations that would have been met again in modules that others stand for."""
         self._situations: dict[tuple[object, ...], int] = {}
         """A function, what it is given and what stands around it, by number: these values are long to hash."""
         self._memo: dict[tuple[object, ...], tuple[int, Value | None, frozenset[Switch]]] = {}
@@ -164,10 +164,10 @@ class Functions(Room):
             return NONE
         limit = MAX_QUIET_DEPTH if self.engine.quiet else MAX_DEPTH
         most = next(most for calls, most in FEWER if self._followed >= calls)
-        again = 0 if self.engine.quiet else self._again.get(info, 0)
-        often = self._counts.get(counted, 0) + again >= most
+        often = self._counts.get(counted, 0) + self._again.get(counted, 0) >= most
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
             self.engine.cut += not self.engine.quiet
+            self.engine.left_out += 1
             return TAINTED if any(map(comes_of_tensors, env.values())) else UNKNOWN
         self.engine.program.library.go_on()
         self._followed += 1
@@ -212,12 +212,13 @@ class Functions(Room):
             self._idle[idle] = context
         return result
 
-    def count_again(self, modules: Collection[int]) -> None:
-        """What the methods of these modules ran counts once more: each stands for one that is not interpreted. So what a
-        model is given does not depend on how many there are that are like it: it is made and run as far, or neither."""
+    def count_again(self, modules: Collection[int], *, making: bool) -> None:
+        """What the methods of these modules ran counts once more, with what their `making` ran: each stands for one that
+        is not interpreted. So all models of a file are followed as far as if each were read by itself."""
         for context in self.engine.contexts:
-            if context.compiled and context.module in modules and context.function is not None:
-                self._again[context.function] = self._again.get(context.function, 0) + 1
+            if context.module in modules and context.function is not None and (making or context.compiled):
+                counted = context.function, not context.compiled
+                self._again[counted] = self._again.get(counted, 0) + 1
 
     def _situation(self, function: Function, env: Env) -> int:
         asked = (function.info, function.closure, tuple(env.items()), self.engine.switched)

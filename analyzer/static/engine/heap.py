@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tcready.static.engine.values import ExternalInstance, Instance, Unknown, Value, join
@@ -18,6 +18,8 @@ class Changes:
     count: int = 0
     attributes: list[tuple[int, str]] = field(default_factory=list)
     """The attributes among them, one after the other: the `id` of what is known of the object, and the name."""
+    elsewhere: int = 0
+    """Counts those that went into no object: a class, a table, a name of the file or of a function around."""
 
 
 @dataclass
@@ -46,6 +48,21 @@ class Object:
     """Counts what was put."""
     changes: Changes = field(default_factory=Changes)
     """Of all objects together."""
+
+    def stamp(self) -> tuple[object, ...]:
+        """Another value once something was put here."""
+        state = self.made, self.stored, self.uncounted, len(self.sure), len(self.loose)
+        return self.version, self.members, state
+
+    def copied(self) -> Object:
+        """The object as it is now."""
+        return replace(
+            self, attributes=dict(self.attributes), loose=dict(self.loose), sure=set(self.sure)
+        )
+
+    def restore(self, before: Object) -> None:
+        """Is again as it was when it was `copied`."""
+        vars(self).update(vars(before))
 
     def take(self, other: Object) -> None:
         """Becomes a copy of `other`."""
@@ -105,6 +122,15 @@ class Heap:
             self._idents[key] = len(self._idents) + 1
             self._objects[self._idents[key]] = Object(outer, changes=self.changes)
         return self._idents[key]
+
+    @property
+    def count(self) -> int:
+        """The last identity that was given."""
+        return len(self._idents)
+
+    def between(self, first: int, last: int) -> list[Object]:
+        """The objects with identities from `first` to `last`."""
+        return [self._objects[ident] for ident in range(first, last + 1)]
 
     def __getitem__(self, value: Instance | ExternalInstance) -> Object:
         if value.ident not in self._objects:

@@ -83,6 +83,7 @@ class Interpreter:
         self.unknown_callees: dict[int, dict[ast.expr, None]] = {}
         self.walked = walked
         self.cut = 0
+        self.left_out = 0
         self.quiet = 0
         self.switched: frozenset[Switch] = frozenset()
         self._quietly = _Quiet(self)

@@ -113,6 +113,7 @@ class Names(Room):
         if self.engine.quiet and (module, name) in self._globals:
             self._globals[module, name] = outliving(value)
             self.engine.heap.changes.count += 1
+            self.engine.heap.changes.elsewhere += 1
 
     def _through_stars(self, module: ModuleInfo, name: str) -> ModuleInfo | None:
         """The module that binds a name which another has by `from ... import *`, however many stars away."""

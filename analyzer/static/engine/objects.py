@@ -62,13 +62,19 @@ class Objects(Room):
 
     def build(self, cls: ClassInfo) -> Instance:
         """An object of `cls` made with arguments nobody knows: configuration."""
-        ident = self.engine.heap.ident("entry", cls, outer=True)
-        root = Instance(ident, cls)
+        with self._alike.building() as unchanged:
+            root = self._built(Instance(self.engine.heap.ident("entry", cls, outer=True), cls))
+        if not unchanged():
+            root = self._built(Instance(self.engine.heap.ident("apart", cls, outer=True), cls))
+        self._alike.unite(root)
+        return root
+
+    def _built(self, root: Instance) -> Instance:
+        cls = root.cls
         self.initialise(root, Frame(cls.module, None, -1, "high", {}))
         if self.engine.training:
             with self.engine.quietly():
                 self._set_to_train(root, set())
-        self.engine.count_again(self._alike.unite(root))
         return root
 
     def initialise(self, made: Instance, frame: Frame) -> None:
@@ -266,7 +272,11 @@ class Objects(Room):
         return self.engine.mro(made.cls).classes
 
     def _initialised(self, cls: Class, mro: Mro, site: CallSite) -> Value:
-        """A new object of a class, `__init__` run."""
+        """A new object of a class, `__init__` run; while a model is built, one that an earlier model had made alike."""
+        asked = self._alike.asked(cls.info, site) if mro.is_module and self.engine.quiet else None
+        lent = self._alike.lent(asked) if asked is not None else None
+        if lent is not None:
+            return lent
         ident = self.engine.heap.ident(cls.info, site.node, site.frame.context, outer=self.engine.quiet > 0)
         made = Instance(ident, cls.info)
         if mro.functions("__init__"):
@@ -284,6 +294,8 @@ class Objects(Room):
             self.engine.heap.made(
                 made, stored, {name for name, v in attributes if all(map(self.engine.is_module, options(v)))}
             )
+            if asked is not None:
+                self._alike.keep(asked, made, stored)
             return made
         if mro.container:
             self.engine.fill_container(made, mro.container, site.spread().args, site.node)
