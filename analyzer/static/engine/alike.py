@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeAlias
 
 from tcready.static.engine.contract import CallSite, Engine
@@ -38,6 +39,7 @@ class _Asked:
 
     question: object
     count: int
+    lent: int
     attributes: int
     elsewhere: int
     left_out: int
@@ -45,13 +47,21 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Making:
-    """A module that was made, with all that was made for it: the identities from `first` to `last`."""
+    """A module that was made, with all that was made for it or lent to it."""
 
     made: Instance
-    first: int
-    last: int
+    spans: tuple[range, ...]
+    """The identities of all that."""
     stamps: list[tuple[object, ...]]
     """Of these objects, when it was done."""
+
+    def meets(self, other: _Making) -> bool:
+        """Whether an object belongs to both."""
+        return any(
+            one.start < another.stop and another.start < one.stop
+            for one in self.spans
+            for another in other.spans
+        )
 
 
 class Alike:
@@ -90,11 +100,11 @@ class Alike:
                 thing.restore(copy)
         if not changed:
             for making, _ in lent:
-                self._engine.count_again(range(making.first, making.last + 1), making=True)
+                self._engine.count_again({*chain(*making.spans)}, making=True)
         return not changed
 
     def _objects_of(self, making: _Making) -> list[Object]:
-        return self._heap.between(making.first, making.last)
+        return [thing for span in making.spans for thing in self._heap.between(span)]
 
     def _holds(self, making: _Making) -> bool:
         """Whether what was made is as it was then."""
@@ -110,14 +120,13 @@ class Alike:
         how = frame.depth, site.confidence, frame.conditional, self._engine.switched
         question = cls, site.args, tuple(site.keywords.items()), site.rest, how
         changes = self._heap.changes
-        before = self._heap.count, len(changes.attributes), changes.elsewhere, self._engine.left_out
-        return _Asked(question, *before)
+        before = len(changes.attributes), changes.elsewhere, self._engine.left_out
+        return _Asked(question, self._heap.count, len(self._lent), *before)
 
     def lent(self, asked: _Asked) -> Instance | None:
         """What an earlier model had made alike, if it is as it was then and was not lent to this one yet."""
         for making in self._makings.get(asked.question, ()):
-            taken = any(m.first <= making.last and making.first <= m.last for m, _ in self._lent)
-            if not taken and self._holds(making):
+            if not any(making.meets(other) for other, _ in self._lent) and self._holds(making):
                 self._lent.append((making, [thing.copied() for thing in self._objects_of(making)]))
                 return making.made
         return None
@@ -126,16 +135,19 @@ class Alike:
         """What was made can be lent to later models if its making has put nothing into what was there before, and was
         followed to its end."""
         changes = self._heap.changes
-        first, last = asked.count + 1, self._heap.count
-        if made.ident != first or any(ident != made.ident for ident, _ in stored):
+        span = range(asked.count + 1, self._heap.count + 1)
+        if made.ident != span.start or any(ident != made.ident for ident, _ in stored):
             return
         if (changes.elsewhere, self._engine.left_out) != (asked.elsewhere, asked.left_out):
             return
-        objects = self._heap.between(first, last)
+        objects = self._heap.between(span)
         own = {*map(id, objects)}
         if all(ident in own for ident, _ in changes.attributes[asked.attributes :]):
-            making = _Making(made, first, last, [thing.stamp() for thing in objects])
-            self._new.append((asked.question, making))
+            lent = [making for making, _ in self._lent[asked.lent :]]
+            spans = (span, *(inner for making in lent for inner in making.spans))
+            stamps = [thing.stamp() for thing in objects]
+            stamps += [stamp for making in lent for stamp in making.stamps]
+            self._new.append((asked.question, _Making(made, spans, stamps)))
 
     def unite(self, root: Instance) -> None:
         """Puts modules of earlier models in the place of those below `root` that are like them as they are now."""

@@ -111,6 +111,8 @@ class Engine(Protocol):
     """Class attributes as compiled code has set them so far: `cls.flag = value`, as a context manager does."""
     cut: int
     """Calls not followed because a limit was reached."""
+    entry: int
+    """The context that what is interpreted starts from: of each model another."""
     left_out: int
     """The same, with those that run before the compiled call."""
     quiet: int

@@ -71,6 +71,7 @@ class Entries(Room):
 
     def _entry_frame(self, module: ModuleInfo) -> Frame:
         frame = Frame(module, None, len(self.engine.contexts), "high", {})
+        self.engine.entry = frame.context
         self.engine.contexts.append(Context(frame.context, None, None, "<entry>", str(module.path)))
         return frame
 

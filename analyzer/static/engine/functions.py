@@ -73,8 +73,8 @@ class Functions(Room):
         self._idle: dict[tuple[object, ...], int] = {}
         """The contexts of checks that changed nothing while things were built: as idle whatever their object becomes."""
         self._followed: int = 0
-        self._generic: dict[tuple[FunctionInfo, bool, Value | None], Env] = {}
-        """What further situations of a function are taken for, those of each object apart."""
+        self._generic: dict[tuple[FunctionInfo, bool, Value | None, int], Env] = {}
+        """What further situations of a function are taken for, those of each object apart, and of each model that has it."""
         self._functions: dict[int, FunctionInfo] = {}
         self._classes: dict[int, ClassInfo] = {}
 
@@ -149,7 +149,8 @@ class Functions(Room):
         situation = self._situation(function, env)
         around = (confidence, loud, frame.conditional)
         if self._counts.get(counted, 0) >= MAX_CONTEXTS and (situation, *around) not in self._memo:
-            env = self._generalised((*counted, function.bound), env)
+            model = self.engine.entry if function.bound is not None else 0
+            env = self._generalised((*counted, function.bound, model), env)
             situation = self._situation(function, env)
         if self.engine.quiet and situation in self._given and self._is_compiled(frame):
             return self._given[situation]
@@ -253,7 +254,7 @@ class Functions(Room):
             return _completed(returned, self.engine.annotation(node.returns, info.module, sure=True))
         return returned
 
-    def _generalised(self, key: tuple[FunctionInfo, bool, Value | None], env: Env) -> Env:
+    def _generalised(self, key: tuple[FunctionInfo, bool, Value | None, int], env: Env) -> Env:
         # a constant that every call gives stays one: the second that differs makes it any
         wide = {n: v if isinstance(v, Const) else widen(v) for n, v in env.items()}
         known = self._generic.get(key)

@@ -128,9 +128,9 @@ class Heap:
         """The last identity that was given."""
         return len(self._idents)
 
-    def between(self, first: int, last: int) -> list[Object]:
-        """The objects with identities from `first` to `last`."""
-        return [self._objects[ident] for ident in range(first, last + 1)]
+    def between(self, idents: range) -> list[Object]:
+        """The objects with these identities."""
+        return [self._objects[ident] for ident in idents]
 
     def __getitem__(self, value: Instance | ExternalInstance) -> Object:
         if value.ident not in self._objects:

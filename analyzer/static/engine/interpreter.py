@@ -84,6 +84,7 @@ class Interpreter:
         self.walked = walked
         self.cut = 0
         self.left_out = 0
+        self.entry = 0
         self.quiet = 0
         self.switched: frozenset[Switch] = frozenset()
         self._quietly = _Quiet(self)
