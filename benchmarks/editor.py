@@ -2,7 +2,8 @@
 
 relint   CPU time, in one process, of reading one open file again after an edit and making what is published of it,
          against `libcst.parse_module` of that file: a file of 1,500 lines made of the fixture models, and some of
-         transformers
+         transformers. Edited are, one after the other, the end of the file, its imports, the longest class and the
+         longest function of the file; the edit that takes longest counts
 session  a real server, over stdin and stdout: edits that are each saved and waited for, every tenth of them a text
          that does not parse; how long each takes, and what the server holds
 
@@ -12,6 +13,7 @@ python benchmarks/editor.py [relint] [session] [--site SITE_PACKAGES] [--edits 1
 from __future__ import annotations
 
 import argparse
+import ast
 import asyncio
 import gc
 import os
@@ -20,6 +22,7 @@ import sys
 import sysconfig
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import libcst
@@ -46,11 +49,11 @@ def models() -> list[Path]:
 
 
 def relint(site: Path) -> bool:
-    """Prints the ratio for each file; whether the median keeps to the bar."""
+    """Prints the ratio for each file; whether all keep to the bar."""
     files = {"made of the fixture models": generated(models())}
     found = sorted((site / "transformers").rglob("modeling_*.py"))
     files |= {path.name: path.read_text("utf-8") for path in found[:: max(1, len(found) // FILES)]}
-    print("a file again after an edit, with what is published of it: CPU seconds, the least of three\n")
+    print("a file again after an edit, with what is published of it: CPU seconds, the least of three edits of a kind\n")
     ratios = {}
     installed.load_rules()
     gc.freeze()
@@ -60,18 +63,38 @@ def relint(site: Path) -> bool:
         reader = Reader(root, settings_at, installed.rule_set())
         for name, text in files.items():
             reader.read([Document(path.as_uri(), path, 0, text)])
-            parsing = min(_parsing(text) for _ in range(3))
-            reading = min(_reading(reader, path, f"{text}\n_EDITED = {number}\n") for number in range(3))
-            ratios[name] = reading / parsing
+            parsing = min(_parsing(text) for _ in range(5))
+            took = {what: min(_reading(reader, path, edited) for edited in each) for what, each in edits(text)}
+            slowest = max(took, key=lambda what: took[what])
+            ratios[name] = took[slowest] / parsing
             lines = text.count("\n")
-            print(f"  {name:48}{lines:7} lines{parsing:8.2f} s{reading:8.2f} s{ratios[name]:8.2f}")
+            print(
+                f"  {name:40}{lines:7} lines{parsing:8.3f} s{took[slowest]:8.3f} s{ratios[name]:8.2f}  {slowest}"
+            )
     median, worst = statistics.median(ratios.values()), max(ratios, key=lambda name: ratios[name])
-    met = median <= RELINT
+    met = ratios[worst] <= RELINT
+    within = sum(ratio <= RELINT for ratio in ratios.values())
     print(
-        f"  {'met   ' if met else 'MISSED'} median {median:.2f} times, worst {ratios[worst]:.2f} ({worst}); "
+        f"  {'met   ' if met else 'MISSED'} by {within} of {len(ratios)}: median {median:.2f} times, worst {ratios[worst]:.2f} ({worst}); "
         f"at most {RELINT} times libcst's parse\n"
     )
     return met
+
+
+def edits(text: str) -> Iterator[tuple[str, list[str]]]:
+    """What is edited, and three texts, each after another such edit."""
+    lines = text.splitlines(keepends=True)
+    nodes = [*ast.walk(ast.parse(text))]
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module != "__future__"]
+    places = {"end": (len(lines), 0), "imports": (imports[0].lineno - 1, 0)}
+    for what, kinds in (("class", ast.ClassDef), ("function", ast.FunctionDef)):
+        found = [node for node in nodes if isinstance(node, kinds)]
+        longest = max(found, key=lambda node: (node.end_lineno or 0) - node.lineno)
+        last = longest.body[-1]
+        places[what] = last.lineno - 1 - len(getattr(last, "decorator_list", ())), last.col_offset
+    for what, (line, column) in places.items():
+        new = "from math import tau as _edited_{}\n" if what == "imports" else "_edited = {}\n"
+        yield what, ["".join([*lines[:line], " " * column, new.format(n), *lines[line:]]) for n in range(3)]
 
 
 def _parsing(text: str) -> float:
