@@ -7,10 +7,9 @@ model holds just so is put in its place. Within one model nothing becomes one: t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from typing import TypeAlias
 
 from tcready.static.engine.contract import CallSite, Engine
@@ -50,18 +49,10 @@ class _Making:
     """A module that was made, with all that was made for it or lent to it."""
 
     made: Instance
-    spans: tuple[range, ...]
+    idents: tuple[int, ...]
     """The identities of all that."""
     stamps: list[tuple[object, ...]]
     """Of these objects, when it was done."""
-
-    def meets(self, other: _Making) -> bool:
-        """Whether an object belongs to both."""
-        return any(
-            one.start < another.stop and another.start < one.stop
-            for one in self.spans
-            for another in other.spans
-        )
 
 
 class Alike:
@@ -81,8 +72,8 @@ class Alike:
 
     @contextmanager
     def building(self) -> Iterator[Callable[[], bool]]:
-        """While it is entered, a model is built: what earlier models had made is lent to it. Then tells whether all of that
-        is as it was; what this model has changed is put back, and it must be built without."""
+        """While it is entered, a model is built: what earlier models had made is lent to it. Then tells whether all of
+        that is as it was; what this model has changed is put back, and it must be built without."""
         self._lending, self._new = True, []
         lent: list[tuple[_Making, list[Object]]] = []
         self._lent = lent
@@ -90,8 +81,6 @@ class Alike:
             yield lambda: self._is_unchanged(lent)
         finally:
             self._lending = False
-            for question, making in self._new:
-                self._makings.setdefault(question, []).append(making)
 
     def _is_unchanged(self, lent: list[tuple[_Making, list[Object]]]) -> bool:
         changed = [(making, before) for making, before in lent if not self._holds(making)]
@@ -100,33 +89,36 @@ class Alike:
                 thing.restore(copy)
         if not changed:
             for making, _ in lent:
-                self._engine.count_again({*chain(*making.spans)}, making=True)
+                self._engine.count_again({*making.idents}, making=True)
         return not changed
 
     def _objects_of(self, making: _Making) -> list[Object]:
-        return [thing for span in making.spans for thing in self._heap.between(span)]
+        return self._heap.known(making.idents)
 
     def _holds(self, making: _Making) -> bool:
         """Whether what was made is as it was then."""
         return [thing.stamp() for thing in self._objects_of(making)] == making.stamps
 
     def asked(self, cls: ClassInfo, site: CallSite) -> _Asked | None:
-        """What decides how an object is made, and where things stand; None if no model is built, or if what is given is
-        an object, of which more than its identity decides."""
+        """What decides how an object is made, and where things stand; None if no model is built, or if an object is
+        given that was made for this one."""
         given = (*site.args, *site.keywords.values(), *(() if site.rest is None else (site.rest,)))
-        if not self._lending or not all(map(_is_plain, given)):
+        outside = [*_objects_in(given)] if self._lending else []
+        if not self._lending or not all(self._heap[each].assumed for each in outside):
             return None
         frame = site.frame
         how = frame.depth, site.confidence, frame.conditional, self._engine.switched
-        question = cls, site.args, tuple(site.keywords.items()), site.rest, how
+        stamps = tuple(self._heap[each].stamp() for each in outside)
+        question = cls, site.args, tuple(site.keywords.items()), site.rest, stamps, how
         changes = self._heap.changes
         before = len(changes.attributes), changes.elsewhere, self._engine.left_out
         return _Asked(question, self._heap.count, len(self._lent), *before)
 
     def lent(self, asked: _Asked) -> Instance | None:
         """What an earlier model had made alike, if it is as it was then and was not lent to this one yet."""
+        taken = {ident for making, _ in self._lent for ident in making.idents}
         for making in self._makings.get(asked.question, ()):
-            if not any(making.meets(other) for other, _ in self._lent) and self._holds(making):
+            if taken.isdisjoint(making.idents) and self._holds(making):
                 self._lent.append((making, [thing.copied() for thing in self._objects_of(making)]))
                 return making.made
         return None
@@ -140,17 +132,18 @@ class Alike:
             return
         if (changes.elsewhere, self._engine.left_out) != (asked.elsewhere, asked.left_out):
             return
-        objects = self._heap.between(span)
+        objects = self._heap.known(span)
         own = {*map(id, objects)}
         if all(ident in own for ident, _ in changes.attributes[asked.attributes :]):
             lent = [making for making, _ in self._lent[asked.lent :]]
-            spans = (span, *(inner for making in lent for inner in making.spans))
+            idents = (*span, *(ident for making in lent for ident in making.idents))
             stamps = [thing.stamp() for thing in objects]
             stamps += [stamp for making in lent for stamp in making.stamps]
-            self._new.append((asked.question, _Making(made, spans, stamps)))
+            self._new.append((asked.question, _Making(made, idents, stamps)))
 
     def unite(self, root: Instance) -> None:
         """Puts modules of earlier models in the place of those below `root` that are like them as they are now."""
+        made_so = [(question, making) for question, making in self._new if self._holds(making)]
         held = self._below(root)
         pairs = _Pairs()
         for ident in held:
@@ -172,6 +165,16 @@ class Alike:
             if isinstance(made, Instance) and self._engine.is_module(made):
                 self._modules.setdefault(made.cls, []).append(made)
         self._engine.count_again({*renamed.values()}, making=False)
+        for question, making in made_so:
+            if not renamed.keys().isdisjoint(making.idents):
+                making = self._with(renamed, making)
+            self._makings.setdefault(question, []).append(making)
+
+    def _with(self, renamed: Mapping[int, int], making: _Making) -> _Making:
+        """What was made, some of which another now stands for."""
+        made = Instance(renamed.get(making.made.ident, making.made.ident), making.made.cls)
+        idents = tuple(i for i, held in self._below(made).items() if not self._heap[held].assumed)
+        return _Making(made, idents, [thing.stamp() for thing in self._heap.known(idents)])
 
     def _below(self, root: Instance) -> dict[int, Held]:
         """What an object leads to, itself included, in the order of its attributes."""
@@ -303,20 +306,20 @@ def _alike(one: Value, other: Value) -> list[tuple[Value, Value]] | None:
     return [*zip(inner, others, strict=True)] if len(inner) == len(others) else None
 
 
-def _is_plain(value: Value) -> bool:
-    """Whether a value leads to no object."""
-    if isinstance(value, Function) and value.closure:
-        return False
-    if isinstance(value, (Instance, ExternalInstance)) and value.ident:
-        return False
-    return all(map(_is_plain, _inside(value)))
+def _objects_in(values: Iterable[Value]) -> Iterator[Held]:
+    """The objects that are given by values themselves, not by what these objects hold."""
+    for value in values:
+        if isinstance(value, (Instance, ExternalInstance)):
+            if value.ident:
+                yield value
+        else:
+            yield from _objects_in(_inside(value))
 
 
 def _rename(thing: Object, renamed: Mapping[int, int]) -> None:
     for table in (thing.attributes, thing.loose):
         for name, value in table.items():
-            table[name] = now = _renamed(value, renamed)
-            thing.version += now is not value and now != value
+            table[name] = _renamed(value, renamed)
     if thing.members is not None:
         thing.members = _renamed(thing.members, renamed)
 

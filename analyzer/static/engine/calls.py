@@ -33,6 +33,7 @@ from tcready.static.engine.values import (
     Value,
     comes_of_tensors,
     is_captured,
+    is_none,
     join,
     likely,
     members_of,
@@ -77,7 +78,7 @@ class Calls(Room):
             with site.frame.no_surer_than(lower):
                 rest = join(*(v for v in function.options[function.likely :] if v != NONE))
                 return prefer(usual, self.call(rest, site))
-        candidates = [c for c in options(function) if c != NONE] or [function]
+        candidates = [c for c in options(function) if not is_none(c)] or [function]
         confidence = site.frame.confidence
         if (
             len(candidates) > 1

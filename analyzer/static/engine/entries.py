@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import islice
 
 from tcready.static.engine import knowledge as K  # noqa: N812
-from tcready.static.engine.contract import CallSite, Context, Room
+from tcready.static.engine.contract import CallSite, Context, Engine, Room
 from tcready.static.engine.lineage import Mro
-from tcready.static.engine.purposes import parameters_for
+from tcready.static.engine.purposes import Purposes
 from tcready.static.engine.scope import Frame, positional
 from tcready.static.engine.values import (
     NONE,
@@ -40,6 +40,10 @@ WALKING = frozenset({"max", "min", "sorted", "sum", "set"})
 
 class Entries(Room):
     """Entries: what a user passes to what gets compiled."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._purposes = Purposes(engine)
 
     def run_forward(self, root: Value) -> int | None:
         """Interprets `forward` of a module object as the compiled entry; its context, None if it has none."""
@@ -95,8 +99,8 @@ class Entries(Room):
         node = info.node
         pairs = positional(node.args)[skip:]
         names = [arg.arg for arg in (*(pair[0] for pair in pairs), *node.args.kwonlyargs)]
-        targets = parameters_for("target", info, root, self.engine)
-        overrides = parameters_for("override", info, root, self.engine)
+        targets = self._purposes.parameters_for("target", info, root)
+        overrides = self._purposes.parameters_for("override", info, root)
         inputs = self._inputs(info, root) | {name for name in names if name.endswith("attention_mask")}
         if targets and not self.engine.plain_call:
             usual = frozenset(names) - overrides | inputs

@@ -35,6 +35,7 @@ from tcready.static.engine.values import (
     Value,
     holds_tensor,
     is_captured,
+    is_none,
     is_place,
     join,
     likely,
@@ -92,7 +93,12 @@ class Expressions(Room):
             self.engine.tell_sparse(node, frame, owner)
         value = self.engine.attribute(owner, node.attr, frame)
         self.engine.touch_attribute(owner, value, node, frame)
-        if owner == TAINTED and not called and not self.engine.operations.is_of_tensors(node.attr):
+        if (
+            type(owner) is Unknown
+            and owner == TAINTED
+            and not called
+            and not self.engine.operations.is_of_tensors(node.attr)
+        ):
             return TAINTED  # a field of an object that is not known
         return value
 
@@ -444,7 +450,7 @@ class Expressions(Room):
         keywords = self._keywords(node, frame)
         if name == "super":
             return self._super(args, frame)
-        callees = [value for value in options(function) if value != NONE]
+        callees = [value for value in options(function) if not is_none(value)]
         if (
             callees
             and not self.engine.quiet

@@ -74,7 +74,7 @@ class Functions(Room):
         """The contexts of checks that changed nothing while things were built: as idle whatever their object becomes."""
         self._followed: int = 0
         self._generic: dict[tuple[FunctionInfo, bool, Value | None, int], Env] = {}
-        """What further situations of a function are taken for, those of each object apart, and of each model that has it."""
+        """What further situations of a function are taken for, those of each object apart, and of each model with it."""
         self._functions: dict[int, FunctionInfo] = {}
         self._classes: dict[int, ClassInfo] = {}
 

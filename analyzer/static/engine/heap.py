@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -56,9 +56,7 @@ class Object:
 
     def copied(self) -> Object:
         """The object as it is now."""
-        return replace(
-            self, attributes=dict(self.attributes), loose=dict(self.loose), sure=set(self.sure)
-        )
+        return replace(self, attributes=dict(self.attributes), loose=dict(self.loose), sure=set(self.sure))
 
     def restore(self, before: Object) -> None:
         """Is again as it was when it was `copied`."""
@@ -128,7 +126,7 @@ class Heap:
         """The last identity that was given."""
         return len(self._idents)
 
-    def between(self, idents: range) -> list[Object]:
+    def known(self, idents: Iterable[int]) -> list[Object]:
         """The objects with these identities."""
         return [self._objects[ident] for ident in idents]
 

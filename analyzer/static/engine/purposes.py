@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from tcready.static.engine.contract import Engine
@@ -23,19 +24,52 @@ WORDS = ("loss", "criterion")
 """In names of what computes a loss; torch's own losses without such a name are told by the tables."""
 
 
-def parameters_for(
-    purpose: Purpose, info: FunctionInfo, owner: Instance | None, engine: Engine
-) -> frozenset[str]:
-    """The parameters of a function that have the default None and that purpose."""
-    with engine.quietly():
-        return _Body(info, owner, engine, MAX_DEPTH).parameters_for(purpose)
+class Purposes:
+    """What the arguments of functions are there for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._read: dict[FunctionInfo, _Read] = {}
+
+    def parameters_for(self, purpose: Purpose, info: FunctionInfo, owner: Instance | None) -> frozenset[str]:
+        """The parameters of a function that have the default None and that purpose."""
+        with self._engine.quietly():
+            return _Body(info, owner, self._engine, MAX_DEPTH, self._read).parameters_for(purpose)
+
+
+Gate: TypeAlias = "tuple[frozenset[str], list[ast.AST], list[ast.AST]]"
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What the source of a function alone tells."""
+
+    optional: frozenset[str]
+    gates: tuple[Gate, ...]
+    needed_in_training: frozenset[str]
+    calls: tuple[ast.Call, ...]
+
+    @classmethod
+    def of(cls, info: FunctionInfo) -> _Read:
+        optional = frozenset(_optional(info))
+        if not optional:
+            return cls(optional, (), frozenset(), ())
+        calls = tuple(node for node in info.nodes if isinstance(node, ast.Call))
+        return cls(optional, (*_gates(info.nodes),), frozenset(_needed_in_training(info.nodes)), calls)
 
 
 class _Body:
     """One function, as it is read for what its arguments are there for."""
 
-    def __init__(self, info: FunctionInfo, owner: Value | None, engine: Engine, depth: int) -> None:
-        self._info, self._engine, self._depth = info, engine, depth
+    def __init__(
+        self,
+        info: FunctionInfo,
+        owner: Value | None,
+        engine: Engine,
+        depth: int,
+        read: dict[FunctionInfo, _Read],
+    ) -> None:
+        self._info, self._engine, self._depth, self._known = info, engine, depth, read
         self._parameters = [arg.arg for arg, _ in positional(info.node.args)]
         env: dict[str, Value] = {}
         if owner is not None and self._parameters:
@@ -44,19 +78,22 @@ class _Body:
 
     def parameters_for(self, purpose: Purpose) -> frozenset[str]:
         """The optional parameters with that purpose, those included that are handed on to it."""
-        optional = frozenset(_optional(self._info))
-        if not optional or not self._depth:
+        if not self._depth:
             return frozenset()
+        if self._info not in self._known:
+            self._known[self._info] = _Read.of(self._info)
+        read = self._known[self._info]
+        optional = read.optional
         found: set[str] = set()
         if purpose == "target":
-            found.update(_needed_in_training(self._info.nodes))
-        for names, given, absent in _gates(self._info.nodes):
+            found.update(read.needed_in_training)
+        for names, given, absent in read.gates:
             wanted = (optional & names) - found
             if wanted and purpose == "override":
                 found |= wanted & frozenset(_assigned(absent))
             elif wanted and self._computes_loss(given) and not self._computes_loss(absent):
                 found |= wanted
-        for call in (node for node in self._info.nodes if isinstance(node, ast.Call)):
+        for call in read.calls:
             found.update(self._handed_on(call, optional - found, purpose))
         return optional & found
 
@@ -106,10 +143,11 @@ class _Body:
 
     def _callee(self, value: Value) -> _Body | None:
         if isinstance(value, Function):
-            return _Body(value.info, value.bound, self._engine, self._depth - 1)
+            return _Body(value.info, value.bound, self._engine, self._depth - 1, self._known)
         if isinstance(value, Instance):
             forward = self._engine.mro(value.cls).functions("forward")
-            return _Body(forward[0], value, self._engine, self._depth - 1) if forward else None
+            if forward:
+                return _Body(forward[0], value, self._engine, self._depth - 1, self._known)
         return None
 
 
@@ -140,7 +178,7 @@ def _assigned(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 yield node.id
 
 
-def _gates(nodes: Iterable[ast.AST]) -> Iterator[tuple[frozenset[str], list[ast.AST], list[ast.AST]]]:
+def _gates(nodes: Iterable[ast.AST]) -> Iterator[Gate]:
     """For each test in them of what is given: the names, what runs if they are given, and what runs if they are not."""
     for node in nodes:
         if isinstance(node, ast.IfExp):

@@ -534,6 +534,10 @@ def number_from_tensor(value: Value) -> bool:
     return any(isinstance(v, Plain) and v.origin == "tensor" for v in options(value))
 
 
+def is_none(value: Value) -> bool:
+    return type(value) is Const and value.value is None
+
+
 def without_none(value: Value) -> Value:
     """The value once `is not None` has been established."""
     return keep(value, lambda v: not (isinstance(v, Const) and v.value is None))
