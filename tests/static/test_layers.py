@@ -37,6 +37,7 @@ LAYERS = {
         "engine.models.library",
         "engine.registries",
         "engine.passed",
+        "engine.alike",
         "engine.purposes",
         "engine.names",
         "engine.classes",
