@@ -28,7 +28,7 @@ from tcready.static.engine.values import (
 from tcready.static.engine.values import Mapping as Dict
 from tcready.static.index import ClassInfo
 
-Held: TypeAlias = "Instance | ExternalInstance"
+Thing: TypeAlias = "Instance | ExternalInstance"
 Given: TypeAlias = "tuple[tuple[str | int, Value], ...]"
 
 
@@ -176,9 +176,9 @@ class Alike:
         idents = tuple(i for i, held in self._below(made).items() if not self._heap[held].assumed)
         return _Making(made, idents, [thing.stamp() for thing in self._heap.known(idents)])
 
-    def _below(self, root: Instance) -> dict[int, Held]:
+    def _below(self, root: Instance) -> dict[int, Thing]:
         """What an object leads to, itself included, in the order of its attributes."""
-        found: dict[int, Held] = {}
+        found: dict[int, Thing] = {}
         pending: list[Value] = [root]
         while pending:
             value = pending.pop()
@@ -237,7 +237,7 @@ class _Pairs:
             self._old.discard(self.old_of.popitem()[1])
 
 
-def _kind(made: Held) -> tuple[object, bool]:
+def _kind(made: Thing) -> tuple[object, bool]:
     return made.cls if isinstance(made, Instance) else made.name, bool(made.ident)
 
 
@@ -306,7 +306,7 @@ def _alike(one: Value, other: Value) -> list[tuple[Value, Value]] | None:
     return [*zip(inner, others, strict=True)] if len(inner) == len(others) else None
 
 
-def _objects_in(values: Iterable[Value]) -> Iterator[Held]:
+def _objects_in(values: Iterable[Value]) -> Iterator[Thing]:
     """The objects that are given by values themselves, not by what these objects hold."""
     for value in values:
         if isinstance(value, (Instance, ExternalInstance)):
