@@ -278,7 +278,10 @@ def read_only(
         base = FixChange(
             finding.path, finding.line, finding.symbol, rule.code, finding.gb_ids, "", (), (), None, "not_run"
         )
-        made = [dataclasses.replace(base, how=p.how, edits=p.edits, unsafe=p.unsafe) for p in proposals]
+        made = [
+            dataclasses.replace(base, how=p.how, edits=p.edits, unsafe=p.unsafe, settings=p.settings)
+            for p in proposals
+        ]
         usable = [change for change in made if change.unsafe is None or wanted.unsafe]
         try:
             files.now.update(

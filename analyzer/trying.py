@@ -132,8 +132,8 @@ def counted(items: Sized, noun: str) -> str:
 
 def what_of(change: FixChange) -> tuple[object, ...]:
     """What tells one change from another, wherever it has moved: a setting is the same wherever it is wanted."""
-    if names_of(change):
-        return (*names_of(change), *(edit.new_text for edit in change.edits))
+    if names_of(change) and not change.edits:
+        return names_of(change)
     return change.path, change.line, change.how, tuple(edit.new_text for edit in change.edits)
 
 
@@ -141,12 +141,19 @@ def next_ones(candidates: Iterable[Candidate], tried: Set[tuple[object, ...]]) -
     """For each break the first change that was not tried yet."""
     found: dict[object, Candidate] = {}
     for each in candidates:
-        if what_of(each.change) not in tried:
-            found.setdefault(names_of(each.change) or (each.change.path, each.change.line), each)
+        change = each.change
+        if what_of(change) not in tried:
+            place = (change.path, change.line, bool(change.settings))
+            found.setdefault(place if change.edits else names_of(change) or place, each)
     places = {(c.change.path, c.change.line) for c in found.values() if not c.change.settings}
-    # what an edit may cure is not put below a setting as well, before the edit was tried
+    # what an edit may cure is not put below a setting as well, before the edit was tried; what a setting may cure by
+    # itself is not written anew for the sake of another setting
+    settings_alone = any(c.change.settings and not c.change.edits for c in found.values())
     return [
-        c for c in found.values() if not c.change.settings or (c.change.path, c.change.line) not in places
+        c
+        for c in found.values()
+        if not c.change.settings
+        or ((c.change.path, c.change.line) not in places and not (c.change.edits and settings_alone))
     ]
 
 
@@ -232,8 +239,10 @@ class Work:
                 shown, stands, here[0].symbol, rule, ids, "", (), (), None, "not_run", round=number
             )
             for each in proposals:
+                needed = tuple(name for name in each.settings if name not in settings)
+                how = ". ".join([each.how, *(f"`{line_of(name)}`" for name in needed)])
                 change = dataclasses.replace(
-                    base, how=each.how, edits=each.edits, unsafe=each.unsafe, rule=each.rule
+                    base, how=how, edits=each.edits, unsafe=each.unsafe, rule=each.rule, settings=needed
                 )
                 yield Candidate(change, self.files.with_edits(change.edits))
             for name in [each for each in dict.fromkeys(named) if each not in offered]:

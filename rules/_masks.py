@@ -30,7 +30,7 @@ ZERO_AT_EQUAL = frozenset("mse_loss l1_loss smooth_l1_loss huber_loss".split())
 
 SIZED_BY_VALUE = frozenset(
     """
-    unique unique_consecutive combinations lstsq repeat_interleave one_hot ctc_loss cov corrcoef gaussian_nll_loss
+    unique unique_consecutive combinations lstsq one_hot ctc_loss cov corrcoef gaussian_nll_loss
     """.split()
 )
 SETTING = "`torch._dynamo.config.capture_dynamic_output_shape_ops` keeps that in the graph"
@@ -90,12 +90,14 @@ def masked_select(place: Located) -> Ways:
 
 
 def counted(place: Located) -> Ways:
-    """`torch.bincount(x, minlength=n)` as a `scatter_add_` into `n` places."""
+    """`torch.bincount(x, minlength=n)` as a `scatter_add_` into `n` places; `repeat_interleave` with its size."""
     node = place.node
     if not isinstance(node, cst.Call):
         return
     name = node.func.attr.value if isinstance(node.func, cst.Attribute) else getattr(node.func, "value", "")
-    if name in SIZED_BY_VALUE:
+    if name == "repeat_interleave":
+        yield from _repeated(place, node)
+    elif name in SIZED_BY_VALUE:
         yield Declined(f"no size of what comes out is written in the code: {SETTING}, for most of these")
         return
     if name != "bincount" or not isinstance(node.func, cst.Attribute):
@@ -127,6 +129,44 @@ def counted(place: Located) -> Ways:
         (Change((node,), (made,)),),
         "where a value is `minlength` or more, `bincount` gives more places, and this raises",
         torch[1],
+    )
+
+
+def _repeated(place: Located, call: cst.Call) -> Ways:
+    """`torch.repeat_interleave(x, repeats)` with the sum of `repeats` for its size."""
+    torch = torch_name(place)
+    if torch is None:
+        yield NO_TORCH
+        return
+    given = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+    words = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    if isinstance(call.func, cst.Attribute) and not is_name(call.func.value, torch[0]):
+        given.insert(0, call.func.value)
+    if "output_size" in words or any(arg.star for arg in call.args):
+        yield Declined("its size is given already, or its arguments are not written out")
+        return
+    # one tensor alone says how often each place comes
+    repeats = words.get("repeats") or (given[1] if len(given) > 1 else given[0] if not words else None)
+    if repeats is None or isinstance(repeats, cst.Integer):
+        yield Declined("how often each item is repeated is not written as a tensor")
+        return
+    if not is_repeatable(repeats):
+        yield Declined("the repeats would be worked out twice, by a call that may have an effect")
+        return
+    size = cst.Arg(
+        expression("n.sum().item()", n=repeats),
+        keyword=cst.Name("output_size"),
+        equal=cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("")),
+    )
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    last = call.args[-1:]
+    behind = [arg if isinstance(arg.comma, cst.Comma) else arg.with_changes(comma=comma) for arg in last]
+    made = call.with_changes(args=[*call.args[:-1], *behind, size])
+    yield Rewrite(
+        "How many items come out is read as a number, which Dynamo keeps in the graph",
+        (Change((call,), (made,)),),
+        "the repeats are summed once more, and have to be one number for each item: one for all of them raises",
+        settings=("capture_scalar_outputs",),
     )
 
 

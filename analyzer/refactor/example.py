@@ -53,10 +53,10 @@ def rewritten(rule: Rule, sample: Sample) -> Example | None:
 
 
 def _of_line(rule: Rule, text: str, line: int) -> Iterator[Proposal]:
-    """What the rule proposes for the expressions that begin on a line, the outermost first."""
+    """What the rule proposes, without settings, for the expressions that begin on a line, the outermost first."""
     for place in Concrete(Source(Path(NAME), text, ast.parse(text), "")).expressions_at(line):
         for each in proposals(NAME, rule, place):
-            if isinstance(each, Proposal):
+            if isinstance(each, Proposal) and not each.settings:
                 yield each
 
 

@@ -27,6 +27,8 @@ class Proposal:
     edits: tuple[Edit, ...]
     unsafe: str | None
     """Why it might not do what the code did; None if it does so by construction."""
+    settings: tuple[str, ...] = ()
+    """Names of `torch._dynamo.config` without which Dynamo breaks in what is written."""
 
 
 def suggest(path: str, rule: Rule, place: Located) -> tuple[Edit, ...]:
@@ -73,7 +75,7 @@ def proposals(path: str, rule: Rule, place: Located) -> Iterator[Proposal | Decl
         if not alone and not _parses(place.source.text, edits):
             yield Declined("what it would be written as does not parse")
             continue
-        yield Proposal(rule.code, way.how, edits, way.unsafe)
+        yield Proposal(rule.code, way.how, edits, way.unsafe, way.settings)
 
 
 def _edits(path: str, place: Located, way: Rewrite) -> Iterator[Edit]:

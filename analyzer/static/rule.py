@@ -57,6 +57,8 @@ class Rewrite:
     """Why it might not do what the code did, as the end of "not safe: ..."; None if it does so by construction."""
     imports: tuple[str, ...] = ()
     """Statements that the file needs at its top."""
+    settings: tuple[str, ...] = ()
+    """Names of `torch._dynamo.config` without which Dynamo breaks in what is written."""
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,14 @@ OVER_ALL = {
     "absolute error": "y = x * 3\nk = x > 0\nreturn F.l1_loss(x[k], y[k], reduction='sum') + x",
     "counted": "at = x.argmax(1)\nreturn torch.bincount(at, minlength=8) + x",
 }
+REPEATED = {
+    "a function": "return torch.repeat_interleave(x, n, dim=0)",
+    "a method": "y = x * 2\nreturn y.repeat_interleave(n + 1, 0)",
+    "words": "return torch.repeat_interleave(dim=1, repeats=n, input=x[:, :3])",
+    "places": "return x[torch.repeat_interleave(n)]",
+    "lines": "return torch.repeat_interleave(\n    x,  # rows\n    n,\n    dim=0,\n)",
+}
+"""How often each is repeated is a tensor `n`."""
 DECLINED = {
     "kept": ("return x[x > 0]", "capture_dynamic_output_shape_ops"),
     "columns": ("keep = x.sum(0) > 0\nreturn x[:, keep]", "capture_dynamic_output_shape_ops"),
@@ -54,6 +62,7 @@ DECLINED = {
     "places": ("return x + torch.nonzero(x > 0).sum()", "capture_dynamic_output_shape_ops"),
     "classes": ("return F.one_hot(x.argmax(1)) + x[:, :1]", "no size"),
     "counted without places": ("return torch.bincount(x.argmax(1)).sum() + x", "without a number of places"),
+    "repeated by a call": ("return x.repeat_interleave(x.argmax(1).add_(1), 0)", "an effect"),
     "the different": ("return torch.unique(x.argmax(1)).sum() + x", "no size"),
 }
 
@@ -75,6 +84,18 @@ def test_it_is_worked_out_over_all(body: str, tmp_path: Path) -> None:
     after = change(tmp_path, before)
     for sign in (0, 1, -1, 2):
         assert_same(before, after, lambda sign=sign: inputs(sign))
+
+
+@pytest.mark.dynamo
+@pytest.mark.parametrize("body", REPEATED.values(), ids=REPEATED)
+def test_a_size_that_is_the_sum_of_repeats_is_read(body: str, tmp_path: Path) -> None:
+    import torch
+
+    before = forward(body, "x, n")
+    after = change(tmp_path, before)
+    assert "output_size=" in after
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        assert_same(before, after, lambda: (torch.ones(3, 8, requires_grad=True), torch.tensor([2, 0, 3])))
 
 
 @pytest.mark.parametrize(("body", "reason"), DECLINED.values(), ids=DECLINED)
