@@ -166,16 +166,17 @@ def _worked(work: Work, first: Observation, reading: ReadOptions, rules: RuleSet
     frames_lost = any(not frame.benign for frame in seen.skipped_frames)
     sites = work.wanted_sites(seen) if frames_lost else []
     candidates = next_ones(work.kept_out(sites, ROUNDS), {what_of(change) for change in refused})
+    lost: tuple[tuple[str, int], ...] = ()
     if candidates and failure is None and not wanted.select:
         tell(f"last round: {counted(candidates, 'function')} kept out for {counted(sites, 'break')}")
+        broke = work.as_they_stood((site.path, site.line) for site in seen.break_sites)
         accepted, left, seen, failure = work.round(seen, candidates, flags)
         changes += accepted
         refused += left
-    left_over = dict.fromkeys(
-        (site.path, work.files.original_line(str(path), site.line))
-        for site in seen.break_sites
-        if (path := work.files.path(site.path)) is not None
-    )
+        lines = ((t.path, line) for t in seen.traced for a, b in t.ranges for line in range(a, b + 1))
+        compiled = set(work.as_they_stood(lines))
+        lost = tuple(place for place in broke if place not in compiled)
+    left_over = work.as_they_stood((site.path, site.line) for site in seen.break_sites)
     files = work.files.changed()
     result = FixResult(
         changes=tuple(changes),
@@ -185,7 +186,8 @@ def _worked(work: Work, first: Observation, reading: ReadOptions, rules: RuleSet
         breaks_after=breaks(seen),
         share_before=first.coverage.share if first.coverage else None,
         share_after=seen.coverage.share if seen.coverage else None,
-        left=tuple(left_over),
+        left=left_over,
+        kept_out=tuple(place for place in lost if place not in left_over),
         failure=f"{target}: {failure}" if failure is not None else None,
     )
     return Fixed(with_patches(result, files, root), files)

@@ -95,9 +95,14 @@ class Files:
 
     def original_line(self, path: str, line: int) -> int:
         """The line that a line of the text as it is now was; the line itself if it was written anew."""
+        return self.original_lines(path, (line,))[0]
+
+    def original_lines(self, path: str, lines: Iterable[int]) -> list[int]:
+        """The same of several lines, in the order of these."""
         if path not in self.now:
-            return line
-        return LineMap(self.before(path).text, self.now[path]).came_from(line) or line
+            return sorted(lines)
+        known = LineMap(self.before(path).text, self.now[path])
+        return [known.came_from(line) or line for line in sorted(lines)]
 
     def with_edits(self, edits: Sequence[Edit], *, anew: bool = False) -> dict[str, str]:
         """Every file that differs from what it was, once these are carried out: on top of what was accepted, or `anew`.
@@ -284,6 +289,17 @@ class Work:
                     round=number, keeps_out=True,
                 )  # fmt: skip
                 yield Candidate(change, self.files.with_edits(change.edits))
+
+    def as_they_stood(self, places: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+        """Lines, by shown path, as they were before any change; those of files that are nowhere are left out."""
+        lines: dict[str, set[int]] = {}
+        for shown, line in places:
+            lines.setdefault(shown, set()).add(line)
+        found: dict[tuple[str, int], None] = {}
+        for shown, each in lines.items():
+            if (path := self.files.path(shown)) is not None:
+                found |= dict.fromkeys((shown, line) for line in self.files.original_lines(str(path), each))
+        return tuple(found)
 
     def _places(self, sites: Sequence[BreakSite]) -> Iterator[tuple[str, int, Path, list[BreakSite]]]:
         """Each line that breaks, the file it stands in, and its breaks."""

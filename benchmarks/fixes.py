@@ -64,6 +64,7 @@ def kind(result: FixResult) -> dict[tuple[str, int], str]:
         found[change.path, change.line] = what
     left = dict.fromkeys(result.left, "no change")
     left |= {(change.path, change.line): change.state for change in result.refused}
+    found |= dict.fromkeys(result.kept_out, "kept out")
     return found | {place: left[place] for place in result.left}
 
 

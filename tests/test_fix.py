@@ -16,8 +16,9 @@ import pytest
 from tcready import api
 from tcready.applying import Changed, changed_by, patched, write
 from tcready.refactor.changed import LineMap, changed
-from tcready.schema import TcreadyError
+from tcready.schema import Edit, FixChange, TcreadyError
 from tcready.static import source
+from tcready.trying import Candidate, Files, next_ones, what_of
 
 MODEL = """\
 import torch
@@ -458,3 +459,73 @@ def test_what_is_compiled_once_a_layer_is_given_a_higher_limit(project: Path) ->
     assert found["breaks_after"] == 1  # the one that is asked for
     left = [LIMIT.splitlines()[line - 1].strip() for _, line in found["left"]]
     assert left == ["torch._dynamo.graph_break()"]
+
+
+GRID = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x, grid, kinds, mask):
+        counts = grid[:, 0] * grid[:, 1]
+        widths = torch.repeat_interleave(grid[:, 1], counts)  # of each row
+        x = x * (torch.arange(counts.sum()) % widths)[:, None]
+        return x, self.kept(kinds, mask)
+
+    def kept(self, kinds, mask):
+        found = 0
+        for kind in kinds[mask].tolist():
+            found = found + kind
+        return found
+
+
+def get_inputs():
+    return torch.randn(10, 8), torch.tensor([[2, 3], [2, 2]]), torch.arange(4), torch.tensor([True, False] * 2)
+"""
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_a_size_is_read_where_the_setting_for_all_sizes_does_not_hold(project: Path) -> None:
+    """With that setting the mask is read inside the graph, and Dynamo raises at `tolist()` of what has no known length."""
+    (project / "model.py").write_text(GRID)
+    done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
+    found = json.loads(done.stdout)
+    lines = [line for line in found["patch"].splitlines() if line[:1] in "+-"][2:]
+    was = "        widths = torch.repeat_interleave(grid[:, 1], counts"
+    assert lines == [f"-{was})  # of each row", f"+{was}, output_size=counts.sum().item())  # of each row"]
+    assert found["settings"] == {"TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": "1"}
+    refused = {"capture_dynamic_output_shape_ops": "Could not guard on data-dependent expression"}
+    for name, why in refused.items():
+        assert any(each["settings"] == [name] and why in each["reason"] for each in found["refused"])
+    assert found["left"] == [
+        ["model.py", GRID.splitlines().index("        for kind in kinds[mask].tolist():") + 1]
+    ]
+
+
+def test_what_is_tried_next_for_each_break() -> None:
+    def candidate(line: int, text: str = "", *settings: str) -> Candidate:
+        edits = (Edit("a.py", line, 1, line, 2, text),) if text else ()
+        return Candidate(FixChange("a.py", line, "f", None, (), "", edits, settings, None, "not_run"), {})
+
+    edit, second, setting = candidate(1, "y"), candidate(1, "z"), candidate(2, "", "s")
+    with_setting, elsewhere = candidate(2, "n.item()", "t"), candidate(3, "n.item()", "t")
+    every = [edit, second, setting, with_setting, elsewhere]
+    assert next_ones(every, set()) == [edit, setting], (
+        "no edit beside a setting before settings alone were tried"
+    )
+    tried = {what_of(each.change) for each in (edit, setting)}
+    assert next_ones(every, tried) == [second, with_setting, elsewhere]
+    tried.add(what_of(with_setting.change))
+    assert elsewhere in next_ones(every, tried), "the same text elsewhere is another change"
+    assert next_ones([candidate(1, "", "s"), edit], set()) == [edit], "the edit was not tried yet"
+
+
+def test_lines_as_they_stood_before_changes(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("one = 1\ntwo = 2\n")
+    files = Files(tmp_path, ())
+    path = str(tmp_path / "a.py")
+    assert files.original_lines(path, [2, 1]) == [1, 2]
+    files.now[path] = "import torch\none = 1\ntwo = 2\n"
+    assert files.original_lines(path, [3, 2]) == [1, 2]

@@ -233,5 +233,8 @@ class FixResult:
     share_after: float | None = None
     left: tuple[tuple[str, int], ...] = ()
     """Path and line, as the files stand, of each break that is left."""
+    kept_out: tuple[tuple[str, int], ...] = ()
+    """The same of each that is gone since its line is not compiled any more: it stands in a function that is kept out of
+    that, or is called by one."""
     failure: str | None = None
     """Why nothing could be proved, in one line."""
