@@ -481,3 +481,19 @@ def test_one_process_answers_one_request_after_the_other(tmp_path: Path) -> None
     assert [trial.differs for trial in third.trials] == ["state", None]
     assert ended.trials[0].difference is not None
     assert ended.trials[1].difference is None
+
+
+@pytest.mark.dynamo
+def test_one_thread_is_taken_only_if_it_rounds_as_several_do() -> None:
+    import torch
+    from tcready.dynamic.worker.proof.behaviour import Behaviour, same_digits
+
+    def seen(number: float, gradient: float | None = 1.0) -> Behaviour:
+        found = None if gradient is None else torch.tensor(gradient)
+        return Behaviour(outputs=[torch.tensor([number, torch.nan]), 3], gradients={"parameter w": found})
+
+    assert same_digits(seen(1.0), seen(1.0))
+    assert not same_digits(seen(1.0), seen(1.0 + 1e-7))
+    assert not same_digits(seen(1.0), seen(1.0, 1.0 + 1e-7))
+    assert not same_digits(seen(1.0), seen(1.0, None))
+    assert same_digits(seen(1.0, None), seen(1.0, None))
