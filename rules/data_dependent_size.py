@@ -11,12 +11,14 @@ The size of their result depends on the values in a tensor. Dynamo does not have
 ends the graph at the call.
 
 ## Use instead
-`one_hot(x, num_classes=n)`; `repeat_interleave(x, repeats, output_size=n)`; `torch.zeros(n).scatter_add_(0,
-index, ones)` for `bincount` and for counting what `unique` was to count.
+`one_hot(x, num_classes=n)`; `repeat_interleave(x, repeats, output_size=n)`, where `n` may be
+`repeats.sum().item()` under `capture_scalar_outputs`; `torch.zeros(n).scatter_add_(0, index, ones)` for `bincount` and
+for counting what `unique` was to count.
 
 ## Limits
-`bincount(minlength=n)` breaks all the same: the minimum is no maximum. `nn.CTCLoss` is not reported: its
-break lies inside torch.
+With `capture_dynamic_output_shape_ops` Dynamo raises, where it broke before, at a later `.tolist()` of a tensor whose
+length a mask decided. `bincount(minlength=n)` breaks all the same: the minimum is no maximum. `nn.CTCLoss` is not
+reported: its break lies inside torch.
 """
 
 from __future__ import annotations
