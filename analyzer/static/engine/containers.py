@@ -136,6 +136,10 @@ class Containers(Room):
             return Mapping(tuple((str(i), v) for i, v in enumerate(members.items)), None, True)
         attributes = self.engine.heap[made].attributes.items() if isinstance(made, Instance) else ()
         modules = tuple((n, v) for n, v in attributes if any(map(self.engine.is_module, options(v))))
+        loose = self.engine.heap[made].loose.values() if isinstance(made, Instance) else ()
+        others = [v for v in loose if any(map(self.engine.is_module, options(v)))]
+        if others:  # those whose names are made up while it is built
+            return Mapping(modules, join(*others), True)
         return Mapping(modules, None if modules else UNKNOWN, True)
 
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:

@@ -244,6 +244,8 @@ class Statements(Room):
         self.engine.tell_loop(node.iter, value, False, frame)
         members = self.engine.container_members(value)
         source = members if members is not None else value
+        if self.engine.quiet:
+            source = likely(source)  # while a model is built, what its defaults list
         if (
             isinstance(source, Sequence)
             and source.items is not None
@@ -296,7 +298,8 @@ class Statements(Room):
             self.engine.heap.join(stored, set())
             if handled and not completes:
                 fell, end = True, frame.env
-        if completes:
+        gave = returned[known:]
+        if completes and not (gave and all(v == UNKNOWN for v in gave)):
             frame.returned = returned  # what is known afterwards is what holds when nothing was raised
         frame.env = end
         if not self.block(node.finalbody, frame):

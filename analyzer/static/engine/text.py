@@ -28,7 +28,7 @@ MAX_LENGTH = 20_000
 BUILTIN_TYPES = frozenset({"str", "dict", "set", "frozenset", "list", "tuple", "object"})
 PURE = frozenset(
     "lower upper title capitalize strip lstrip rstrip removeprefix removesuffix replace startswith endswith split "
-    "isdigit isalnum isidentifier isalpha isdecimal islower isupper".split()
+    "isdigit isalnum isidentifier isalpha isdecimal islower isupper rsplit casefold zfill partition rpartition".split()
 )
 """Methods of text that are worked out if everything is constant."""
 METHODS = frozenset(
@@ -105,8 +105,8 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
             found = getattr(text, name)(*(cast(Const, a).value for a in args))
         except (TypeError, ValueError):
             return UNKNOWN
-        if isinstance(found, list):
-            return Sequence("list", tuple(map(Const, found)), UNKNOWN)
+        if isinstance(found, (list, tuple)):
+            return Sequence(type(found).__name__, tuple(map(Const, found)), UNKNOWN)
         return Const(found) if not isinstance(found, str) or len(found) < MAX_LENGTH else Plain("str")
     if name in ("split", "rsplit", "splitlines", "partition", "rpartition"):
         return Sequence("list", None, Plain("str"))

@@ -144,6 +144,14 @@ class Operations:
             )
         return self._of_tensors[name]
 
+    def is_known(self, name: str) -> bool:
+        """Whether the tables tell of a dotted name of torch."""
+        module, _, last = name.rpartition(".")
+        if not name.startswith("torch.") or last.startswith("_"):
+            return False
+        tables = self.tables
+        return tables.call_of(name) is not None or tables.module_of(name) is not None or bool(tables.forms_of(name))
+
     def named_like(self, module: str, pattern: re.Pattern[str]) -> list[str]:
         """The names of a module of torch that fit: `Conv1d`, `Conv2d` and `Conv3d` for a `Conv` of who knows how many
         dimensions."""
