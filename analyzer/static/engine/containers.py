@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+from itertools import takewhile
 from typing import Any, cast
 
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -297,10 +298,11 @@ class Containers(Room):
         if name in ("pop", "popleft"):
             return self.element(receiver)
         if name in ("index", "remove") and site.args:
-            same = [
-                compared(ast.Eq(), member, site.args[0])
-                for member in members_of(receiver)[:-1] or (receiver.element,)
-            ]
+            sought = site.args[0]
+            # what is the same object is found without asking, and nothing behind it is asked
+            ahead = takewhile(lambda member: member is not sought, (receiver.items or ())[:-1])
+            asked = (receiver.element,) if receiver.items is None else ahead
+            same = [compared(ast.Eq(), member, sought) for member in asked]
             if any(map(is_surely_tensor, same)):
                 self.engine.tell_test(site.node, "members", Tensor("bool"), site.frame)
         if name == "sort":

@@ -402,7 +402,9 @@ def _as_text(value: Value) -> Value:
 
 def _type(_engine: Engine, site: CallSite) -> Value:
     bases = site.args[1] if len(site.args) == 3 else None
-    if isinstance(bases, Sequence) and bases.items:  # a class made on the spot does as its first base, but for its name
+    if (
+        isinstance(bases, Sequence) and bases.items
+    ):  # a class made on the spot does as its first base, but for its name
         return bases.items[0]
     return lift(lambda value: join(*map(_type_of, options(value))), _first(site))
 

@@ -298,6 +298,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "inspect.signature": _signature,
         "importlib.import_module": _import_module,
         "types.MethodType": _bound_by_hand,
+        "torch.nn.Transformer.generate_square_subsequent_mask": lambda _engine, _site: Tensor("float"),
         "type.__call__": builtins.made_by_type,
         "inspect.isfunction": builtins.is_function,
         "inspect.isclass": builtins.is_class,
