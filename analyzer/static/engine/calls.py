@@ -292,8 +292,8 @@ class Calls(Room):
                 self.engine.heap[made].put(HOOKS, hooks, replace=True)
         if name == "__getattr__":
             wanted = site.first("name")
-            known = self.engine.heap[made].attributes if made.ident else {}
-            return known.get(str(wanted.value)) if isinstance(wanted, Const) else None
+            own = self.engine.heap[made].attributes if made.ident else {}
+            return own.get(str(wanted.value)) if isinstance(wanted, Const) else None
         if name in ("children", "named_children"):
             children = self.engine.children(made)
             return self.engine.mapping_method(children, "values" if name == "children" else "items", site)

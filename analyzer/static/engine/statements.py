@@ -326,6 +326,10 @@ class Statements(Room):
                 entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
                 if name in K.ENTER_THEMSELVES:
                     entered = value
+                entering = item.context_expr
+                if name == "contextlib.nullcontext" and isinstance(entering, ast.Call) and entering.args:
+                    with self.engine.quietly():
+                        entered = self.engine.eval(entering.args[0], frame)
                 self.engine.assign(item.optional_vars, entered if own is None else own, frame)
             if context is None or context.gb_id or context.inside != "split":
                 frame.enclosing = (*frame.enclosing, "with")

@@ -12,6 +12,7 @@ from tcready.static.engine.values import (
     UNKNOWN,
     Const,
     ExternalInstance,
+    Kind,
     Mapping,
     Plain,
     Sequence,
@@ -106,7 +107,8 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
         except (TypeError, ValueError):
             return UNKNOWN
         if isinstance(found, (list, tuple)):
-            return Sequence(type(found).__name__, tuple(map(Const, found)), UNKNOWN)
+            kind: Kind = "list" if isinstance(found, list) else "tuple"
+            return Sequence(kind, tuple(map(Const, found)), UNKNOWN)
         return Const(found) if not isinstance(found, str) or len(found) < MAX_LENGTH else Plain("str")
     if name in ("split", "rsplit", "splitlines", "partition", "rpartition"):
         return Sequence("list", None, Plain("str"))

@@ -315,7 +315,10 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
             _calls_first,
         ),
         **dict.fromkeys(("torch.cond", "torch.ops.higher_order.cond"), _cond),
-        **dict.fromkeys(("torch.vmap", "torch.func.vmap", "torch.compile"), _first),
+        **dict.fromkeys(
+            ("torch.vmap", "torch.func.vmap", "torch.compile", "torch.autograd.Variable"), _first
+        ),
+        "torch.jit.annotate": lambda _engine, site: site.args[1] if len(site.args) > 1 else None,
         **dict.fromkeys(("copy.copy", "copy.deepcopy"), _copy),
         "torch.jit.script": _scripted("torch.jit.ScriptModule"),
         "torch.jit.freeze": _scripted("torch.jit.ScriptModule"),

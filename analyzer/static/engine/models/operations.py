@@ -69,9 +69,9 @@ OF_DEVICES = (
 """What a model asks of devices stands behind a test for one, which the source does not decide."""
 OF_ANY_ARGUMENTS = frozenset({("torch.Generator", "inline")})
 """Traced by going into it, and tried with arguments that suit it."""
-OF_SIZES = "GB0036"
+SIZED_BY_VALUES = "GB0036"
 """What an operation gives whose result is as large as values say."""
-OF_VALUES = frozenset({"GB0033", OF_SIZES, "GB0124"})
+OF_VALUES = frozenset({"GB0033", SIZED_BY_VALUES, "GB0124"})
 """Breaks for values that a tensor holds: where the form that is called needs none, another was tried."""
 HANDLED_PACKAGES = frozenset({"numpy", "pandas", "sklearn"})
 """Of the packages that Dynamo never goes into, those of whose functions more is known."""
@@ -211,7 +211,7 @@ class Operations:
         """The same of a call of a module of torch.nn: by what it is, or by one of its optional arguments."""
         module = self.tables.module_of(K.public_name(name))
         if module is not None and module.evaluation == module.training and module.evaluation in OF_VALUES:
-            return "size" if module.evaluation == OF_SIZES else "values", ()
+            return "size" if module.evaluation == SIZED_BY_VALUES else "values", ()
         for argument in self.tables.arguments_of(K.public_name(name)):
             given = args[argument.place] if len(args) > argument.place else keywords.get(argument.name, NONE)
             asked = argument.gb_id in OF_VALUES and likely(given) != NONE and not isinstance(given, Unknown)
