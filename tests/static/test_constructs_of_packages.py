@@ -457,3 +457,15 @@ def test_a_method_bound_by_hand(tmp_path: Path) -> None:
         before="import types\ndef other(self, x):\n    see(self.n, 'a')\n",
     ).replace("self.part.forward(x)", "self.run(x)")
     assert known(tmp_path, source)["a"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("bases", "expected"), [("nn.Module, Called", {"a": "3"}), ("Called, nn.Module", {})]
+)
+def test_a_call_that_stands_behind_a_module(bases: str, expected: dict[str, str], tmp_path: Path) -> None:
+    source = forward(
+        "see(self.n, 'a')",
+        init="self.n = 3",
+        before="class Called:\n    def __call__(self, x): raise NotImplementedError\n",
+    ).replace("(nn.Module)", f"({bases})")
+    assert known(tmp_path, source) == expected
