@@ -85,6 +85,7 @@ def derive(processes: int, parts: Path | None = None, only: set[str] | None = No
     samples.modules()
     trying.warm()
     tables["modules"] = kept("modules", lambda: others.modules(processes, only))
+    tables["arguments"] = kept("arguments", lambda: others.arguments(processes, only))
     infos = operators.infos_of(operators.operations(found))
     trying.warm()
     tables["operators"] = kept("operators", lambda: operators.derive(found, processes, infos, only))
@@ -106,7 +107,7 @@ def packed(tables: dict[str, Any]) -> dict[str, Any]:
     }
     for name in ("files", "config", "registry", "while_tracing"):
         data[name] = tables[name]
-    for name in ("calls", "contexts", "decorators", "distributions", "modules"):
+    for name in ("calls", "contexts", "decorators", "distributions", "modules", "arguments"):
         data[name] = grouped({key: "|".join(words) for key, words in tables[name].items()})
     data["attributes"] = grouped({f"torch.Tensor.{key}": text for key, text in tables["attributes"].items()})
     data["operators"] = grouped({key: "; ".join(forms) for key, forms in tables["operators"].items()})

@@ -202,7 +202,7 @@ class Model(nn.Module):
     def forward(self, x):
         y = x * 2
         rows = (y.sum(1) > 0).sum()
-        return y + rows
+        return y + rows + [x, y].index(x)
 """
         ),
         Sample(

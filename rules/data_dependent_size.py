@@ -4,7 +4,8 @@
 Finds operations whose form needs the values of a tensor for the size of what it gives: `unique`,
 `unique_consecutive`, `bincount`, `combinations`, `linalg.lstsq`, `repeat_interleave` by a tensor without `output_size`,
 `one_hot` without `num_classes`, `ctc_loss`; and those that look at values to work at all: `cov`, `corrcoef`,
-`gaussian_nll_loss`.
+`gaussian_nll_loss`. So do modules of torch that are made of these, `nn.CTCLoss` and `nn.GaussianNLLLoss`; and
+`nn.Transformer`, its encoder and its decoder given a mask and no `is_causal`: they compare it with a causal one.
 
 ## Why it hurts torch.compile
 The size of their result depends on the values in a tensor. Dynamo does not have them while tracing, and
@@ -13,12 +14,12 @@ ends the graph at the call.
 ## Use instead
 `one_hot(x, num_classes=n)`; `repeat_interleave(x, repeats, output_size=n)`, where `n` may be
 `repeats.sum().item()` under `capture_scalar_outputs`; `torch.zeros(n).scatter_add_(0, index, ones)` for `bincount` and
-for counting what `unique` was to count.
+for counting what `unique` was to count; `is_causal=` beside a mask.
 
 ## Limits
 With `capture_dynamic_output_shape_ops` Dynamo raises, where it broke before, at a later `.tolist()` of a tensor whose
-length a mask decided. `bincount(minlength=n)` breaks all the same: the minimum is no maximum. `nn.CTCLoss` is not
-reported: its break lies inside torch.
+length a mask decided. `bincount(minlength=n)` breaks all the same: the minimum is no maximum. Where a module of torch
+breaks, Dynamo's own log names the line inside torch, and leaves out the call if that stands in a `forward`.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ def check(fact: Call) -> Claim | None:
         return Claim(MESSAGE)
     if fact.reads not in ("size", "values") or operands(fact, *SELECTING) is not None:
         return None
+    if fact.method == "__call__":
+        spared = f"; `{fact.told_by[0]}=` would spare it" if fact.told_by else ""
+        return Claim((MESSAGE if fact.reads == "size" else NEEDS) + spared)
     hint = f"; {fact.told_by[0]}=n would tell it" if fact.told_by else ""
     if fact.reads == "size":
         return Claim(MESSAGE + hint, unless=SETTING)
@@ -62,7 +66,7 @@ RULE = Rule(
     name="data-dependent-size",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0036", "GB0246", "GB0033"),
+    gb_ids=("GB0036", "GB0246", "GB0033", "GB0124"),
     settings=(SETTING,),
     facts=(Call,),
     check=check,
@@ -116,8 +120,39 @@ class Model(nn.Module):
         return y + spread.sum() + related.sum() + found.solution.sum()
 """
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.loss = nn.GaussianNLLLoss()
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 1)
+
+    def losses(self, y, mask):
+        loss = self.loss(y, y, y.abs())  # BAD
+        return loss + self.encoder(y, mask).sum()  # BAD
+
+    def forward(self, x):
+        y = x * 2
+        return y + self.losses(y, nn.Transformer.generate_square_subsequent_mask(4))
+"""
+        ),
     ),
     good=(
+        Sample(
+            """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.loss = nn.PoissonNLLLoss()
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 1)
+
+    def forward(self, x):
+        y = x * 2
+        mask = nn.Transformer.generate_square_subsequent_mask(4)
+        return self.encoder(y, mask, is_causal=True) + self.encoder(y) + self.loss(y, y)
+"""
+        ),
         Sample(
             """
 class Model(nn.Module):

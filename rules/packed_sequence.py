@@ -47,6 +47,17 @@ class Model(nn.Module):
 """,
             inputs="(torch.randn(4, 8, 3), torch.tensor([8, 7, 6, 5]))",
         ),
+        Sample(
+            """
+from torch.nn.utils.rnn import *
+
+class Model(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        packed = pack_sequence([y, y])  # BAD
+        return y + 1
+"""
+        ),
     ),
     good=(
         Sample(

@@ -164,6 +164,17 @@ class Module:
 
 
 @dataclass(frozen=True)
+class ModuleArgument:
+    """An optional argument of a module's call that ends the graph: its name, its place behind the module, the break, and
+    the flags of which each, given as False, spares it."""
+
+    name: str
+    place: int
+    gb_id: str
+    spared_by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Form:
     """One form of an operation: its parameters, the flags that must be on, and the result."""
 
@@ -309,6 +320,12 @@ class Tables:
         others = {word for part in (evaluation, training) for word in part.split()[1:]}
         return Module(first[0], first[1], tuple(sorted(others)), result)
 
+    def arguments_of(self, name: str) -> tuple[ModuleArgument, ...]:
+        """The optional arguments with which a call of a module of torch.nn breaks. None are known of a version whose
+        table has none: torch 2.11 and 2.14 were not asked."""
+        text = self._arguments.get(name)
+        return tuple(map(_argument, text.split("|"))) if text else ()
+
     def distribution_of(self, name: str, method: str, validated: bool) -> str | None:
         """The break of `sample`, `rsample`, `log_prob` or `entropy` of a distribution that is made and used in compiled
         code: its id, nothing if it is traced, None if it has no such method or was not made."""
@@ -376,6 +393,10 @@ class Tables:
         return _names(self.data["modules"])
 
     @cached_property
+    def _arguments(self) -> Mapping[str, str]:
+        return _names(self.data.get("arguments", {}))
+
+    @cached_property
     def _distributions(self) -> Mapping[str, str]:
         return _names(self.data["distributions"])
 
@@ -412,6 +433,12 @@ def _names(groups: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
         for prefix, lasts in group.items()
         for last in lasts.split(" ")
     }
+
+
+def _argument(text: str) -> ModuleArgument:
+    argument, gb_id, flags = text.split(" ")
+    name, _, place = argument.partition("@")
+    return ModuleArgument(name, int(place), gb_id, tuple(flags.split(",")) if flags != "-" else ())
 
 
 def _gb(word: str) -> str:

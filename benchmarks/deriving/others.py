@@ -284,6 +284,51 @@ def modules(processes: int, only: Collection[str] | None = None) -> dict[str, li
     return {name: r for name, r in results.items() if isinstance(r, list)}
 
 
+def _masks() -> Iterator[torch.Tensor]:
+    """What an optional argument of a module of attention may be, for three places: a mask of them, one of a sequence."""
+    yield torch.nn.Transformer.generate_square_subsequent_mask(3)
+    yield torch.zeros(1, 3, dtype=torch.bool)
+
+
+def arguments_of(make: Callable[[], torch.nn.Module], tensors: int) -> list[str]:
+    """The optional arguments of a module with which its call breaks, each as `name@place GB0124 spared,by`: a flag that,
+    given as False, spares the break."""
+    given = [torch.randn(1, 3, 4) for _ in range(tensors)]
+    parameters = list(inspect.signature(make().forward).parameters.values())
+    optional = [p for p in parameters if p.default is not inspect.Parameter.empty]
+
+    def outcome(**named: Any) -> str:
+        with trying.quiet():
+            made = make().eval()
+            made(*given, **named)  # raises where the argument is none for it
+            result, detail = trying.call(make().eval(), tuple(given), named)
+        return str(detail) if result == "break" else result
+
+    found = []
+    for parameter in (p for p in optional if p.default is None):
+        for mask in _masks():
+            with contextlib.suppress(Exception):
+                gb_id = outcome(**{parameter.name: mask})
+                if not gb_id.startswith("GB"):
+                    continue
+                spared = []
+                for flag in (p.name for p in optional if p.name != parameter.name):
+                    with contextlib.suppress(Exception):
+                        if outcome(**{parameter.name: mask, flag: False}) == "traced":
+                            spared.append(flag)
+                place = parameters.index(parameter)
+                found.append(f"{parameter.name}@{place} {gb_id} {','.join(spared) or '-'}")
+                break
+    return found
+
+
+def arguments(processes: int, only: Collection[str] | None = None) -> dict[str, list[str]]:
+    """Modules that break with some of their optional arguments, and with which."""
+    wanted = {n: v for n, v in samples.unsampled().items() if only is None or n in only}
+    results = trying.each(wanted, lambda name: arguments_of(*wanted[name]), processes, "arguments")
+    return {name: r for name, r in results.items() if isinstance(r, list) and r}
+
+
 def _parameters(cls: Any) -> dict[str, torch.Tensor]:
     """Valid parameters of a distribution, made from the constraints it states."""
     made = {}

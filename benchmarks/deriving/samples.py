@@ -7,6 +7,7 @@ import importlib.util
 import sys
 import types
 import unittest
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,6 +36,32 @@ def modules() -> list[Any]:
     from torch.testing._internal.common_modules import module_db
 
     return list(module_db)
+
+
+def unsampled() -> dict[str, tuple[Callable[[], torch.nn.Module], int]]:
+    """Modules that torch's tests hold no samples of: how one is made, and how many tensors of (1, 3, 4) it takes."""
+    nn = torch.nn
+
+    def encoder() -> torch.nn.Module:
+        return nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 1, 8, batch_first=True), 1)
+
+    def decoder() -> torch.nn.Module:
+        return nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 1, 8, batch_first=True), 1)
+
+    return {
+        "torch.nn.TransformerEncoder": (encoder, 1),
+        "torch.nn.TransformerDecoder": (decoder, 2),
+        "torch.nn.Transformer": (lambda: nn.Transformer(4, 1, 1, 1, 8, batch_first=True), 2),
+        "torch.nn.TransformerEncoderLayer": (
+            lambda: nn.TransformerEncoderLayer(4, 1, 8, batch_first=True),
+            1,
+        ),
+        "torch.nn.TransformerDecoderLayer": (
+            lambda: nn.TransformerDecoderLayer(4, 1, 8, batch_first=True),
+            2,
+        ),
+        "torch.nn.MultiheadAttention": (lambda: nn.MultiheadAttention(4, 1, batch_first=True), 3),
+    }
 
 
 def of_operator(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from probing import HEAD, forward, known
@@ -400,3 +401,71 @@ def test_own_code_that_only_an_installed_package_calls(tmp_path: Path) -> None:
     assert sorted(found) == [("TCR201", "Inner.forward"), ("TCR301", "Net.forward")]
     apart = [(f.rule, f.symbol) for f in read([f"{own}::Net"], replace(options, third_party=False)).findings]
     assert apart == [("TCR301", "Net.forward")]
+
+
+CHOSEN = {
+    "by a text that is taken apart": (
+        "self.m = {'A': A, 'B': B}[path.rsplit('.', 1)[1]]()",
+        "path='model.A'",
+        "A",
+    ),
+    "by eval": ("self.m = eval(name)()", "name='A'", "A"),
+    "by globals, one after the other": (
+        "self.ms = nn.ModuleList()\nfor name in names:\n    self.ms.append(globals()[name]())\nself.m = self.ms[1]",
+        "names=('A', 'B')",
+        "B",
+    ),
+    "as a module's member by a made-up name": (
+        "for i in range(n):\n    self.add_module('m' + str(i), A())\nself.m = next(self.children())",
+        "n=2",
+        "A",
+    ),
+    "by a class made on the spot": ("self.m = type('Made', (A,), {})()", "n=2", "A"),
+    "by stars out of torch": ("self.m = LSTM(8, 8)", "n=2", "LSTM"),
+    "by what else an object has": ("self.m = Outer(A()).inside", "n=2", "B"),
+    "by a file's name": ("self.m = importlib.import_module('model').B()", "n=2", "B"),
+}
+"""How an object picks a part while it is built, what its `__init__` takes, and which part it has."""
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+def test_parts_that_are_chosen(case: str, tmp_path: Path) -> None:
+    body, takes, expected = CHOSEN[case]
+    before = (
+        "import importlib\nfrom torch.nn import *\n"
+        "class B(nn.Module):\n    def forward(self, x): return x\n"
+        "class A(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.inside = B()\n"
+        "    def forward(self, x): return x\n"
+        "class Outer(nn.Module):\n"
+        "    def __init__(self, inner):\n        super().__init__()\n        self.inner = inner\n"
+        "    def __getattr__(self, name):\n"
+        "        try:\n            return super().__getattr__(name)\n"
+        "        except AttributeError:\n            return getattr(super().__getattr__('inner'), name)\n"
+        "class Net(nn.Module):\n"
+        f"    def __init__(self, {takes}):\n        super().__init__()\n"
+    )
+    source = before + indent(body, " " * 8) + "\n    def forward(self, x):\n        see(self.m, 'a')\n"
+    found = known(tmp_path, source, name="Net")["a"]
+    assert expected in found.split(" | ")
+
+
+def test_a_method_bound_by_hand(tmp_path: Path) -> None:
+    source = forward(
+        "self.part.forward(x)",
+        init="self.part = nn.Identity()\nself.run = types.MethodType(other, self)\nself.n = 3",
+        before="import types\ndef other(self, x):\n    see(self.n, 'a')\n",
+    ).replace("self.part.forward(x)", "self.run(x)")
+    assert known(tmp_path, source)["a"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("bases", "expected"), [("nn.Module, Called", {"a": "3"}), ("Called, nn.Module", {})]
+)
+def test_a_call_that_stands_behind_a_module(bases: str, expected: dict[str, str], tmp_path: Path) -> None:
+    source = forward(
+        "see(self.n, 'a')",
+        init="self.n = 3",
+        before="class Called:\n    def __call__(self, x): raise NotImplementedError\n",
+    ).replace("(nn.Module)", f"({bases})")
+    assert known(tmp_path, source) == expected

@@ -46,6 +46,8 @@ from tcready.static.engine.values import (
 )
 from tcready.static.index import ClassInfo, FunctionInfo
 
+OF_CLASSES = frozenset({"__name__", "__qualname__", "__module__"})
+"""What a class tells of itself in text."""
 VIEWS = frozenset({"keys", "values", "items"})
 """Methods that a dict alone has: they give views of what it holds."""
 ASSUMED_DEPTH = 4
@@ -113,6 +115,8 @@ class Attributes(Room):
             value = self.engine.module_member(owner.info, name)
             return UNKNOWN if value is None else value
         if isinstance(owner, External):
+            if name in OF_CLASSES and owner.name.rpartition(".")[2][:1].isupper():
+                return _of_class(owner.name, name)
             inner = self.engine.program.module(f"{owner.name}.{name}")
             return Module(inner) if inner else K.external_attribute(f"{owner.name}.{name}")
         if isinstance(owner, ExternalInstance):
@@ -487,3 +491,11 @@ def local_names(info: FunctionInfo) -> tuple[str, ...]:
     named += [a.arg for a in (spec.vararg, spec.kwarg) if a is not None]
     stored = (n.id for n in ast.walk(info.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     return tuple(dict.fromkeys((*named, *stored)))
+
+
+def _of_class(dotted: str, name: str) -> Value:
+    """`__name__` or `__module__` of a class of a library: `torch.Tensor.__module__` is `torch`."""
+    module, _, last = K.public_name(dotted).rpartition(".")
+    if name == "__module__":
+        return Const(module) if dotted == "torch.Tensor" else Plain("str")
+    return Const(last)

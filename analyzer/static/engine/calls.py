@@ -291,6 +291,10 @@ class Calls(Room):
             if site.args[0] not in before:
                 hooks = Sequence("list", (*before, site.args[0]), UNKNOWN)
                 self.engine.heap[made].put(HOOKS, hooks, replace=True)
+        if name == "__getattr__":
+            wanted = site.first("name")
+            own = self.engine.heap[made].attributes if made.ident else {}
+            return own.get(str(wanted.value)) if isinstance(wanted, Const) else None
         if name in ("children", "named_children"):
             children = self.engine.children(made)
             return self.engine.mapping_method(children, "values" if name == "children" else "items", site)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import CallSite, Engine, Room
-from tcready.static.engine.lineage import PATCHED, Mro, linearise
+from tcready.static.engine.lineage import PATCHED, Mro, behind_module, linearise
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     UNKNOWN,
@@ -115,7 +115,7 @@ class Classes(Room):
             bases: dict[ClassInfo, list[ClassInfo | str]] = {}
             self._collect_bases(cls, bases)
             order, external = linearise(cls, bases)
-            self._mros[cls] = Mro(tuple(order), tuple(external))
+            self._mros[cls] = Mro(tuple(order), tuple(external), behind_module(order, bases))
         return self._mros[cls]
 
     def _collect_bases(self, cls: ClassInfo, bases: dict[ClassInfo, list[ClassInfo | str]]) -> None:

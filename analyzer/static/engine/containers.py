@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+from itertools import takewhile
 from typing import Any, cast
 
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -137,6 +138,10 @@ class Containers(Room):
             return Mapping(tuple((str(i), v) for i, v in enumerate(members.items)), None, True)
         attributes = self.engine.heap[made].attributes.items() if isinstance(made, Instance) else ()
         modules = tuple((n, v) for n, v in attributes if any(map(self.engine.is_module, options(v))))
+        loose = self.engine.heap[made].loose.values() if isinstance(made, Instance) else ()
+        others = [v for v in loose if any(map(self.engine.is_module, options(v)))]
+        if others:  # those whose names are made up while it is built
+            return Mapping(modules, join(*others), True)
         return Mapping(modules, None if modules else UNKNOWN, True)
 
     def item(self, base: Value, index: Value, node: ast.expr) -> Value:
@@ -294,10 +299,11 @@ class Containers(Room):
         if name in ("pop", "popleft"):
             return self.element(receiver)
         if name in ("index", "remove") and site.args:
-            same = [
-                compared(ast.Eq(), member, site.args[0])
-                for member in members_of(receiver)[:-1] or (receiver.element,)
-            ]
+            sought = site.args[0]
+            # what is the same object is found without asking, and nothing behind it is asked
+            ahead = takewhile(lambda member: member is not sought, (receiver.items or ())[:-1])
+            asked = (receiver.element,) if receiver.items is None else ahead
+            same = [compared(ast.Eq(), member, sought) for member in asked]
             if any(map(is_surely_tensor, same)):
                 self.engine.tell_test(site.node, "members", Tensor("bool"), site.frame)
         if name == "sort":

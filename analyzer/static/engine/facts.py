@@ -319,6 +319,16 @@ class CheckMessage:
     made: Literal["elsewhere", "of objects"]
 
 
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The compiled function returns an object that was made in it and that Dynamo cannot make again: it holds a `method`
+    of such an object, or a function that is the `default` of a parameter."""
+
+    where: Where
+    node: ast.expr
+    kept: Literal["method", "default"]
+
+
 Fact: TypeAlias = (
     Test
     | Call
@@ -337,6 +347,7 @@ Fact: TypeAlias = (
     | Arithmetic
     | Misfit
     | CheckMessage
+    | Returned
 )
 
 

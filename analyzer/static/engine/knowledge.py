@@ -655,6 +655,8 @@ def module_method(name: str, module: Value) -> Value | None:
         return Sequence("iterator", None, Sequence("tuple", (Plain("str"), Tensor(leaf=True)), UNKNOWN))
     if name in ("get_parameter", "get_buffer"):
         return Tensor(leaf=True)
+    if name == "generate_square_subsequent_mask":  # of nn.Transformer
+        return Tensor("float")
     if name in ("children", "modules"):
         return Sequence("iterator", None, UNKNOWN)
     if name in ("named_children", "named_modules"):

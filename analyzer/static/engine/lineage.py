@@ -21,6 +21,8 @@ class Mro:
 
     classes: tuple[ClassInfo, ...]
     external: tuple[str, ...]
+    behind_module: frozenset[ClassInfo] = frozenset()
+    """Classes behind nn.Module in the order: `class Net(nn.Module, Callable)` is called as a module is."""
 
     @cached_property
     def is_module(self) -> bool:
@@ -56,7 +58,7 @@ class Mro:
     def functions(self, name: str, after: ClassInfo | None = None) -> list[FunctionInfo]:
         """The definitions of a method, nearest class first found."""
         for cls in self.after(after):
-            if name in cls.functions:
+            if name in cls.functions and not (name == "__call__" and cls in self.behind_module):
                 return cls.functions[name]
         return []
 
@@ -72,6 +74,27 @@ class Mro:
             if cls.assigned.get(name) is not None or name in cls.inner:
                 return cls
         return None
+
+
+def behind_module(
+    order: list[ClassInfo], bases: dict[ClassInfo, list[ClassInfo | str]]
+) -> frozenset[ClassInfo]:
+    """The classes of an order that stand behind nn.Module: no modules themselves, and named after one as a base."""
+    modules: set[ClassInfo] = set()
+    for cls in reversed(order):
+        if any(is_module_class(b) if isinstance(b, str) else b in modules for b in bases.get(cls, [])):
+            modules.add(cls)
+    behind: set[ClassInfo] = set()
+    for cls in order:
+        past = cls in behind
+        for base in bases.get(cls, []):
+            if isinstance(base, str):
+                past = past or is_module_class(base)
+            elif base in modules:
+                past = True
+            elif past:
+                behind.add(base)
+    return frozenset(behind)
 
 
 def linearise(

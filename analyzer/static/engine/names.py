@@ -81,6 +81,10 @@ class Names(Room):
             if value is not None:
                 self._globals[key] = value
                 return value
+            outside = self._outside_stars(module, name) if name not in BUILTINS else None
+            if outside is not None:
+                self._globals[key] = outside
+                return outside
             if any(not self.engine.program.reads(star) for star in module.stars) and name not in BUILTINS:
                 return UNKNOWN
             annotation = module.annotations.get(name)
@@ -136,6 +140,21 @@ class Names(Room):
                 pending.extend(reversed(source.stars))
             self._starred[key] = found
         return self._starred[key]
+
+    def _outside_stars(self, module: ModuleInfo, name: str) -> External | None:
+        """What `from torch.nn import *` binds, however many stars away: a name that torch's tables have."""
+        program = self.engine.program
+        seen = {module}
+        pending = list(reversed(module.stars))
+        while pending:
+            star = pending.pop()
+            if self.engine.operations.is_known(f"{star}.{name}"):
+                return External(f"{star}.{name}")
+            source = program.module(star) if program.mentions(star, name) else None
+            if source is not None and source not in seen and source.exports(name):
+                seen.add(source)
+                pending.extend(reversed(source.stars))
+        return None
 
     def _binding(self, module: ModuleInfo, binding: object) -> Value | None:
         frame = self.module_frame(module)

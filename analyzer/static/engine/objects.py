@@ -135,6 +135,7 @@ class Objects(Room):
             if isinstance(value, Const):
                 return prefer(value, declared if value == NONE else Plain(type(value.value).__name__))
             usual = isinstance(value, (Instance, ExternalInstance, External, Function, Class, Partial))
+            usual = usual or _is_filled(value)
             return prefer(value, declared) if usual else join(value, declared)
 
         args = tuple(unknown(arg, default) for arg, default in positional(node.args)[1:])
@@ -361,3 +362,10 @@ class Objects(Room):
         made = Instance(self.engine.heap.ident(*key, outer=self.engine.quiet > 0), value.cls)
         self.engine.heap[made].take(self.engine.heap[value])
         return made
+
+
+def _is_filled(value: Value) -> bool:
+    """A list, tuple or dict that is written out: who gives no other has that one."""
+    if isinstance(value, Mapping):
+        return bool(value.entries)
+    return isinstance(value, Sequence) and bool(value.items)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
@@ -24,13 +24,16 @@ from tcready.static.engine.values import (
     Const,
     External,
     ExternalInstance,
+    Function,
     Instance,
+    Mapping,
     Sequence,
     Unknown,
     Value,
     join,
     lift,
     likely,
+    members_of,
     options,
     tensor_of,
     widen,
@@ -43,6 +46,8 @@ DECIDED_OUTSIDE: tuple[F.About, ...] = ("argument", "configuration", "unknown")
 MAX_ROUNDS = 8
 """Of a loop: an end for what widening does not bring to one."""
 WIDEN_AFTER = 3
+OF_ENTRY = 1
+"""The depth of calls of the function that is compiled."""
 
 
 class Statements(Room):
@@ -73,8 +78,40 @@ class Statements(Room):
         self.engine.eval(node.value, frame)
 
     def do_return(self, node: ast.Return, frame: Frame) -> bool:
-        frame.returned.append(self.engine.eval(node.value, frame) if node.value else NONE)
+        value = self.engine.eval(node.value, frame) if node.value else NONE
+        frame.returned.append(value)
+        if node.value is not None and frame.depth == OF_ENTRY and not self.engine.quiet:
+            kept = self._kept_in(value)
+            if kept is not None:
+                self.engine.tell(F.Returned(self.engine.where(frame), node.value, kept))
         return False
+
+    def _kept_in(self, value: Value, depth: int = 2) -> Literal["method", "default"] | None:
+        """What an object of a class of the source holds, or one in a container, that no code can make again."""
+        chosen = likely(value)
+        if isinstance(chosen, (Sequence, Mapping)):
+            members = members_of(chosen) if isinstance(chosen, Sequence) else (v for _, v in chosen.entries)
+            found = (self._kept_in(member, depth - 1) for member in members if depth)
+            return next((kept for kept in found if kept is not None), None)
+        if (
+            not isinstance(chosen, Instance)
+            or self.engine.heap[chosen].outer
+            or self.engine.is_module(chosen)
+        ):
+            return None
+        for held in map(likely, self.engine.heap[chosen].attributes.values()):
+            if not isinstance(held, Function):
+                continue
+            if isinstance(held.bound, Instance) and not self.engine.heap[held.bound].outer:
+                return "method"
+            if self._is_default(held, chosen):
+                return "default"
+        return None
+
+    def _is_default(self, held: Function, owner: Instance) -> bool:
+        """Whether a function is a lambda that stands as a default of the class's `__init__`."""
+        inits = [info.node.args for info in self.engine.mro(owner.cls).functions("__init__")[:1]]
+        return any(d is held.info.node for spec in inits for d in (*spec.defaults, *spec.kw_defaults))
 
     def do_raise(self, node: ast.Raise, frame: Frame) -> bool:
         if node.exc is not None and not self.engine.quiet:
@@ -244,6 +281,8 @@ class Statements(Room):
         self.engine.tell_loop(node.iter, value, False, frame)
         members = self.engine.container_members(value)
         source = members if members is not None else value
+        if self.engine.quiet:
+            source = likely(source)  # while a model is built, what its defaults list
         if (
             isinstance(source, Sequence)
             and source.items is not None
@@ -296,7 +335,8 @@ class Statements(Room):
             self.engine.heap.join(stored, set())
             if handled and not completes:
                 fell, end = True, frame.env
-        if completes:
+        gave = returned[known:]
+        if completes and not (gave and all(v == UNKNOWN for v in gave)):
             frame.returned = returned  # what is known afterwards is what holds when nothing was raised
         frame.env = end
         if not self.block(node.finalbody, frame):
@@ -323,6 +363,10 @@ class Statements(Room):
                 entered = self.engine.element(value) if isinstance(value, Sequence) else UNKNOWN
                 if name in K.ENTER_THEMSELVES:
                     entered = value
+                entering = item.context_expr
+                if name == "contextlib.nullcontext" and isinstance(entering, ast.Call) and entering.args:
+                    with self.engine.quietly():
+                        entered = self.engine.eval(entering.args[0], frame)
                 self.engine.assign(item.optional_vars, entered if own is None else own, frame)
             if context is None or context.gb_id or context.inside != "split":
                 frame.enclosing = (*frame.enclosing, "with")

@@ -12,6 +12,7 @@ from tcready.static.engine.values import (
     UNKNOWN,
     Const,
     ExternalInstance,
+    Kind,
     Mapping,
     Plain,
     Sequence,
@@ -28,7 +29,7 @@ MAX_LENGTH = 20_000
 BUILTIN_TYPES = frozenset({"str", "dict", "set", "frozenset", "list", "tuple", "object"})
 PURE = frozenset(
     "lower upper title capitalize strip lstrip rstrip removeprefix removesuffix replace startswith endswith split "
-    "isdigit isalnum isidentifier isalpha isdecimal islower isupper".split()
+    "isdigit isalnum isidentifier isalpha isdecimal islower isupper rsplit casefold zfill partition rpartition".split()
 )
 """Methods of text that are worked out if everything is constant."""
 METHODS = frozenset(
@@ -105,8 +106,9 @@ def method(receiver: Const | Plain, name: str, args: tuple[Value, ...]) -> Value
             found = getattr(text, name)(*(cast(Const, a).value for a in args))
         except (TypeError, ValueError):
             return UNKNOWN
-        if isinstance(found, list):
-            return Sequence("list", tuple(map(Const, found)), UNKNOWN)
+        if isinstance(found, (list, tuple)):
+            kind: Kind = "list" if isinstance(found, list) else "tuple"
+            return Sequence(kind, tuple(map(Const, found)), UNKNOWN)
         return Const(found) if not isinstance(found, str) or len(found) < MAX_LENGTH else Plain("str")
     if name in ("split", "rsplit", "splitlines", "partition", "rpartition"):
         return Sequence("list", None, Plain("str"))

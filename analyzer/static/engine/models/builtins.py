@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from functools import cache
 from types import MappingProxyType
 from typing import TypeAlias, cast
 
@@ -400,6 +401,11 @@ def _as_text(value: Value) -> Value:
 
 
 def _type(_engine: Engine, site: CallSite) -> Value:
+    bases = site.args[1] if len(site.args) == 3 else None
+    if (
+        isinstance(bases, Sequence) and bases.items
+    ):  # a class made on the spot does as its first base, but for its name
+        return bases.items[0]
     return lift(lambda value: join(*map(_type_of, options(value))), _first(site))
 
 
@@ -494,6 +500,24 @@ def _globals(engine: Engine, site: CallSite) -> Value:
     return Mapping(entries, UNKNOWN, True)
 
 
+def _eval(engine: Engine, site: CallSite) -> Value | None:
+    """An expression in constant text, as long as the model is built: a class or an activation by its name."""
+    written = likely(site.args[0]) if site.args else None
+    if not isinstance(written, Const) or not isinstance(written.value, str) or not engine.quiet:
+        return None
+    expression = _expression(written.value)
+    return None if expression is None else engine.eval(expression, site.frame)
+
+
+@cache
+def _expression(written: str) -> ast.expr | None:
+    """The same node for the same text: an object is known by the place that makes it."""
+    try:
+        return ast.parse(written.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError):
+        return None
+
+
 def made_by_type(engine: Engine, site: CallSite) -> Value | None:
     """`type.__call__(cls, ...)`, as a metaclass says it."""
     cls = _first(site)
@@ -535,6 +559,7 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         "globals": _globals,
         "locals": _locals,
         "type": _type,
+        "eval": _eval,
         **dict.fromkeys(("print", "delattr", "breakpoint", "exec"), _constant(NONE)),
         "str": _text,
         **dict.fromkeys(("repr", "format", "ascii", "chr", "bin", "hex", "input"), _constant(Plain("str"))),

@@ -221,6 +221,15 @@ def _copy(engine: Engine, site: CallSite) -> Value | None:
     )
 
 
+def _bound_by_hand(_engine: Engine, site: CallSite) -> Value | None:
+    """`types.MethodType(function, owner)`."""
+    if len(site.args) != 2:
+        return None
+    owner = likely(site.args[1])
+    found = [v.bound_to(owner) for v in options(site.args[0]) if isinstance(v, Function)]
+    return join(*found) if found and isinstance(owner, (Instance, Class)) else None
+
+
 def _import_module(engine: Engine, site: CallSite) -> Value | None:
     """`importlib.import_module` of a name that the source tells."""
     name, package = (
@@ -288,6 +297,8 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
         **{f"re.{name}": _found_in_text(name) for name in ("findall", "search", "match", "fullmatch")},
         "inspect.signature": _signature,
         "importlib.import_module": _import_module,
+        "types.MethodType": _bound_by_hand,
+        "torch.nn.Transformer.generate_square_subsequent_mask": lambda _engine, _site: Tensor("float"),
         "type.__call__": builtins.made_by_type,
         "inspect.isfunction": builtins.is_function,
         "inspect.isclass": builtins.is_class,
@@ -304,7 +315,10 @@ HANDLERS: MappingProxyType[str, Handler] = MappingProxyType(
             _calls_first,
         ),
         **dict.fromkeys(("torch.cond", "torch.ops.higher_order.cond"), _cond),
-        **dict.fromkeys(("torch.vmap", "torch.func.vmap", "torch.compile"), _first),
+        **dict.fromkeys(
+            ("torch.vmap", "torch.func.vmap", "torch.compile", "torch.autograd.Variable"), _first
+        ),
+        "torch.jit.annotate": lambda _engine, site: site.args[1] if len(site.args) > 1 else None,
         **dict.fromkeys(("copy.copy", "copy.deepcopy"), _copy),
         "torch.jit.script": _scripted("torch.jit.ScriptModule"),
         "torch.jit.freeze": _scripted("torch.jit.ScriptModule"),

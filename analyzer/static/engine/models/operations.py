@@ -26,6 +26,7 @@ from tcready.static.engine.values import (
     Value,
     holds_tensor,
     join,
+    likely,
     members_of,
     tensor_of,
 )
@@ -68,7 +69,9 @@ OF_DEVICES = (
 """What a model asks of devices stands behind a test for one, which the source does not decide."""
 OF_ANY_ARGUMENTS = frozenset({("torch.Generator", "inline")})
 """Traced by going into it, and tried with arguments that suit it."""
-OF_VALUES = frozenset({"GB0033", "GB0036", "GB0124"})
+SIZED_BY_VALUES = "GB0036"
+"""What an operation gives whose result is as large as values say."""
+OF_VALUES = frozenset({"GB0033", SIZED_BY_VALUES, "GB0124"})
 """Breaks for values that a tensor holds: where the form that is called needs none, another was tried."""
 HANDLED_PACKAGES = frozenset({"numpy", "pandas", "sklearn"})
 """Of the packages that Dynamo never goes into, those of whose functions more is known."""
@@ -152,6 +155,18 @@ class Operations:
             )
         return self._of_tensors[name]
 
+    def is_known(self, name: str) -> bool:
+        """Whether the tables tell of a dotted name of torch."""
+        last = name.rpartition(".")[2]
+        if not name.startswith("torch.") or last.startswith("_"):
+            return False
+        tables = self.tables
+        return (
+            tables.call_of(name) is not None
+            or tables.module_of(name) is not None
+            or bool(tables.forms_of(name))
+        )
+
     def named_like(self, module: str, pattern: re.Pattern[str]) -> list[str]:
         """The names of a module of torch that fit: `Conv1d`, `Conv2d` and `Conv3d` for a `Conv` of who knows how many
         dimensions."""
@@ -187,6 +202,8 @@ class Operations:
         self, operation: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
     ) -> tuple[Reads, tuple[str, ...]]:
         """What a call needs the values of its tensors for, and the arguments by which it could be told instead."""
+        if operation.endswith(".__call__"):
+            return self._read_by_module(operation.removesuffix(".__call__"), args, keywords)
         results = self.results(operation, args, keywords)
         if not results or not all((r.needs_data or r.dynamic_shape) and r.gb_id for r in results):
             return "", ()
@@ -195,6 +212,20 @@ class Operations:
             return "size", told_by
         numbers = all(member.kind == "number" for result in results for member in result.members)
         return "number" if numbers else "values", told_by
+
+    def _read_by_module(
+        self, name: str, args: tuple[Value, ...], keywords: Mapping[str, Value]
+    ) -> tuple[Reads, tuple[str, ...]]:
+        """The same of a call of a module of torch.nn: by what it is, or by one of its optional arguments."""
+        module = self.tables.module_of(K.public_name(name))
+        if module is not None and module.evaluation == module.training and module.evaluation in OF_VALUES:
+            return "size" if module.evaluation == SIZED_BY_VALUES else "values", ()
+        for argument in self.tables.arguments_of(K.public_name(name)):
+            given = args[argument.place] if len(args) > argument.place else keywords.get(argument.name, NONE)
+            asked = argument.gb_id in OF_VALUES and likely(given) != NONE and not isinstance(given, Unknown)
+            if asked and not any(flag in keywords for flag in argument.spared_by):
+                return "values", argument.spared_by
+        return "", ()
 
     def break_of(self, name: str, args: tuple[Value, ...], keywords: Mapping[str, Value]) -> str:
         """The id of the break that a call of a dotted name gives; empty if none is known, or if values decide."""
