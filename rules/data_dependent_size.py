@@ -19,7 +19,8 @@ for counting what `unique` was to count; `is_causal=` beside a mask.
 ## Limits
 With `capture_dynamic_output_shape_ops` Dynamo raises, where it broke before, at a later `.tolist()` of a tensor whose
 length a mask decided. `bincount(minlength=n)` breaks all the same: the minimum is no maximum. Where a module of torch
-breaks, Dynamo's own log names the line inside torch, and leaves out the call if that stands in a `forward`.
+breaks, Dynamo's own log names the line inside torch, and leaves out the call if that stands in a `forward`; a run of
+tcready names the call.
 """
 
 from __future__ import annotations

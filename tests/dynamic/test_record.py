@@ -63,6 +63,24 @@ class Deep(nn.Module):
         return x - 1
 
 
+class Scored(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.loss = nn.GaussianNLLLoss()
+
+    def forward(self, x):
+        return self.loss(x, x * 2, x.abs())  # in torch
+
+
+class Scores(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scored = Scored()
+
+    def forward(self, x):
+        return self.scored(x + 1)  # calls scored
+
+
 class Copies(nn.Module):
     def forward(self, x):
         return copy.deepcopy(x) + 1  # copies
@@ -253,6 +271,18 @@ def test_break_two_calls_deep_is_one_site_with_its_callers(watch: Watch) -> None
     assert len(seen.graphs) > 3
     assert seen.coverage is not None
     assert 0 < seen.coverage.share < 1
+
+
+@torch_between((2, 13), (3, 0), "what 2.11 logs of such a stack was not looked at")
+def test_a_break_in_a_module_of_torch_is_one_of_the_call_and_no_forward_is_lost(watch: Watch) -> None:
+    seen = watch("Scores")
+    (site,) = seen.break_sites
+    assert (site.path, site.line, site.origin) == ("model.py", line_of("in torch"), "own")
+    assert [(frame.line, frame.symbol) for frame in site.stack[:2]] == [
+        (line_of("calls scored"), "Scores.forward"),
+        (line_of("in torch"), "Scored.forward"),
+    ]
+    assert site.stack[2].path.endswith("torch/nn/modules/loss.py")
 
 
 @torch_between((2, 13), (3, 0), "torch 2.11 logs the calling line alone")

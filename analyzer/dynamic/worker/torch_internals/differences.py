@@ -24,6 +24,7 @@ Name = Literal[
     "nested_compile_region",
     "sizes_seen",
     "setting_is_default",
+    "collapsed_frames",
 ]
 
 
@@ -103,6 +104,13 @@ DIFFERENCES = (
         "ConfigModule._is_default",
         "",
         "settings of Inductor that differ from their defaults are not named",
+    ),
+    Difference(
+        "collapsed_frames",
+        "torch._dynamo.symbolic_convert",
+        "collapse_resume_frames",
+        "",
+        "the stack of a break is as Dynamo logs it",
     ),
 )
 _BY_NAME = {row.name: row for row in DIFFERENCES}

@@ -6,8 +6,9 @@ import contextlib
 import inspect
 import logging
 import re
+import traceback
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tcready.dynamic.worker.torch_internals import differences, logs
@@ -26,7 +27,7 @@ from tcready.events.record import (
     reasons_of,
     skip_of,
 )
-from torch._dynamo import convert_frame, exc
+from torch._dynamo import convert_frame, exc, symbolic_convert
 from torch._dynamo import utils as dynamo_utils
 
 METRICS = 1_000_000
@@ -120,9 +121,31 @@ def recording(record: Record, every_guard: bool = False) -> Iterator[None]:
         stack.enter_context(listening(logs.structured(), structured, quiet=False))
         stack.enter_context(listening(graph_breaks, logging.NullHandler(), quiet=True))
         stack.enter_context(listening(trace_source, _TracedLines(record.traced), quiet=True))
+        if differences.has("collapsed_frames"):
+            stack.callback(
+                setattr, symbolic_convert, "collapse_resume_frames", symbolic_convert.collapse_resume_frames
+            )
+            symbolic_convert.collapse_resume_frames = _without_resumed
         convert_frame.ConvertFrame.__call__ = watched
         stack.callback(setattr, convert_frame.ConvertFrame, "__call__", convert)
         yield
+
+
+def _without_resumed(stack: Iterable[traceback.FrameSummary]) -> traceback.StackSummary:
+    """Each function once, where it went on.
+
+    Torch's own (2.13) takes a caller that has the same name for one that was resumed, and so loses most callers of a
+    `forward`: a break in a module of torch had no line of the user.
+    """
+    found = traceback.StackSummary()
+    for frame in stack:
+        name = exc.remove_resume_prefix(frame.name)
+        resumed = (
+            name != frame.name and found and (found[-1].name, found[-1].filename) == (name, frame.filename)
+        )
+        frame.name = name
+        found[len(found) - bool(resumed) :] = [frame]
+    return found
 
 
 def _compiled(row: Any, place: Place) -> CompiledFrame:
