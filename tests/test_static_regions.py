@@ -235,7 +235,7 @@ SAMPLES = {
     "a module of a helper that cannot be followed": Sample(
         """
         def load(config):
-            return eval("Ba" + "d")()
+            return eval("daB"[::-1])()
 
         class Net(nn.Module):
             def __init__(self, config):

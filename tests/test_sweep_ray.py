@@ -14,7 +14,7 @@ from tcready.sweeping import engine
 
 MODEL = "from torch import nn\n\n\nclass Net{n}(nn.Module):\n    def forward(self, x):\n        {line}return x + {n}\n"
 GIVEN = "\n\ndef get_inputs():\n    import torch\n\n    return [torch.ones(2)]\n"
-COUNT = 4
+COUNT = 3
 
 
 def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
