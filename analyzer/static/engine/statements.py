@@ -99,19 +99,19 @@ class Statements(Room):
             or self.engine.is_module(chosen)
         ):
             return None
-        for held in map(likely, self.engine.heap[chosen].attributes.values()):
-            if not isinstance(held, Function):
+        for attribute in map(likely, self.engine.heap[chosen].attributes.values()):
+            if not isinstance(attribute, Function):
                 continue
-            if isinstance(held.bound, Instance) and not self.engine.heap[held.bound].outer:
+            if isinstance(attribute.bound, Instance) and not self.engine.heap[attribute.bound].outer:
                 return "method"
-            if self._is_default(held, chosen):
+            if self._is_default(attribute, chosen):
                 return "default"
         return None
 
-    def _is_default(self, held: Function, owner: Instance) -> bool:
+    def _is_default(self, function: Function, owner: Instance) -> bool:
         """Whether a function is a lambda that stands as a default of the class's `__init__`."""
         inits = [info.node.args for info in self.engine.mro(owner.cls).functions("__init__")[:1]]
-        return any(d is held.info.node for spec in inits for d in (*spec.defaults, *spec.kw_defaults))
+        return any(d is function.info.node for spec in inits for d in (*spec.defaults, *spec.kw_defaults))
 
     def do_raise(self, node: ast.Raise, frame: Frame) -> bool:
         if node.exc is not None and not self.engine.quiet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias, cast
 
@@ -509,12 +509,12 @@ def _eval(engine: Engine, site: CallSite) -> Value | None:
     return None if expression is None else engine.eval(expression, site.frame)
 
 
-@cache
+@lru_cache(1024)
 def _expression(written: str) -> ast.expr | None:
     """The same node for the same text: an object is known by the place that makes it."""
     try:
         return ast.parse(written.strip(), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
 
 
