@@ -43,10 +43,10 @@ def ask(root: Path, *arguments: str) -> str | None:
 
 def checkout(root: Path, paths: Iterable[str]) -> Checkout | None:
     """The commit that `root` is a checkout of, and which of `paths` (relative to it) are as committed."""
-    told = ask(root, "rev-parse", "HEAD", "--show-prefix")
-    if told is None:
+    shown = ask(root, "rev-parse", "HEAD", "--show-prefix")
+    if shown is None:
         return None
-    commit, prefix, *_ = (*told.split("\n"), "")
+    commit, prefix, *_ = (*shown.split("\n"), "")
     within = sorted({path for path in paths if not os.path.isabs(path) and (root / path).is_file()})
     listed = ask(root, "ls-tree", "-z", "--name-only", commit, "--", *within) if within else ""
     unlike = ask(root, "diff", "-z", "--name-only", "--relative", commit, "--", *within) if within else ""

@@ -70,8 +70,8 @@ class _Word(str):
 
 def statement_at(tree: ast.AST, line: int) -> ast.stmt | None:
     """The innermost statement that stands on a line, decorators included."""
-    held = [(first, node) for node in _statements(tree) if (first := _first(node)) <= line <= _last(node)]
-    return max(held, key=lambda found: (found[0], -_last(found[1])), default=(0, None))[1]
+    kept = [(first, node) for node in _statements(tree) if (first := _first(node)) <= line <= _last(node)]
+    return max(kept, key=lambda found: (found[0], -_last(found[1])), default=(0, None))[1]
 
 
 def _statements(tree: ast.AST) -> Iterable[ast.stmt]:

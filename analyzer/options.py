@@ -116,12 +116,12 @@ def declared(*values: type) -> tuple[Declared, ...]:
     )
 
 
-def words(said: Mapping[str, Any], *values: type) -> tuple[str, ...]:
+def words(given: Mapping[str, Any], *values: type) -> tuple[str, ...]:
     """What says `said`, values by the names of their fields, on the command line of `tcready check`; those of the fields
     of `values` alone, and of these what has a flag."""
     found: list[str] = []
     for each in declared(*values):
-        value, option, flag = said.get(each.field), each.option, f"--{each.name}"
+        value, option, flag = given.get(each.field), each.option, f"--{each.name}"
         if value is None or not option.flag:
             continue
         if option.kind == "flag":

@@ -68,15 +68,15 @@ def asked(target: str, model: str | None, settings: Settings) -> tuple[str, ...]
     `model` is the model of a library, or the expression, that the target stands for; None if it stands for none.
     """
     of_library = model is not None and LibraryModel.parse(model) is not None
-    said = {name: settings.values[name] for name, who in settings.sources.items() if who == COMMAND_LINE}
-    said.pop("trace_out", None)  # its folder is not empty any more
+    written = {name: settings.values[name] for name, who in settings.sources.items() if who == COMMAND_LINE}
+    written.pop("trace_out", None)  # its folder is not empty any more
     if model is None or of_library:
-        said.pop("model", None)
+        written.pop("model", None)
     if not of_library:
-        said = {name: value for name, value in said.items() if name not in ("tiny", "config")}
+        written = {name: value for name, value in written.items() if name not in ("tiny", "config")}
     named = (target,) if model is None else (model,) if of_library else ()
     isolated = ("--isolated",) if settings.isolated else ()
-    return (*named, *isolated, *words(said, ReadOptions, RunOptions))
+    return (*named, *isolated, *words(written, ReadOptions, RunOptions))
 
 
 def refuse_contradictions(

@@ -325,7 +325,7 @@ class Work:
         )
         if result.failure is not None:
             return [], [], before, result.failure
-        held: list[Candidate] = []
+        kept: list[Candidate] = []
         left: list[FixChange] = []
         runs: list[Observation] = []
         short: list[tuple[Candidate, Trial]] = []  # every call agrees, and Dynamo breaks elsewhere
@@ -339,12 +339,12 @@ class Work:
                 if trial.difference is None and change.state == "refuted":
                     self.held_up.add(what_of(change))
                     short.append((candidate, trial))
-            elif any((other.change.path, other.change.line) == place for other in held):
+            elif any((other.change.path, other.change.line) == place for other in kept):
                 continue  # the break has a cure already
             else:
-                held.append(dataclasses.replace(candidate, change=change))
+                kept.append(dataclasses.replace(candidate, change=change))
                 runs.append(trial.observation)
-        joint = self._jointly(before, held, [candidate for candidate, _ in short], settings, offered)
+        joint = self._jointly(before, kept, [candidate for candidate, _ in short], settings, offered)
         if joint is not None:
             changes, run = joint
             return changes, left, run, None
@@ -355,21 +355,21 @@ class Work:
             if (
                 more is not None
                 and after is not None
-                and all((other.change.path, other.change.line) != place for other in held)
+                and all((other.change.path, other.change.line) != place for other in kept)
             ):
-                held.append(more)
+                kept.append(more)
                 runs.append(after)
-        if len(held) > 1:
-            return self._together(before, held, left, settings, runs)
-        if held:
-            self.files.now.update(held[0].sources)
-            return [held[0].change], left, runs[0], None
+        if len(kept) > 1:
+            return self._together(before, kept, left, settings, runs)
+        if kept:
+            self.files.now.update(kept[0].sources)
+            return [kept[0].change], left, runs[0], None
         return [], left, before, None
 
     def _jointly(
         self,
         before: Observation,
-        held: Sequence[Candidate],
+        kept: Sequence[Candidate],
         short: Sequence[Candidate],
         settings: tuple[str, ...],
         offered: tuple[str, ...],
@@ -380,19 +380,19 @@ class Work:
         All such edits are tried first, then each by itself.
         """
         edits = [each for each in short if each.change.edits and not each.change.keeps_out]
-        known = {*settings, *(name for each in held for name in names_of(each.change))}
+        known = {*settings, *(name for each in kept for name in names_of(each.change))}
         names = tuple(name for name in offered if name not in known)
         groups = [edits, *([[each] for each in edits] if len(edits) > 1 else [])]
         for members in groups:
-            chosen: list[Candidate] = [*held]
+            chosen: list[Candidate] = [*kept]
             for each in members:
                 try:
                     self.files.with_edits([edit for c in (*chosen, each) for edit in c.change.edits])
                 except TcreadyError:  # it overlaps another
                     continue
                 chosen.append(each)
-            rest = [each.change for each in chosen[len(held) :]]
-            what = frozenset((*map(what_of, rest), *names, *map(what_of, (each.change for each in held))))
+            rest = [each.change for each in chosen[len(kept) :]]
+            what = frozenset((*map(what_of, rest), *names, *map(what_of, (each.change for each in kept))))
             if not rest or len(chosen) + len(names) < 2 or what in self.joined:
                 continue
             self.joined.add(what)
@@ -418,7 +418,7 @@ class Work:
                 self.files.now.update(sources)
                 own = tuple(edit for each in rest for edit in each.edits)
                 joint = dataclasses.replace(change, edits=own, settings=names)
-                return [*(each.change for each in held), joint], result.trials[0].observation
+                return [*(each.change for each in kept), joint], result.trials[0].observation
             self.tell(f"jointly they do not hold: {change.reason or change.unsafe}")
         return None
 
@@ -484,14 +484,14 @@ class Work:
     def _together(
         self,
         before: Observation,
-        held: Sequence[Candidate],
+        kept: Sequence[Candidate],
         left: list[FixChange],
         settings: tuple[str, ...],
         runs: Sequence[Observation],
     ) -> tuple[list[FixChange], list[FixChange], Observation, str | None]:
         """All at once, as far as they do not touch the same lines; the first alone if together they do not hold."""
         chosen: list[Candidate] = []
-        for candidate in held:
+        for candidate in kept:
             edits = [edit for each in (*chosen, candidate) for edit in each.change.edits]
             try:
                 self.files.with_edits(edits)
@@ -512,7 +512,7 @@ class Work:
                 return [each.change for each in chosen], left, result.trials[0].observation, None
             self.tell(f"together they do not hold: {change.reason or change.unsafe}")
         self.files.now.update(chosen[0].sources)
-        return [chosen[0].change], left, runs[held.index(chosen[0])], None
+        return [chosen[0].change], left, runs[kept.index(chosen[0])], None
 
     def tried(
         self, variants: Sequence[tuple[str, Mapping[str, str], tuple[str, ...]]], settings: tuple[str, ...]

@@ -338,12 +338,12 @@ def made_sentence(bench: Bench) -> str:
 
 def new_notes(bench: Bench) -> tuple[tuple[BenchCase, tuple[tuple[str, str], ...]], ...]:
     """The notes on the arms of each case, without those that an earlier case has of the arm already."""
-    told: set[tuple[str, str]] = set()
+    listed: set[tuple[str, str]] = set()
     found = []
     for case in bench.cases:
         notes = [(arm.arm, note) for arm in case.arms for note in arm_notes(arm)]
-        found.append((case, tuple(note for note in notes if note not in told)))
-        told.update(notes)
+        found.append((case, tuple(note for note in notes if note not in listed)))
+        listed.update(notes)
     return tuple(found)
 
 

@@ -209,15 +209,15 @@ def source_picture(
 
         def leaf(place: Place) -> _Part:
             return part(
-                f"{place.line} {place.what}", of(place), told(f"{place.name} {place.what}", of(place))
+                f"{place.line} {place.what}", of(place), listed(f"{place.name} {place.what}", of(place))
             )
 
-        def told(name: str, share: float) -> str:
+        def listed(name: str, share: float) -> str:
             return f"{name}: {view.percent(share / total)} of the call, {'in' if captured else 'outside of'} graphs"
 
         def file(name: str, found: Sequence[Place]) -> _Part:
             share = sum(map(of, found))
-            return part(name, share, told(name, share), tuple(leaf(place) for place in found if place.path))
+            return part(name, share, listed(name, share), tuple(leaf(place) for place in found if place.path))
 
         share = sum(map(of, places))
         return part(

@@ -22,17 +22,17 @@ from tcready.static.rule import Claim, Rule, Sample
 
 def check(fact: Call | Store) -> Claim | None:
     if isinstance(fact, Store):
-        if fact.augmented and isinstance(fact.value, Sequence) and fact.old is not None and held(fact.old):
+        if fact.augmented and isinstance(fact.value, Sequence) and fact.old is not None and kept(fact.old):
             return Claim(f"`{fact.name}` grows at every call: its length is guarded, so each compiles")
         return None
-    if fact.method in ("append", "extend", "insert") and fact.receiver is not None and held(fact.receiver):
+    if fact.method in ("append", "extend", "insert") and fact.receiver is not None and kept(fact.receiver):
         return Claim(
             f"`{fact.method}` on a list that outlives the call: its length is guarded, so each compiles"
         )
     return None
 
 
-def held(value: Value) -> bool:
+def kept(value: Value) -> bool:
     """A list of a module, a global or an enclosing function."""
     return any(isinstance(v, Sequence) and v.kind == "list" and v.outer for v in options(value))
 

@@ -121,8 +121,8 @@ def _verdict(target: TargetReport, report: Report) -> Piece:
 def _steps(report: Report, names: Mapping[str, str]) -> Iterator[Piece]:
     """What to do about the one target, or about those that were run if they are few."""
     ran = [target for target in report.targets if target.was_run]
-    told = ran if 0 < len(ran) <= MANY_TARGETS else report.targets if len(report.targets) == 1 else ()
-    found = [step for target in told for step in steps(target, report, names)]
+    reported = ran if 0 < len(ran) <= MANY_TARGETS else report.targets if len(report.targets) == 1 else ()
+    found = [step for target in reported for step in steps(target, report, names)]
     if not ran and len(report.targets) > 1 and (step := of_the_source(report, names)):
         found.append(step)
     for step in found:

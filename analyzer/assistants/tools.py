@@ -191,8 +191,8 @@ def _how(asked: Running | Check, place: Place) -> dict[str, Any]:
     """How to run the model, as far as the caller says so: what is not said, pyproject.toml decides."""
     if asked.inputs is not None:
         _refuse_outside(asked.inputs, place.root)
-    said = {name: getattr(asked, name) for name in ("inputs", "mode", "device", "timeout")}
-    return {name: value for name, value in said.items() if value is not None}
+    given = {name: getattr(asked, name) for name in ("inputs", "mode", "device", "timeout")}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _announcing(progress: Progressing) -> Callable[[str], None]:

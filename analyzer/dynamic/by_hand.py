@@ -201,8 +201,8 @@ def _argument(each: Declared) -> dict[str, Any]:
 
 def _asked(given: argparse.Namespace) -> tuple[str, ...]:
     """The same run on the command line of `tcready check`."""
-    said = {each.field: getattr(given, each.field) for each in _OPTIONS}
-    other = {each.field: said[each.field] for each in _OPTIONS if said[each.field] != each.default}
+    written = {each.field: getattr(given, each.field) for each in _OPTIONS}
+    other = {each.field: written[each.field] for each in _OPTIONS if written[each.field] != each.default}
     other.pop("trace_out", None)  # its folder is not empty any more
     return (given.target, *words(other, ReadOptions, RunOptions))
 

@@ -89,11 +89,11 @@ def above(
             if module.name:
                 parts.setdefault(module.line, []).append(module)
             else:
-                said = _of_runs(target, module, last, texts) if last is not None else []
-                whole.setdefault(module.line, []).extend(said or [_predicted(target.modules)])
+                given = _of_runs(target, module, last, texts) if last is not None else []
+                whole.setdefault(module.line, []).extend(given or [_predicted(target.modules)])
     for line, modules in parts.items():
-        said = _of_part(modules[0], last, texts) if last is not None else []
-        whole.setdefault(line, said or [_predicted(modules)])
+        given = _of_part(modules[0], last, texts) if last is not None else []
+        whole.setdefault(line, given or [_predicted(modules)])
     for line in sorted(whole):
         yield from (Line(line, f"tcready: {text}") for text in dict.fromkeys(whole[line]))
 

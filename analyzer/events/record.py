@@ -112,7 +112,7 @@ def reasons_of(payload: str) -> tuple[str, ...]:
     return (payload,)
 
 
-def skip_of(place: Place, told: str | None, failure: Failure | None, logged: bool) -> SkipEvent:
+def skip_of(place: Place, known: str | None, failure: Failure | None, logged: bool) -> SkipEvent:
     """A frame that Dynamo gave up on.
 
     Args:
@@ -122,7 +122,7 @@ def skip_of(place: Place, told: str | None, failure: Failure | None, logged: boo
         logged: Whether some break of this compilation was logged.
     """
     failed = failure is not None and failure.kind is not None
-    reason = told
+    reason = known
     if reason is None:
         if place.generator or (
             failure is not None and failure.kind is not None and "Skip" not in failure.kind

@@ -127,7 +127,7 @@ def _held(run: Run, found: Sequence[Region], planned: bool) -> tuple[float, floa
     proved = [region for region in found if region.state == "proved"]
     parts = _sums(regions.outermost([region for region in proved if region.kind == "modules"], run.modules))
     functions = _sums([region for region in proved if region.kind == "function"])
-    return max(parts, functions, key=lambda held: held[0])
+    return max(parts, functions, key=lambda kept: kept[0])
 
 
 def _sums(some: Sequence[Region]) -> tuple[float, float | None]:

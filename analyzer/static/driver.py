@@ -87,8 +87,8 @@ def read(
     wanted = units(targets, options.root, options.exclude)
     found = {unit: kept.part(unit) if kept is not None else None for unit in wanted}
     missing = [unit for unit, part in found.items() if part is None]
-    told = _Told(progress, len(wanted), len(wanted) - len(missing)) if progress is not None else None
-    parts: dict[Unit, Part | None] = {**found, **dict(_examined(missing, options, rules, key, jobs, told))}
+    shown = _Told(progress, len(wanted), len(wanted) - len(missing)) if progress is not None else None
+    parts: dict[Unit, Part | None] = {**found, **dict(_examined(missing, options, rules, key, jobs, shown))}
     read = [part for part in parts.values() if part is not None]
     return asked.result(read)
 
@@ -129,7 +129,7 @@ def _examined(
     rules: RuleSet,
     key: str | None,
     jobs: int | None,
-    told: _Told | None,
+    shown: _Told | None,
 ) -> Iterator[tuple[Unit, Part]]:
     """Each unit with what was found in it, in order."""
     sizes = [_size(unit) for unit in units]
@@ -139,7 +139,7 @@ def _examined(
     if processes <= 1 or len(chunks) <= 1:
         for chunk in chunks:
             last = chunk is chunks[-1]
-            yield from zip(chunk, _examine(chunk, options, rules, key, last=last, told=told), strict=True)
+            yield from zip(chunk, _examine(chunk, options, rules, key, last=last, shown=shown), strict=True)
         return
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -157,8 +157,8 @@ def _examined(
                 BrokenProcessPool
             ):  # one was killed, or cannot start: a main module that must not be imported
                 parts = _examine(chunk, options, rules, key)
-            if told is not None:
-                told.add(len(chunk))
+            if shown is not None:
+                shown.add(len(chunk))
             yield from zip(chunk, parts, strict=True)
     except BaseException:  # interrupted, or a name is not there: nobody waits for the rest
         for process in multiprocessing.active_children():
@@ -207,7 +207,7 @@ def _examine(
     key: str | None,
     *,
     last: bool = False,
-    told: _Told | None = None,
+    shown: _Told | None = None,
 ) -> list[Part]:
     """What is found in some units, over one reading of what they share; kept if there is a cache.
 
@@ -219,7 +219,7 @@ def _examine(
     library = Library()
     with SHARED.reading():
         try:
-            return _examined_here(units, options, rules, key, library, told)
+            return _examined_here(units, options, rules, key, library, shown)
         finally:
             if not last:
                 library.take_apart()
@@ -232,7 +232,7 @@ def _examined_here(
     rules: RuleSet,
     key: str | None,
     library: Library,
-    told: _Told | None,
+    shown: _Told | None,
 ) -> list[Part]:
     from tcready.static.examine import examine
 
@@ -244,6 +244,6 @@ def _examined_here(
         if kept is not None:
             kept.keep(unit, part, reading, library.disk)
         parts.append(part)
-        if told is not None:
-            told.add(1)
+        if shown is not None:
+            shown.add(1)
     return parts

@@ -282,8 +282,8 @@ def _closed(kind: str, data: Mapping[str, Any], payload: _Payload, seen: Conditi
     """The event once its payload has ended."""
     if not payload.limit:
         return Event(kind, data)
-    told = data.get("has_payload")
-    whole = told is None or (payload.digest is not None and payload.digest.hexdigest() == told)
+    known = data.get("has_payload")
+    whole = known is None or (payload.digest is not None and payload.digest.hexdigest() == known)
     seen.damaged += not whole
     text = b"\n".join(payload.lines)[: payload.limit].decode("utf-8", "replace") if payload.any else None
     return Event(kind, data, text, whole)

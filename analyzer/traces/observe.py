@@ -380,8 +380,10 @@ def _of_nothing(named: Sequence[str], processes: Sequence[Process]) -> Observati
         Stage(name, "not_run", detail if name == "capture" else ELSEWHERE, reason="not_asked")
         for name in STAGES
     )
-    told = tuple(TracedProcess(process.file, process.rank, 0, 0.0, process.lacks()) for process in processes)
-    trace = Trace(told, 0.0, lacks=NEVER)
+    listed = tuple(
+        TracedProcess(process.file, process.rank, 0, 0.0, process.lacks()) for process in processes
+    )
+    trace = Trace(listed, 0.0, lacks=NEVER)
     return Observation(named[0], None, "infer", stages, _environment(processes), trace=trace)
 
 

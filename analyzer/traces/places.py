@@ -57,8 +57,8 @@ def find(paths: Iterable[str], root: Path, moved: Sequence[tuple[str, str]], sea
         given = slashed(path)
         if ".." in given.split("/"):
             continue
-        if told := _moved(given, root, moved):
-            here[path] = told
+        if listed := _moved(given, root, moved):
+            here[path] = listed
         elif (inside := within_site(given)) is not None:
             if local := next(filter(os.path.isfile, (str(base / inside) for base in search)), None):
                 here[path] = local

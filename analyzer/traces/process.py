@@ -357,8 +357,8 @@ def _unlogged_break(each: Compilation) -> list[str]:
     reason = str((each.row or {}).get("fail_reason") or "")
     if each.kept or kind not in SOFT or reason.startswith(RECOMPILE_LIMIT):
         return []
-    _, told, below = each.error.rpartition(FROM_USER_CODE)
-    if not told:
+    _, shown, below = each.error.rpartition(FROM_USER_CODE)
+    if not shown:
         return []
     stack = below.partition("\n\n")[0]
     return [f"The graph break occurred in the following user code:{stack}\n\n{each.error}"]

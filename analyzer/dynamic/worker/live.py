@@ -260,8 +260,8 @@ def _uncopied(model: nn.Module) -> Iterator[tuple[str, str]]:
         for key, value in vars(module).items():
             if isinstance(value, nn.Module) or key == "_modules":
                 continue
-            held = value.items() if isinstance(value, dict) and key in STORES else [(key, value)]
-            for attribute, each in held:
+            kept = value.items() if isinstance(value, dict) and key in STORES else [(key, value)]
+            for attribute, each in kept:
                 path = f"{name}.{attribute}" if name else attribute
                 if isinstance(each, torch.Tensor) and not each.is_leaf:
                     yield path, "it is the result of an earlier call, with the gradients' graph behind it"

@@ -144,17 +144,17 @@ class Alike:
     def unite(self, root: Instance) -> None:
         """Puts modules of earlier models in the place of those below `root` that are like them as they are now."""
         made_so = [(question, making) for question, making in self._new if self._holds(making)]
-        held = self._below(root)
+        kept = self._below(root)
         pairs = _Pairs()
-        for ident in held:
+        for ident in kept:
             if ident in self._idents:  # both hold it as it is
                 pairs.add(ident, ident)
         if self._idents:
-            for made in held.values():
+            for made in kept.values():
                 if made is not root and isinstance(made, Instance) and made.ident not in pairs.old_of:
                     any(self._is_like(made, other, pairs) for other in self._modules.get(made.cls, ()))
         renamed = {new: old for new, old in pairs.old_of.items() if new != old}
-        for ident, made in held.items():
+        for ident, made in kept.items():
             if ident in renamed:
                 continue
             if renamed:
@@ -173,7 +173,7 @@ class Alike:
     def _with(self, renamed: Mapping[int, int], making: _Making) -> _Making:
         """What was made, some of which another now stands for."""
         made = Instance(renamed.get(making.made.ident, making.made.ident), making.made.cls)
-        idents = tuple(i for i, held in self._below(made).items() if not self._heap[held].assumed)
+        idents = tuple(i for i, kept in self._below(made).items() if not self._heap[kept].assumed)
         return _Making(made, idents, [thing.stamp() for thing in self._heap.known(idents)])
 
     def _below(self, root: Instance) -> dict[int, Thing]:

@@ -137,8 +137,8 @@ class Assignment(Room):
 
     def _members(self, value: Value) -> Value:
         """What a container of torch.nn holds, and anything else as it is."""
-        held = [(option, self.engine.container_members(option)) for option in options(value)]
-        return join(*(v if isinstance(v, Sequence) else option for option, v in held))
+        kept = [(option, self.engine.container_members(option)) for option in options(value)]
+        return join(*(v if isinstance(v, Sequence) else option for option, v in kept))
 
     def _assign_attribute(
         self,

@@ -305,9 +305,9 @@ class Attributes(Room):
 
     def _of_dictionary(self, owner: Instance, name: str) -> Value:
         """An attribute that an object of a class of dicts has as often as not for one of its keys."""
-        held = self.engine.container_members(owner)
-        assert isinstance(held, Mapping)
-        found = dict(held.entries).get(name, held.element)
+        kept = self.engine.container_members(owner)
+        assert isinstance(kept, Mapping)
+        found = dict(kept.entries).get(name, kept.element)
         return UNKNOWN if found is None else found
 
     def _make(self, owner: Instance, mro: Mro) -> None:

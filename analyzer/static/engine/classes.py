@@ -220,11 +220,11 @@ class Classes(Room):
         mro = self.mro(cls)
         for info in mro.functions("__init_subclass__", cls)[:1]:
             if _speaks_of(info.node, name):
-                said = {
+                given = {
                     k.arg: self.engine.eval(k.value, frame) for k in cls.node.keywords if k.arg is not None
                 }
-                said.pop("metaclass", None)
-                self.engine.invoke(Function(info, Class(cls)), (), said, frame, frame.confidence)
+                given.pop("metaclass", None)
+                self.engine.invoke(Function(info, Class(cls)), (), given, frame, frame.confidence)
 
     def _fills(self, decorator: ast.expr, name: str, frame: Frame) -> bool:
         called = self.engine.eval(decorator.func if isinstance(decorator, ast.Call) else decorator, frame)

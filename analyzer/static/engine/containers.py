@@ -101,28 +101,30 @@ class Containers(Room):
         self, made: Instance, name: str, args: tuple[Value, ...], keywords: dict[str, Value]
     ) -> Value | None:
         """A method that an object of a class of dicts has from Python."""
-        held = self._entries(made)
-        if held is None:
+        inside = self._entries(made)
+        if inside is None:
             return None
         thing = self.engine.heap[made]
         if name == "__init__":
-            held = Mapping((), None, thing.outer)
+            inside = Mapping((), None, thing.outer)
         if name in ("__init__", "update"):
             for given in map(likely, args[:1]):
-                rest = [e for e in (held.element, getattr(given, "element", None)) if e is not None]
+                rest = [e for e in (inside.element, getattr(given, "element", None)) if e is not None]
                 added = given.entries if isinstance(given, Mapping) else ()
                 element = join(*rest) if rest else None
-                held = Mapping(tuple(dict((*held.entries, *added)).items()), element, thing.outer)
-            held = Mapping(tuple(dict((*held.entries, *keywords.items())).items()), held.element, thing.outer)
+                inside = Mapping(tuple(dict((*inside.entries, *added)).items()), element, thing.outer)
+            inside = Mapping(
+                tuple(dict((*inside.entries, *keywords.items())).items()), inside.element, thing.outer
+            )
         elif name in ("__setitem__", "setdefault") and len(args) == 2:
-            held = self._with_entries(held, name, args[0], args[1], UNKNOWN)
+            inside = self._with_entries(inside, name, args[0], args[1], UNKNOWN)
         elif name == "copy":
-            return Mapping(held.entries, held.element)
+            return Mapping(inside.entries, inside.element)
         elif name == "__contains__":
             return Plain("bool")
         else:
-            return _mapping_view(held, name, args)
-        thing.members = held
+            return _mapping_view(inside, name, args)
+        thing.members = inside
         self.engine.heap.changes.count += 1
         self.engine.heap.changes.elsewhere += 1
         return args[1] if name == "setdefault" and len(args) == 2 else NONE

@@ -77,16 +77,16 @@ class Records(Room):
             with self.engine.quietly():
                 called = self.engine.eval(default.func, self.engine.module_frame(cls.module))
             if isinstance(called, External) and called.name in FIELD_MAKERS:
-                said = {keyword.arg: keyword.value for keyword in default.keywords}
-                factory = said.get("default_factory", said.get("factory"))
+                words = {keyword.arg: keyword.value for keyword in default.keywords}
+                factory = words.get("default_factory", words.get("factory"))
                 return Field(
                     name,
                     annotation,
                     cls,
-                    factory or said.get("default"),
+                    factory or words.get("default"),
                     factory is not None,
-                    not _is_false(said.get("init")),
-                    by_name or _is_true(said.get("kw_only")),
+                    not _is_false(words.get("init")),
+                    by_name or _is_true(words.get("kw_only")),
                     kept,
                 )
         return Field(name, annotation, cls, default, by_name=by_name, kept=kept)
@@ -200,8 +200,8 @@ class Records(Room):
             pairs = _pairs(site.first("field_names", 1) or site.first("fields", 1), node)
             if pairs is None:
                 return None
-            said = {keyword.arg: keyword.value for keyword in node.keywords}
-            defaults = said.get("defaults")
+            words = {keyword.arg: keyword.value for keyword in node.keywords}
+            defaults = words.get("defaults")
             last = list(defaults.elts) if isinstance(defaults, (ast.Tuple, ast.List)) else []
             bare = len(pairs) - len(last)
             body: list[ast.stmt] = [

@@ -120,9 +120,9 @@ class Study:
 
     def summary(self) -> str:
         """`batch: mark_dynamic; dimension 1 of x: fixed`."""
-        told = [f"{item.varied}: {item.cure}" for item in self.found.advice]
-        told += [f"{axis.name}: fixed" for axis in self.found.axes if axis.fixed]
-        return "; ".join([*told, *(f"not done: {text}" for text in self.found.cut)])
+        shown = [f"{item.varied}: {item.cure}" for item in self.found.advice]
+        shown += [f"{axis.name}: fixed" for axis in self.found.axes if axis.fixed]
+        return "; ".join([*shown, *(f"not done: {text}" for text in self.found.cut)])
 
 
 def _wrong(call: ShapeCall) -> tuple[str, str]:

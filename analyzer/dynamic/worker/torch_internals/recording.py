@@ -154,12 +154,12 @@ def _compiled(row: Any, place: Place) -> CompiledFrame:
 
 
 def _skip(place: Place, result: Any, row: Any, logged: bool) -> SkipEvent:
-    told = result.skip_reason if differences.has("skip_reason") else None
+    known = result.skip_reason if differences.has("skip_reason") else None
     failure = None
     if row is not None:
         line = row.fail_user_frame_lineno if row.fail_type is not None else None
         failure = Failure(row.fail_type, row.fail_reason, line)
-    return skip_of(place, told, failure, logged)
+    return skip_of(place, known, failure, logged)
 
 
 def break_id(gb_type: str) -> str | None:
