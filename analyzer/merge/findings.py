@@ -230,8 +230,11 @@ def predicted_in(finding: Finding, mode: Mode) -> bool:
     return mode in finding.modes or not finding.modes
 
 
-def shown_harmless(finding: Finding, target: str, mode: Mode) -> bool:
-    """Whether a run of `target` that compiled traced the line without a break, or never came by it or its file."""
+def harmless_in(finding: Finding, target: str, mode: Mode) -> bool:
+    """Whether a finding counts for nothing in a run of `target` that compiled: it traced the line without a break, or
+    never came by it or its file; or the break is one of the other mode."""
+    if finding.status != "confirmed" and not predicted_in(finding, mode):
+        return True
     own = [entry for entry in finding.targets if entry.target == target]
     if own:
         return any(e.mode in (None, mode) and e.status in ("not_observed", "not_reached") for e in own)

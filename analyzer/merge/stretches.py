@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tcready.edits import patch
 from tcready.merge.code import Code, Function
 from tcready.merge.extraction import extraction
-from tcready.merge.findings import predicted_in, shown_harmless
+from tcready.merge.findings import harmless_in
 from tcready.merge.run import Run
 from tcready.merge.words import first_line
 from tcready.schema import BREAKING, Finding, Frame, Region
@@ -53,9 +53,7 @@ def _breaks(run: Run, findings: Iterable[Finding]) -> dict[str, dict[int, str]]:
         for frame in (Frame(site.path, site.line, site.symbol), *site.stack):
             found.setdefault(frame.path, {}).setdefault(frame.line, kind)
     for finding in findings:
-        spared = shown_harmless(finding, run.target, run.observation.mode)
-        spared |= finding.status != "confirmed" and not predicted_in(finding, run.observation.mode)
-        if finding.effect in BREAKING and not spared:
+        if finding.effect in BREAKING and not harmless_in(finding, run.target, run.observation.mode):
             for line in range(finding.line, finding.end_line + 1):
                 found.setdefault(finding.path, {}).setdefault(line, f"predicted: {finding.name}")
     return found

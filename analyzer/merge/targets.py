@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tcready.merge import regions
 from tcready.merge.code import Code
-from tcready.merge.findings import predicted_in, shown_harmless
+from tcready.merge.findings import harmless_in
 from tcready.merge.run import Run
 from tcready.merge.stretches import stretches
 from tcready.merge.verdict import failed_to_compile, is_whole, verdict_of
@@ -231,12 +231,5 @@ def _breaking(
     return frozenset(
         print_
         for print_ in {fingerprint for some in predicted for fingerprint in some}
-        if not any(_is_spared(finding, target, mode) for finding in known.by_print.get(print_, ()))
-    )
-
-
-def _is_spared(finding: Finding, target: str, mode: Mode | None) -> bool:
-    return mode is not None and (
-        shown_harmless(finding, target, mode)
-        or (finding.status != "confirmed" and not predicted_in(finding, mode))
+        if mode is None or not any(harmless_in(f, target, mode) for f in known.by_print.get(print_, ()))
     )

@@ -120,12 +120,9 @@ def _rounds_alike(context: Context, request: ProofRequest, trace: Trace) -> bool
     gradient."""
     known = dict(trace.calls)
     first = replace(request, seeds=request.seeds[:1])
-    for key, call in of_model(context, first):
-        if key.variation == GIVEN:
-            one, other = known[key], call()
-            if not same_digits(one, other):
-                return False
-    return True
+    return all(
+        same_digits(known[key], call()) for key, call in of_model(context, first) if key.variation == GIVEN
+    )
 
 
 def after(context: Context, request: ProofRequest, variant: Variant, trace_path: Path) -> Trial:
