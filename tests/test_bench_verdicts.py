@@ -255,6 +255,31 @@ def test_every_verdict_has_its_reason(ran: Sequence[BenchProcess], verdict: str,
     assert words in found.reason
 
 
+def test_calls_waited_for_one_by_one_are_held_against_those_of_a_block() -> None:
+    def with_single_calls(compiled: float) -> str:
+        singles = {EAGER: (21 * MS,) * 20, "default": (compiled,) * 20}
+        ran = [
+            replace(
+                each,
+                answer=replace(
+                    each.answer,
+                    measured=tuple(replace(one, latencies=singles[one.arm]) for one in each.answer.measured),
+                ),
+            )
+            if each.purpose == "steady"
+            else each
+            for each in GAIN
+        ]
+        found = arm(of(ran))
+        assert found.speedup is not None
+        assert found.speedup.p50 == pytest.approx(21 * MS / compiled)
+        return found.reason
+
+    # A graph that waits for its caller gains less; one call like those of a block needs no word.
+    assert "; 1.400 times if each call is waited for" in with_single_calls(15 * MS)
+    assert "waited for" not in with_single_calls(10.5 * MS)
+
+
 def test_the_memory_of_the_compiler_itself_is_no_growth() -> None:
     small = {EAGER: 300 * 10**6, "default": 700 * 10**6}
     ran = [*without(GAIN, "cold"), *colds({EAGER: 1, "default": 9}, small)]

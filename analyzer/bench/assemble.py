@@ -325,10 +325,18 @@ def _speedup(
     shares = list(weights.values())
     timed = zip(_blocks(processes, EAGER, weights), _blocks(processes, arm.arm, weights), strict=True)
     both = [(before, after) for before, after in timed if before is not None and after is not None]
-    if not both:
-        return ratio(eager.blocks, arm.blocks, paired=False), min(len(eager.blocks), len(arm.blocks))
-    before, after = (weighted(cases, shares) for cases in zip(*both, strict=True))
-    return ratio(before, after), len(both)
+    if both:
+        before, after = (weighted(cases, shares) for cases in zip(*both, strict=True))
+        found, count = ratio(before, after), len(both)
+    else:
+        found = ratio(eager.blocks, arm.blocks, paired=False)
+        count = min(len(eager.blocks), len(arm.blocks))
+    return found and replace(found, p50=_of_single_calls(arm.seconds, eager.seconds)), count
+
+
+def _of_single_calls(arm: Figure | None, eager: Figure | None) -> float | None:
+    """How many times as fast as eager the median of the calls is that are waited for one by one."""
+    return eager.p50 / arm.p50 if arm and eager and arm.p50 and eager.p50 else None
 
 
 def _won_back(cold: Figure | None, eager: ArmBench, speedup: Figure | None) -> Figure | None:

@@ -87,7 +87,7 @@ def verdict_of(seen: Evidence, limits: Limits) -> tuple[ArmVerdict, str]:
         )
         return "inconclusive", why
     verdict, reason = _of_times(seen, seen.speedup, limits)
-    return verdict, "; ".join([reason, *_remarks(seen, verdict)])
+    return verdict, "; ".join([reason, *_remarks(seen, verdict, limits)])
 
 
 def _of_times(seen: Evidence, speedup: Figure, limits: Limits) -> tuple[ArmVerdict, str]:
@@ -165,9 +165,13 @@ def memory_growth(arm: int | None, eager: int | None, on_device: bool, limits: L
     return growth if growth > limits.memory_growth and arm - eager > allowance else None
 
 
-def _remarks(seen: Evidence, verdict: ArmVerdict) -> list[str]:
+def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
     """What a reader must know beside the reason."""
     found = []
+    if seen.speedup is not None and seen.speedup.p50 is not None and seen.processes > 1:
+        alone, slack = seen.speedup.p50, 1 + limits.min_effect
+        if not seen.speedup.low / slack <= alone <= seen.speedup.high * slack:
+            found.append(f"{alone:.3f} times if each call is waited for")
     if seen.recompiles:
         found.append(
             f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} in the timed calls"

@@ -311,7 +311,7 @@ class ArmBench:
     """Of one call; in training of one step."""
     reason: str = ""
     speedup: Figure | None = None
-    """Eager over this arm: above 1 is faster."""
+    """Eager over this arm: above 1 is faster. Its p50: the same of single calls, each waited for."""
     cold_seconds: Figure | None = None
     cold_warm_cache_seconds: Figure | None = None
     """The cold start of a second process that finds the first one's files."""
