@@ -6,6 +6,9 @@ Nothing is imported: files are searched for a `def` or `class`, and tables of na
 from __future__ import annotations
 
 import ast
+import fnmatch
+import functools
+import glob
 import json
 import os
 import re
@@ -23,6 +26,13 @@ TRAINING_STEP = "training_step"
 _DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
 _BY_STRING = {"timm.create_model": "timm", "torchvision.models.get_model": "torchvision"}
 """Functions that give a model by the name which they are called with."""
+_REGISTERED = r"@register_model\b.*\n(?:@.*\n)*def (\w+)"
+_MODELS = {
+    "timm": _REGISTERED,
+    "torchvision": _REGISTERED,
+    "diffusers": r"class (\w+)\([^)]*\bModelMixin\b",
+}
+"""How the files of a library begin what is a model there. Those of transformers are in a table."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,29 @@ def named(
     return tuple(found)
 
 
+def matching(text: str, root: Path) -> tuple[str, ...] | None:
+    """The names that a glob of names stands for: of `hf:*` those of every model type. None for text that is none.
+
+    Raises TcreadyError for a library that is not installed, and where nothing matches.
+    """
+    prefix, _, pattern = text.partition(":")
+    if prefix not in PACKAGES or not glob.has_magic(pattern):
+        return None
+    model = LibraryModel(prefix, pattern)
+    file = locate.find_module(model.package, locate.default_search_path(root))
+    if file is None:
+        raise _not_installed(model)
+    models = file.parent / "models"
+    if prefix == "hf":
+        names = list(_table(models / "auto" / "modeling_auto.py", _OF_TYPES))
+    else:
+        names = [name for name, _ in _definitions(models, file.parent, _MODELS[prefix])]
+    found = sorted(set(fnmatch.filter(names, pattern)))
+    if not found:
+        raise TcreadyError(f"{text}: no model of {model.package} matches")
+    return tuple(f"{prefix}:{name}" for name in found)
+
+
 def refuse_unread(models: Iterable[Named], run: bool | None) -> None:
     """Raises TcreadyError where nothing could be told of a model: it is neither read nor run."""
     for each in models:
@@ -114,19 +147,23 @@ def _model_target(model: LibraryModel, options: RunOptions, search: Sequence[Pat
     if file is None:
         if options.python is not None:  # another interpreter, with libraries of its own
             return None
-        raise TcreadyError(
-            f"{model}: {model.package} is not installed here: python -m pip install {model.package} "
-            "(with --no-deps where your torch has to stay)"
-        )
+        raise _not_installed(model)
     package = file.parent
     if model.library == "hf":
         return _of_transformers(model, package, options)
     name = model.name.partition(".")[0]  # timm puts the weights behind a dot, and there are none
-    kind = "class" if model.from_configuration else "def"
-    known = dict(_definitions(package / "models", package, kind))
+    begins = r"class (\w+)" if model.from_configuration else r"def (\w+)"
+    known = dict(_definitions(package / "models", package, begins))
     if name not in known:
         raise _unknown(model, known)
     return f"{known[name]}::{name}"
+
+
+def _not_installed(model: LibraryModel) -> TcreadyError:
+    return TcreadyError(
+        f"{model}: {model.package} is not installed here: python -m pip install {model.package} "
+        "(with --no-deps where your torch has to stay)"
+    )
 
 
 def _unknown(model: LibraryModel, known: Iterable[str]) -> TcreadyError:
@@ -134,11 +171,20 @@ def _unknown(model: LibraryModel, known: Iterable[str]) -> TcreadyError:
     return TcreadyError(f"{model}: {model.package} has no such model{f': {near}' if near else ''}")
 
 
-def _definitions(folder: Path, package: Path, kind: str) -> Iterator[tuple[str, str]]:
-    """Names that the files below a folder define at their top, and their modules."""
-    for path in sorted(folder.rglob("*.py")):
-        for found in re.finditer(rf"^{kind} (\w+)", _text(path), re.MULTILINE):
-            yield found[1], _module(path, package)
+def _definitions(folder: Path, package: Path, begins: str) -> tuple[tuple[str, str], ...]:
+    """Names that the files below a folder define at their top, and their modules. `begins`: a pattern with the name."""
+    return _definitions_as_of(folder, package, begins, _changed(folder))
+
+
+@functools.lru_cache(maxsize=8)
+def _definitions_as_of(
+    folder: Path, package: Path, begins: str, _changed: int
+) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (found[1], _module(path, package))
+        for path in sorted(folder.rglob("*.py"))
+        for found in re.finditer(f"^{begins}", _text(path), re.MULTILINE)
+    )
 
 
 def _module(path: Path, package: Path) -> str:
@@ -155,11 +201,14 @@ def _text(path: Path) -> str:
 
 # transformers
 
+_OF_TYPES = "MODEL_MAPPING_NAMES"
+"""The table of model types and their classes."""
+
 
 def _of_transformers(model: LibraryModel, package: Path, options: RunOptions) -> str | None:
     """By model type (`bert`), configuration class, model class, or a repository whose configuration is kept here."""
     models = package / "models"
-    classes = _table(models / "auto" / "modeling_auto.py", "MODEL_MAPPING_NAMES")
+    classes = _table(models / "auto" / "modeling_auto.py", _OF_TYPES)
     configs = _table(models / "auto" / "auto_mappings.py", "CONFIG_MAPPING_NAMES") or _table(
         models / "auto" / "configuration_auto.py", "CONFIG_MAPPING_NAMES"
     )
@@ -189,8 +238,21 @@ def _of_transformers(model: LibraryModel, package: Path, options: RunOptions) ->
     raise _unknown(model, [*classes, *configs.values(), *classes.values()])
 
 
-def _table(path: Path, name: str) -> dict[str, str]:
+def _table(path: Path, name: str) -> Mapping[str, str]:
     """A table of names in a file: `NAME = OrderedDict([("bert", "BertModel"), ...])`. Of several values the first."""
+    return _table_as_of(path, name, _changed(path))
+
+
+def _changed(path: Path) -> int:
+    """When it was written last, or its folder was, in nanoseconds: what was read of it then is read again after."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+@functools.lru_cache(maxsize=8)
+def _table_as_of(path: Path, name: str, _changed: int) -> Mapping[str, str]:
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -216,13 +278,18 @@ def _pairs(value: ast.expr) -> Iterator[tuple[str, str]]:
 
 def _class_in(models: Path, package: Path, name: str) -> str | None:
     """Where a model class stands: in a `modeling_*.py`."""
-    if not name:
-        return None
-    pattern = re.compile(rf"^class {re.escape(name)}\b", re.MULTILINE)
+    module = _classes(models, package, _changed(models)).get(name)
+    return f"{module}::{name}" if module else None
+
+
+@functools.lru_cache(maxsize=2)
+def _classes(models: Path, package: Path, _changed: int) -> Mapping[str, str]:
+    """The classes of every `modeling_*.py`, and the first module that defines each."""
+    found: dict[str, str] = {}
     for path in sorted(models.glob("*/modeling_*.py")):
-        if pattern.search(_text(path)):
-            return f"{_module(path, package)}::{name}"
-    return None
+        for each in re.finditer(r"^class (\w+)", _text(path), re.MULTILINE):
+            found.setdefault(each[1], _module(path, package))
+    return found
 
 
 def _kept_configuration(name: str) -> Mapping[str, object] | None:
@@ -271,5 +338,5 @@ def _expression_target(text: str, search: Sequence[Path]) -> str | None:
         return None
     # Of the names that a package hands on, one that a single file of its defines.
     folder = top.parent / "models" if package in PACKAGES.values() else top.parent
-    places = [at for each, at in _definitions(folder, top.parent, "(?:class|def)") if each == name]
+    places = [at for each, at in _definitions(folder, top.parent, r"(?:class|def) (\w+)") if each == name]
     return f"{places[0]}::{name}" if len(places) == 1 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -43,9 +44,10 @@ def test_a_name_of_transformers_is_found_in_its_files(name: str, stands_for: str
 
 
 LIBRARIES = {
-    "timm/models/resnet.py": "def resnet18(pretrained=False): ...\ndef resnet34(): ...\n",
+    "timm/models/resnet.py": "@register_model\ndef resnet18(pretrained=False): ...\n@register_model\ndef resnet34(): ...\n"
+    "def resnet_cfg(): ...\n",
     "torchvision/models/resnet.py": "@register_model()\ndef resnet18(*, weights=None): ...\n",
-    "diffusers/models/unets/unet_2d.py": "class UNet2DModel(ModelMixin): ...\n",
+    "diffusers/models/unets/unet_2d.py": "class UNet2DModel(Base, ModelMixin): ...\nclass UNet2DOutput: ...\n",
 }
 
 
@@ -58,6 +60,28 @@ def libraries(tmp_path: Path) -> Path:
         path.write_text(text)
         (tmp_path / name.partition("/")[0] / "__init__.py").write_text("raise ImportError\n")
     return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("names", "stand_for"),
+    [
+        ("timm:resnet*", ("timm:resnet18", "timm:resnet34")),
+        ("torchvision:*", ("torchvision:resnet18",)),
+        ("diffusers:UNet2D*", ("diffusers:UNet2DModel",)),
+        ("hf:xlm-r*", ("hf:xlm-roberta", "hf:xlm-roberta-xl")),
+        ("hf:bert", None),
+        ("models/*.py", None),
+    ],
+)
+def test_a_glob_of_names_stands_for_the_models_that_match(
+    names: str, stand_for: tuple[str, ...] | None, libraries: Path
+) -> None:
+    assert library.matching(names, libraries) == stand_for
+
+
+def test_a_glob_that_nothing_matches_is_an_error(libraries: Path) -> None:
+    with pytest.raises(TcreadyError, match=re.escape("timm:vit*: no model of timm matches")):
+        library.matching("timm:vit*", libraries)
 
 
 @pytest.mark.parametrize(

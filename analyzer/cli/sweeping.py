@@ -32,9 +32,9 @@ SHOWN = frozenset("run output_format output html editor exit_zero verbose quiet"
 def sweep(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
     """Check many models, keep what was found, and report on all of them.
 
-    A TARGET is what `check` takes, a glob, the name of a package, or a .toml file that lists targets. Every model is run
-    unless --no-run is given, with inputs that are made up where nobody gives them. What did not change since an earlier
-    sweep is taken from the store; a sweep that was ended goes on where it was.
+    A TARGET is what `check` takes, a glob of files or of a library's models (hf:*), the name of a package, or a .toml
+    file that lists targets. Every model is run unless --no-run is given, with inputs that are made up where nobody gives
+    them. What did not change since an earlier sweep is taken from the store; a sweep that was ended goes on where it was.
     """
     wanted = SweepOptions(**{each.name: options[each.name] for each in fields(SweepOptions)})
     if wanted.matrix:  # what follows its first axis goes with it: --matrix device=cpu,cuda mode=infer,train

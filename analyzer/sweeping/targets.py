@@ -53,11 +53,15 @@ def wanted(names: Sequence[str], settings: Settings) -> tuple[Wanted, ...]:
 
 def _wanted(name: str, settings: Settings) -> Iterator[Wanted]:
     root = settings.root
-    if LibraryModel.parse(name) is not None:
+    if (named := library.matching(name, root)) is not None:
+        yield from (_of_library(each, None, settings) for each in named)
+    elif LibraryModel.parse(name) is not None:
         yield _of_library(name, None, settings)
     elif name.endswith(TOML):
         for table in project.listed_targets(root / name, name):
-            if LibraryModel.parse(table.target) is not None:
+            if (named := library.matching(table.target, root)) is not None:
+                yield from (_of_library(each, table, settings) for each in named)
+            elif LibraryModel.parse(table.target) is not None:
                 yield _of_library(table.target, table, settings)
             elif Target.parse(table.target).name is None:
                 if table.target.endswith(TOML):
