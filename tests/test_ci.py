@@ -127,8 +127,8 @@ class Runner:
             code = done.returncode
             if "id" in step:
                 known |= {f"steps.{step['id']}.outputs.reports": ""}
-                told = dict(line.split("=", 1) for line in output.read_text().splitlines())
-                known |= {f"steps.{step['id']}.outputs.{name}": value for name, value in told.items()}
+                written = dict(line.split("=", 1) for line in output.read_text().splitlines())
+                known |= {f"steps.{step['id']}.outputs.{name}": value for name, value in written.items()}
         outputs = {name: put_in(what["value"]) for name, what in action["outputs"].items()}
         return Ran(code, printed, summary.read_text(), outputs, uploads)
 
