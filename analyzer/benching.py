@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tcready import observations
+from tcready import git, observations
 from tcready.applying import patched
 from tcready.bench.assemble import assembled, more_processes
 from tcready.bench.figures import refuse_without_scipy
@@ -374,7 +374,7 @@ def _with_bench(
         found = measured(
             schedule.process_of(request), compared, wanted, about, progress, part.began, part.ends
         )
-    return _with_figures(seen, found, schedule.asked_of(options, wanted))
+    return _with_figures(seen, found, schedule.asked_of(options, wanted) | _commit(chosen.root))
 
 
 def _unfit(seen: Observation, needed: Sequence[StageName]) -> Bench | None:
@@ -434,11 +434,12 @@ def of_an_object(
         mode=seen.mode,
         inputs_from=seen.inputs_from,
         in_process=True,
+        arms=wanted.arms,
         rollbacks=_rollbacks(seen),
     )
     arms = arms_of(wanted, seen, root)
     found = measured(measuring, arms, wanted, about, lambda _: None, began, alone=alone)
-    return _with_figures(seen, found, schedule.asked_of(options, wanted))
+    return _with_figures(seen, found, schedule.asked_of(options, wanted) | _commit(root))
 
 
 def worked_out(seen: Observation) -> Observation:
@@ -476,6 +477,13 @@ def worked_out(seen: Observation) -> Observation:
 
 def _rollbacks(seen: Observation) -> tuple[tuple[str, str], ...]:
     return ((PLAN, seen.plan.rollback),) if seen.plan is not None and seen.plan.rollback else ()
+
+
+def _commit(root: Path) -> dict[str, str]:
+    """The commit that the working folder is at; nothing outside of a repository."""
+    commit = (git.ask(root, "rev-parse", "HEAD") or "").strip()
+    changed = git.ask(root, "status", "--porcelain", "--untracked-files=no") if commit else ""
+    return {"git commit": f"{commit}{', with changes' if changed else ''}"} if commit else {}
 
 
 def _with_figures(seen: Observation, found: Bench, asked: Mapping[str, str]) -> Observation:

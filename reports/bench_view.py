@@ -195,6 +195,7 @@ WORK = (
     Column("kernel time", lambda arm, _: _of(arm.kernel_seconds, time_interval)),
     LAUNCHES,
     Column("host time", lambda arm, _: _of(arm.host_seconds, time_text)),
+    Column("CPU time", lambda arm, _: _of(arm.cpu_seconds, time_text)),
     Column("energy", lambda arm, _: _of(arm.energy_joules, lambda joules: f"{plain_number(joules)} J")),
     Column("graphs", lambda arm, _: _of(arm.graphs, str)),
     BREAKS,
@@ -204,6 +205,7 @@ WORK = (
 COSTS = (
     COLD,
     WARM_CACHE,
+    Column("cache hits", lambda arm, _: _of(arm.cache_hits, str)),
     Column("carried artifacts", lambda arm, _: _of(arm.cold_carried_seconds, time_interval)),
     PAYS,
     Column(

@@ -583,6 +583,39 @@ def test_prefill_and_decode_are_apart_in_two_cases(names: Sequence[str], state: 
     assert box(bench, "prefill and decode apart").state == state
 
 
+def test_a_soak_of_another_arm_is_none_of_this_one() -> None:
+    soaks = {state: Soak(EAGER, 600.0, 9, state=state, reason="it grows") for state in ("pass", "fail")}
+    passed, failed = (box(of([*GAIN, process("soak", (), soak=soaks[each])]), "stability") for each in soaks)
+    assert (passed.state, passed.detail.partition(";")[0]) == (
+        "not_measured",
+        "eager was called for so long, default was not",
+    )
+    assert (failed.state, failed.detail) == ("fail", "eager: it grows")
+
+
+def test_without_a_cold_start_of_eager_nothing_is_won_back() -> None:
+    compiled_alone = [*steady({EAGER: 20 * MS, "default": 10 * MS}), *colds({"default": 30.5}, MEMORY)]
+    assert arm(of(compiled_alone)).break_even_calls is None
+
+
+def test_too_few_seeds_are_named() -> None:
+    one_seed = [
+        replace(
+            each,
+            answer=replace(
+                each.answer,
+                measured=tuple(
+                    replace(row, parity=replace(row.parity, seeds=1)) if row.parity else row
+                    for row in each.answer.measured
+                ),
+            ),
+        )
+        for each in GAIN
+    ]
+    assert "outputs compared from 1 of 3 seeds" in arm(of(one_seed)).reason
+    assert "seeds" not in arm(of(GAIN)).reason
+
+
 def test_boxes_fail() -> None:
     memory = {EAGER: 10**9, "default": 3 * 10**9}
     ran = [
@@ -709,6 +742,29 @@ def test_other_code_under_the_same_name_is_not_compared() -> None:
     found = regressed(before, other, 0.05)
     assert not found.comparable
     assert "code of default" in found.reason
+
+
+def test_what_is_not_timed_now_is_no_pass() -> None:
+    before, after = stored(10 * MS, 1), stored(10 * MS, 2)
+    gone = replace(after, cases=tuple(replace(case, arms=case.arms[:1]) for case in after.cases))
+    found = regressed(before, gone, 0.05)
+    assert (found.comparable, found.reason) == (False, "not timed now: default in all cases")
+    slower = stored(20 * MS, 2)
+    one_more = replace(before, cases=(*before.cases, replace(before.cases[0], case="long")))
+    assert regressed(one_more, slower, 0.05).regressed, "what is slower is told, whatever is missing"
+
+
+def test_another_weight_of_a_case_is_another_bench() -> None:
+    before, after = stored(10 * MS, 1), stored(10 * MS, 2)
+    first, second = (
+        replace(each, cases=(replace(each.cases[0], case="long", weight=weight), *each.cases))
+        for each, weight in ((before, 10.0), (after, 90.0))
+    )
+    found = regressed(first, second, 0.05)
+    assert (found.comparable, found.reason) == (
+        False,
+        "not the same machine and stack: weight of long (10, now 90)",
+    )
 
 
 def test_an_arm_that_fails_now_has_regressed() -> None:

@@ -287,7 +287,8 @@ def test_a_bench_measures_in_copies_of_this_process(benched: Benched) -> None:
     assert any("its weights are its own" in note for note in bench.notes)
     assert bench.command == f"tcready.check(model, inputs, bench={CAPTURED!r})"
     (stability,) = (item for item in bench.checklist if item.item == "stability")
-    assert stability.detail == 'tcready.check(model, inputs, bench={"soak": 600})'
+    (named,) = CAPTURED["arm"]
+    assert stability.detail == f'tcready.check(model, inputs, bench={{"arm": [{named!r}], "soak": 600}})'
 
 
 def test_a_bench_leaves_everything_as_it_was(benched: Benched) -> None:

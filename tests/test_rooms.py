@@ -73,6 +73,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "observations",
             "applying",
             "bench",
+            "git",
         }
     ),
     "sweeping": frozenset(

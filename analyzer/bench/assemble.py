@@ -244,6 +244,7 @@ def _figures(
     kernel_seconds = [profile.kernel_seconds] if profile and profile.kernel_seconds else []
     parity, detail = _parity(processes, name, weights)
     graphs = [row.graphs for row in steady if row.graphs is not None]
+    unsettled = [row for row in steady if row.blocks and not row.settled]
     return ArmBench(
         arm=name,
         verdict="baseline",
@@ -251,6 +252,7 @@ def _figures(
         cold_seconds=_cold(processes, "cold", name) if cold else None,
         cold_warm_cache_seconds=_cold(processes, "cold_warm_cache", name) if cold else None,
         cold_carried_seconds=_cold(processes, "cold_carried", name) if cold else None,
+        cache_hits=_cache_hits(processes, name) if cold else None,
         cold_phases=_phases(processes, name) if cold else (),
         memory_peak_bytes=_most(
             use.resident_peak if use.device_peak is None else use.device_peak for use in memory
@@ -261,7 +263,9 @@ def _figures(
         kernel_seconds=figure([kernel_seconds]),
         kernel_launches=profile.kernels if profile else None,
         host_seconds=profile.host_seconds if profile else None,
+        cpu_seconds=profile.cpu_seconds if profile else None,
         energy_joules=profile.energy_joules if profile else None,
+        energy_reason=profile.energy_reason if profile else "",
         throughput=1 / seconds.median if seconds else None,
         graphs=(max(graphs) if all(graphs) else 0) if graphs else None,
         breaks=_most(row.breaks for row in steady),
@@ -270,8 +274,8 @@ def _figures(
         parity_detail=detail,
         code=arm.code,
         blocks=tuple(map(tuple, rows)),
-        settled=all(row.settled for row in steady if row.blocks) if rows else None,
-        warm_calls=_most(row.warm_calls for row in steady if row.blocks),
+        settled=not unsettled if rows else None,
+        warm_calls=_most(row.warm_calls for row in unsettled or steady if row.blocks),
     )
 
 
@@ -304,6 +308,14 @@ def _judged(
         on_device=_on_device(processes),
         parity=arm.parity,
         parity_detail=arm.parity_detail,
+        seeds=min(
+            (
+                row.parity.seeds
+                for row in _rows(processes, "parity")
+                if row.arm == arm.arm and row.parity and (row.case is None or row.case in weights)
+            ),
+            default=None,
+        ),
         noise=own,
     )
     verdict, reason = verdict_of(seen, wanted.limits)
@@ -341,9 +353,9 @@ def _of_single_calls(arm: Figure | None, eager: Figure | None) -> float | None:
 
 def _won_back(cold: Figure | None, eager: ArmBench, speedup: Figure | None) -> Figure | None:
     """Calls until a cold start is won back, as far as it is longer than eager's own."""
-    if cold is None or eager.seconds is None or speedup is None:
+    if cold is None or eager.cold_seconds is None or eager.seconds is None or speedup is None:
         return None
-    own = eager.cold_seconds.median if eager.cold_seconds else 0.0
+    own = eager.cold_seconds.median
     longer = Figure(cold.median - own, cold.low - own, cold.high - own, cold.n)
     return break_even(longer, eager.seconds, speedup)
 
@@ -397,6 +409,10 @@ def _starts(processes: Sequence[BenchProcess], purpose: BenchPurpose, arm: str) 
     return [start for start in starts if start is not None]
 
 
+def _cache_hits(processes: Sequence[BenchProcess], arm: str) -> int | None:
+    return _most(start.cache_hits for start in _starts(processes, "cold_warm_cache", arm))
+
+
 def _phases(processes: Sequence[BenchProcess], arm: str) -> tuple[tuple[str, float], ...]:
     """The median of each."""
     starts = [dict(start.phases) for start in _starts(processes, "cold", arm)]
@@ -442,6 +458,7 @@ def _profile(
         host_seconds=mean(lambda row: row.host_seconds),
         cpu_seconds=mean(lambda row: row.cpu_seconds),
         energy_joules=mean(lambda row: row.energy_joules),
+        energy_reason=next((row.energy_reason for rows in found for row in rows if row.energy_reason), ""),
     )
 
 

@@ -59,7 +59,7 @@ def _items(ran: Ran, wanted: BenchWanted) -> Iterator[CheckItem]:
     yield _memory(ran, wanted, eager, arm, again)
     yield _parity(ran, arm, again, wanted.again(budget=_LONG_BUDGET))
     yield _profile(eager, arm, wanted, again)
-    yield _stability(ran, wanted.again(**longer, soak=_SOAK_SECONDS))
+    yield _stability(ran, arm, wanted.again(**longer, soak=_SOAK_SECONDS))
     stack = f"{len(ran.stack)} entries" if ran.stack else again
     yield CheckItem("stack logged", "pass" if ran.stack else "not_measured", stack)
     yield _warm_up(arm, again)
@@ -154,13 +154,16 @@ def _profile_in(arm: ArmBench | None) -> Profile | None:
     return Profile(seconds, arm.kernel_launches, arm.host_seconds)
 
 
-def _stability(ran: Ran, to_soak: str) -> CheckItem:
+def _stability(ran: Ran, arm: ArmBench | None, to_soak: str) -> CheckItem:
     soak = ran.soak
     if soak is None or soak.state == "not_measured":
         why = f"{soak.reason}; " if soak and soak.reason else ""
         return CheckItem("stability", "not_measured", f"{why}{to_soak}")
-    detail = soak.reason or f"{soak.arm}: {soak.calls} calls in {soak.seconds:.0f} s"
-    return CheckItem("stability", soak.state, detail)
+    if arm is not None and soak.arm != arm.arm and soak.state == "pass":
+        why = f"{soak.arm} was called for so long, {arm.arm} was not"
+        return CheckItem("stability", "not_measured", f"{why}; {to_soak}")
+    calls = f"{soak.arm}: {soak.calls} calls in {soak.seconds:.0f} s"
+    return CheckItem("stability", soak.state, f"{soak.arm}: {soak.reason}" if soak.reason else calls)
 
 
 def _warm_up(arm: ArmBench | None, again: str) -> CheckItem:

@@ -77,8 +77,23 @@ def regressed(before: Bench, after: Bench, threshold: float) -> Regressions:
     if not changes:
         return Regressions(False, "the two have no arm and case in common", changes)
     slower = [change for change in changes if change.regressed]
+    missing = tuple(_missing(before, after))
+    if missing and not slower:
+        return Regressions(False, f"not timed now: {', '.join(missing)}", changes)
     reason = "; ".join(change.reason for change in slower) or "nothing is slower beyond noise"
     return Regressions(True, reason, changes)
+
+
+def _missing(before: Bench, after: Bench) -> Iterator[str]:
+    """What was timed then and is not now, of which nothing can be said."""
+    now = {(case.case, arm.arm): arm for case in after.cases for arm in case.arms}
+    for case in before.cases:
+        for arm in case.arms:
+            other = now.get((case.case, arm.arm))
+            if arm.seconds is not None and (
+                other is None or (other.seconds is None and other.verdict != "failed")
+            ):
+                yield f"{arm.arm} in {case.case}"
 
 
 def words_of(name: str) -> frozenset[str]:
@@ -91,12 +106,20 @@ def _stack(before: Bench, after: Bench) -> Iterator[StackChange]:
     for name in dict.fromkeys((*then, *now)):
         if then.get(name) != now.get(name) and _CHANGES_BY_ITSELF.isdisjoint(words_of(name)):
             yield StackChange(name, then.get(name), now.get(name))
-    first, second = (
+    first, second = ({case.case: case.weight for case in each.cases} for each in (before, after))
+    for name in sorted(first.keys() & second.keys()):
+        if first[name] != second[name]:
+            yield StackChange(f"weight of {name}", _number(first[name]), _number(second[name]))
+    first_codes, second_codes = (
         {arm.arm: arm.code for case in each.cases for arm in case.arms} for each in (before, after)
     )
-    for arm in first.keys() & second.keys() - {_PLAN}:
-        if first[arm] != second[arm]:
-            yield StackChange(f"code of {arm}", first[arm], second[arm])
+    for arm in sorted(first_codes.keys() & second_codes.keys() - {_PLAN}):
+        if first_codes[arm] != second_codes[arm]:
+            yield StackChange(f"code of {arm}", first_codes[arm], second_codes[arm])
+
+
+def _number(weight: float | None) -> str | None:
+    return None if weight is None else f"{weight:g}"
 
 
 def _changes(before: Bench, after: Bench, threshold: float) -> Iterator[ArmChanged]:

@@ -10,6 +10,7 @@ from tcready.bench.figures import MIN_EFFECT, more_needed, shown
 from tcready.quantities import time_text
 from tcready.schema import (
     EAGER,
+    PARITY_SEEDS,
     ArmBench,
     ArmVerdict,
     BenchCase,
@@ -69,6 +70,8 @@ class Evidence:
     """Whether that is memory of a device; else it is the resident memory of the process."""
     parity: bool | None = None
     parity_detail: str = ""
+    seeds: int | None = None
+    """From how many seeds outputs were compared."""
     noise: Noise | None = None
     """Eager against itself, in the same case."""
 
@@ -139,7 +142,11 @@ def explanation(eager: Profile, arm: Profile, min_effect: float = MIN_EFFECT) ->
     """
     found = []
     on_device = eager.kernel_seconds is not None and arm.kernel_seconds is not None
-    if eager.kernels is not None and arm.kernels is not None and arm.kernels < eager.kernels:
+    if (
+        eager.kernels is not None
+        and arm.kernels is not None
+        and arm.kernels * (1 + min_effect) < eager.kernels
+    ):
         of_what = (
             ("kernel" if on_device else "operator or kernel")
             if arm.kernels == 1
@@ -174,12 +181,14 @@ def _remarks(seen: Evidence, verdict: ArmVerdict, limits: Limits) -> list[str]:
             found.append(f"{alone:.3f} times if each call is waited for")
     if seen.recompiles:
         found.append(
-            f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} in the timed calls"
+            f"{seen.recompiles} recompilation{'' if seen.recompiles == 1 else 's'} behind the first three calls"
         )
     if seen.settled is False:
         after = "" if seen.warm_calls is None else f" after {seen.warm_calls} calls"
         found.append(f"times had not settled{after}")
     if verdict == "real_gain":
+        if seen.seeds is not None and seen.seeds < PARITY_SEEDS:
+            found.append(f"outputs compared from {seen.seeds} of {PARITY_SEEDS} seeds")
         if seen.memory is None or seen.eager_memory is None:
             found.append("memory not measured")
     return found

@@ -24,6 +24,8 @@ class BenchWanted:
     autocast: str | None = None
     in_process: bool = False
     """Whether it is an object of a process, which no command can name."""
+    arms: tuple[str, ...] = ()
+    """Those that an object was benched with by name."""
     rollbacks: tuple[tuple[str, str], ...] = ()
     """Name of an arm and its way back to eager, of arms that have one of their own."""
 
@@ -33,6 +35,8 @@ class BenchWanted:
             return " ".join(
                 ["tcready bench", self.target, *(f"--{name} {value}" for name, value in options.items())]
             )
+        if self.arms:
+            options = {"arm": list(self.arms), **options}
         given = ", ".join(f'"{name}": {value!r}' for name, value in options.items())
         return (
             f"tcready.check(model, inputs, bench={{{given}}})"

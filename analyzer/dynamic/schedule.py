@@ -224,6 +224,8 @@ def _profile(work: Schedule) -> None:
 def _parity(work: Schedule, budget: float) -> None:
     """Beside eager code of the same sources: what a patch itself changes is for `tcready prove`."""
     for arms in work.groups():
+        if not any(arm.code for arm in arms):
+            continue
         request = BenchRequest("parity", arms, seconds=budget * PARITY_SHARE, cache=work.cache_of(arms))
         names = _named([arm for arm in arms if arm.code])
         work.ask("parity", request, f"outputs of {names} against eager")

@@ -317,6 +317,8 @@ class ArmBench:
     """The cold start of a second process that finds the first one's files."""
     cold_carried_seconds: Figure | None = None
     """That of one which got `torch.compiler.save_cache_artifacts` alone."""
+    cache_hits: int | None = None
+    """Graphs that the second process, which finds the first one's files, took from them."""
     cold_phases: tuple[tuple[str, float], ...] = ()
     memory_peak_bytes: int | None = None
     memory_steady_bytes: int | None = None
@@ -324,7 +326,11 @@ class ArmBench:
     kernel_seconds: Figure | None = None
     kernel_launches: int | None = None
     host_seconds: float | None = None
+    cpu_seconds: float | None = None
+    """Processor time of a warm call, of all threads."""
     energy_joules: float | None = None
+    energy_reason: str = ""
+    """Why there is no energy."""
     throughput: float | None = None
     """Calls a second."""
     graphs: int | None = None

@@ -281,6 +281,21 @@ def test_without_float64_a_small_difference_may_be_rounding() -> None:
     assert (both.text, both.unsure) == ("output 1: 3 became 4", False)
 
 
+def test_what_nobody_computed_is_no_error_against_float64() -> None:
+    nothing, kept, changed = torch.tensor([math.nan]), torch.ones(2), torch.tensor([0.1, 1.0])
+
+    def of(argument: torch.Tensor) -> Outcome:
+        return Outcome((("output 0", nothing), ("argument 0", argument)), ())
+
+    def exact(argument: torch.Tensor) -> Outcome:
+        return Outcome((("output 0", nothing.double()), ("argument 0", argument.double())), ())
+
+    untouched = difference(of(kept), of(kept), 1e-3, exact(kept))
+    assert (untouched.text, untouched.error, untouched.expected_error) == (None, None, None)
+    written = difference(of(changed), of(changed), 1e-3, exact(torch.tensor([0.1, 1.0]).double() + 1e-6))
+    assert written.error == written.expected_error == pytest.approx(1e-6, rel=1e-3)
+
+
 def test_what_should_be_zero_is_no_difference() -> None:
     large, noise = torch.tensor([10.0]), torch.tensor([1e-9])
     assert difference(outcome(large, noise), outcome(large, -noise), 1e-3).text is None

@@ -14,7 +14,7 @@ from measuring import CAPTURED, measure
 from tcready.dynamic.worker.bench.inputs import DEPTH, seen
 from tcready.dynamic.worker.bench.load import busy_note
 from tcready.dynamic.worker.bench.state import drift, kept, put_back
-from tcready.dynamic.worker.parity import compare
+from tcready.dynamic.worker.parity import compare, flatten
 from tcready.dynamic.worker.torch_internals.settings import changed_meanwhile, put_after, put_before
 from tcready.schema import EAGER, Arm, BenchAnswer
 from torch import nn
@@ -280,3 +280,34 @@ def test_slots_and_deques_are_opened() -> None:
         before = list(seen(value, DEPTH, set()))
         change(value)  # type: ignore[no-untyped-call]
         assert list(seen(value, DEPTH, set())) != before
+
+
+class _Layer:
+    def __init__(self, keys: torch.Tensor, calls: int = 1) -> None:
+        self.keys, self.calls = keys, calls
+
+
+class _Cache:
+    """As those of libraries: no pytree, and tensors two objects down."""
+
+    def __init__(self, *layers: _Layer) -> None:
+        self.layers = [*layers]
+        self.first = layers[0]
+
+
+def test_tensors_in_objects_within_objects_are_compared() -> None:
+    one = _Cache(_Layer(torch.ones(2)), _Layer(torch.zeros(2)))
+    assert compare(one, _Cache(_Layer(torch.ones(2)), _Layer(torch.zeros(2)))).tensors == 2
+    other = compare((1, one), (1, _Cache(_Layer(torch.ones(2)), _Layer(torch.ones(2)))))
+    assert other.difference is not None
+    assert "Tensor-likes are not close" in other.difference
+    assert "1 became 2" in str(
+        compare(one, _Cache(_Layer(torch.ones(2)), _Layer(torch.zeros(2), 2))).difference
+    )
+    assert compare(one, _Cache(_Layer(torch.ones(2)))).difference is not None
+    # Attributes in another order are the same, and an object that holds itself has an end.
+    turned = _Cache(_Layer(torch.ones(2)), _Layer(torch.zeros(2)))
+    turned.layers = turned.__dict__.pop("layers")
+    assert compare(one, turned).difference is None
+    one.first.keys = one  # type: ignore[assignment]
+    assert flatten(one)[0].count(one) == 1

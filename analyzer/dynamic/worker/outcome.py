@@ -25,6 +25,8 @@ may be as far off. A sum of bfloat16 values that cancel is 2 to 3 times the tole
 TOO_FAR = 0.1
 """Of the largest value: what is further from float64 than this is not called the same, however far eager code itself is.
 It may take another way there (another expert, another branch), and then float64 is nothing to hold it against."""
+UNTOUCHED = ("argument", "buffer")
+"""Kinds of what a call may leave as it was."""
 FEW, TIMES_OF_FEW = 100, 10.0
 """The same for tensors of so few values: eager code may hit the right one by chance."""
 
@@ -74,9 +76,14 @@ def difference(
             found = replace(
                 _with_text(found, this.text and f"{label}: {this.text}", this.unsure),
                 share=_worse(found.share, this.share),
-                error=_worse(found.error, this.error),
-                expected_error=_worse(found.expected_error, this.expected_error),
             )
+            # An argument or a buffer that nobody wrote to is exact, and no measurement.
+            if this.error or this.expected_error or _kind(label) not in UNTOUCHED:
+                found = replace(
+                    found,
+                    error=_worse(found.error, this.error),
+                    expected_error=_worse(found.expected_error, this.expected_error),
+                )
         elif type(one) is not type(other):
             found = _with_text(found, f"{label}: {type(one).__name__} became {type(other).__name__}")
         elif isinstance(one, (float, complex)):
@@ -128,11 +135,14 @@ def _references(expected: Outcome, exact: Outcome | None) -> list[torch.Tensor |
     ]
 
 
-def _error(tensor: torch.Tensor, exact: torch.Tensor, floor: float) -> float:
-    """How far from float64, over the largest value there; where float64 alone is finite, or is not, says nothing."""
+def _error(tensor: torch.Tensor, exact: torch.Tensor, floor: float) -> float | None:
+    """How far from float64, over the largest value there; where float64 alone is finite, or is not, says nothing. None if
+    no value is finite in both."""
     value, right = _wide(tensor), _wide(exact)
     both = torch.isfinite(value) & torch.isfinite(right)
-    size = float((value[both] - right[both]).abs().max()) if bool(both.any()) else 0.0
+    if not bool(both.any()):
+        return None
+    size = float((value[both] - right[both]).abs().max())
     largest: float = max(_largest(exact), floor) or 1.0
     return size / largest
 
@@ -168,6 +178,8 @@ def _tensor_difference(
             share, words if share > tolerance else None, unsure=tolerance < share <= UNSURE * tolerance
         )
     own, error = _error(one, exact, floor), _error(other, exact, floor)
+    if own is None or error is None:
+        return Difference(share, words if share > tolerance else None)
     allowed = tolerance + (TIMES_OF_FEW if one.numel() <= FEW else TIMES) * own
     words += f"; from float64 by {error:.2%} ({allowed:.2%} allowed), eager code by {own:.2%}"
     unsure = share > tolerance and TOO_FAR < error <= allowed

@@ -14,7 +14,7 @@ from tcready.dynamic.worker.torch_internals import pytree
 from tcready.dynamic.worker.torch_internals.placement import writes
 
 DEPTH = 6
-"""Objects within objects that `seen` looks into."""
+"""Objects within objects that are looked into."""
 
 
 @dataclass(frozen=True)
@@ -72,19 +72,26 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 
 def flatten(value: Any) -> tuple[list[Any], list[str]]:
-    """Leaves and the structure; an object that pytree does not know is opened by its attributes."""
-    leaves, spec = pytree.tree_flatten(value)
+    """Leaves and the structure; objects that pytree does not know are opened by their attributes, each once, and so are
+    those in them (a cache of keys holds layers, and these the tensors)."""
     flat: list[Any] = []
-    shape = [str(spec)]
-    for leaf in leaves:
-        opaque = isinstance(leaf, (torch.Tensor, torch.nn.Module)) or callable(leaf)
-        inner = None if opaque else attributes_of(leaf)
-        if inner is None:
-            flat.append(leaf)
-            continue
-        found, names = pytree.tree_flatten(inner)
-        flat += found
-        shape.append(f"{type(leaf).__name__}{names}")
+    shape: list[str] = []
+    opened: set[int] = set()
+
+    def opening(value: Any, depth: int) -> None:
+        leaves, spec = pytree.tree_flatten(value)
+        shape.append(str(spec))
+        for leaf in leaves:
+            opaque = isinstance(leaf, (torch.Tensor, torch.nn.Module)) or callable(leaf)
+            inner = None if opaque or not depth or id(leaf) in opened else attributes_of(leaf)
+            if inner is None:
+                flat.append(leaf)
+                continue
+            opened.add(id(leaf))
+            shape.append(type(leaf).__name__)
+            opening(dict(sorted(inner.items())), depth - 1)  # compiled code may set them in another order
+
+    opening(value, DEPTH)
     return flat, shape
 
 

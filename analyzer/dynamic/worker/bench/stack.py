@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.metadata
 import os
 import subprocess
@@ -14,6 +15,7 @@ from tcready.dynamic.worker.bench.nvml import Gpu, NvmlError
 from tcready.dynamic.worker.calling import SEED_CALL
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import SEED_BUILD
+from tcready.dynamic.worker.parity import flatten
 from tcready.dynamic.worker.torch_internals import inductor, placement
 from tcready.schema import BenchRequest
 
@@ -35,6 +37,8 @@ NAMED = ("CC", "CXX", "LD_PRELOAD", "MALLOC_ARENA_MAX", "MALLOC_CONF")
 """Others."""
 OUR_OWN = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 """Folders of this process alone."""
+LONGEST = 120
+"""Letters of one entry."""
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 CLOCK = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
 
@@ -62,6 +66,7 @@ def stack_of(context: Context, request: BenchRequest) -> tuple[tuple[str, str], 
             found["triton"] = importlib.metadata.version("triton")
     elif compiler := inductor.cpp_compiler():
         found["cpp_compiler"] = _version(compiler)
+    found["input_shapes"] = _shapes(context)
     found["isolate_recompiles"] = "yes" if placement.isolates_recompiles() else "no"
     found["seeds"] = f"build {SEED_BUILD}, call {SEED_CALL}, order {request.seed}"
     found |= {f"inductor.{name}": value for name, value in inductor.changed_settings()}
@@ -71,6 +76,17 @@ def stack_of(context: Context, request: BenchRequest) -> tuple[tuple[str, str], 
         if (name.startswith(VARIABLES) or name in NAMED) and name not in OUR_OWN
     }
     return tuple(found.items())
+
+
+def _shapes(context: Context) -> str:
+    """Types and sizes of the tensors that each case is called with; of many, a digest of them."""
+    cases = []
+    for case in context.cases:
+        tensors = (leaf for leaf in flatten((case.args, case.kwargs))[0] if isinstance(leaf, torch.Tensor))
+        sizes = (f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}" for leaf in tensors)
+        cases.append(f"{case.name}: {', '.join(sizes)}" if case.name else ", ".join(sizes))
+    text = "; ".join(cases)
+    return text if len(text) <= LONGEST else hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _version(compiler: str) -> str:
