@@ -154,16 +154,6 @@ class Model(nn.Module):
             """
 class Model(nn.Module):
     def forward(self, x):
-        q = (x * 2).view(1, 1, -1, 2)
-        with torch.backends.cuda.sdp_kernel(enable_flash=False):  # BAD
-            y = nn.functional.scaled_dot_product_attention(q, q, q)
-        return y.view(x.shape)
-"""
-        ),
-        Sample(
-            """
-class Model(nn.Module):
-    def forward(self, x):
         y = x * 2
         with torch.autograd.set_detect_anomaly(True):  # BAD
             y = y + 1
@@ -245,6 +235,16 @@ class Model(nn.Module):
     def forward(self, x):
         y = frozen(x * 2)  # BAD
         return self.noisy(y) * 2  # BAD
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        q = (x * 2).view(1, 1, -1, 2)
+        with torch.backends.cuda.sdp_kernel(enable_flash=False):  # BAD
+            y = nn.functional.scaled_dot_product_attention(q, q, q)
+        return y.view(x.shape)
 """
         ),
     ),
