@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from tcready.rules._rewrites import NO_TORCH, Ways, torch_name
+from tcready.rules._rewrites import NO_TORCH, Ways, expression, torch_name
 from tcready.rules._statements import text
 from tcready.static.rule import Change, Declined, Rewrite
 
@@ -43,6 +43,19 @@ def _matched_shapes(cost: {torch}.Tensor, maximize: bool = False) -> tuple[{torc
     return found, found.clone()
 """
 """SciPy gives int64 indices, one for each row or column, of whichever there are fewer."""
+BACKENDS = """
+
+def _attention_backends(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
+    kinds = {torch}.nn.attention.SDPBackend
+    wanted = (
+        (enable_flash, kinds.FLASH_ATTENTION),
+        (enable_mem_efficient, kinds.EFFICIENT_ATTENTION),
+        (enable_math, kinds.MATH),
+        (enable_cudnn, kinds.CUDNN_ATTENTION),
+    )
+    return [kind for is_wanted, kind in wanted if is_wanted]
+"""
+"""What `torch.backends.cuda.sdp_kernel`, which is deprecated, passes on to `torch.nn.attention.sdpa_kernel`."""
 
 
 def raising_operator(place: Located, torch: str, kind: str) -> tuple[str, tuple[str, ...]] | None:
@@ -78,6 +91,26 @@ def matching_operator(place: Located) -> Ways:
         (Change((node.func,), (cst.Name(made[0]),)),),
         "it gives tensors where it gave arrays, and no backend looks into it",
         (*torch[1], *made[1]),
+    )
+
+
+def attention_kernels(place: Located, entered: cst.Call) -> Ways:
+    """`with torch.backends.cuda.sdp_kernel(...)` over `torch.nn.attention.sdpa_kernel`, which it calls itself."""
+    torch = torch_name(place)
+    if torch is None or torch[1]:
+        yield NO_TORCH
+        return
+    made = _defined(place, "_attention_backends", BACKENDS, torch=torch[0])
+    if made is None or (torch[0] != "torch" and made[1]):
+        yield Declined("what it would be written with has another name in the file")
+        return
+    backends = entered.with_changes(func=cst.Name(made[0]))
+    new = expression(f"{torch[0]}.nn.attention.sdpa_kernel(backends)", backends=backends)
+    yield Rewrite(
+        "The context manager that it enters itself, and that Dynamo traces, takes its place",
+        (Change((entered,), (new,)),),
+        None,
+        ("import torch.nn.attention", *made[1]) if made[1] else (),
     )
 
 

@@ -13,7 +13,8 @@ of it runs eagerly. A decorated function is compiled by itself, and the graph ar
 
 ## Use instead
 `device=` arguments instead of `with torch.device(...)`; enter the context outside of the compiled region; make
-an object of your own where it is entered, `with Scope(state):`, which is traced;
+an object of your own where it is entered, `with Scope(state):`, which is traced; `torch.nn.attention.sdpa_kernel` in
+place of `torch.backends.cuda.sdp_kernel`;
 `with torch.set_grad_enabled(...)` inside the function instead of the decorator.
 
 ## Limits
@@ -234,6 +235,16 @@ class Model(nn.Module):
     def forward(self, x):
         y = frozen(x * 2)  # BAD
         return self.noisy(y) * 2  # BAD
+"""
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        q = (x * 2).view(1, 1, -1, 2)
+        with torch.backends.cuda.sdp_kernel(enable_flash=False):  # BAD
+            y = nn.functional.scaled_dot_product_attention(q, q, q)
+        return y.view(x.shape)
 """
         ),
     ),

@@ -76,7 +76,8 @@ class ProofRequest:
     stays: bool = False
     """Whether the worker stays for further requests, in files beside the first, once it has answered."""
     seconds: float = 15.0
-    """For how long the code as it stands is called with varied inputs; what is left then is left out."""
+    """For how long the code as it stands is called with varied inputs, and as long again its functions alone; what is
+    left then is left out."""
 
 
 @dataclass(frozen=True)

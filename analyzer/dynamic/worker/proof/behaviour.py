@@ -305,6 +305,11 @@ def restless(one: Behaviour, other: Behaviour) -> frozenset[str]:
     return frozenset(found)
 
 
+def is_as_before(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether the state of a module is what it was."""
+    return one.keys() == other.keys() and not any(_moves(one[name], other[name]) for name in one)
+
+
 def _moves(one: Any, other: Any) -> bool:
     """Whether two calls leave other values. A number is the same to the last digit: a clock has moved by little."""
     numbers = isinstance(one, float) and isinstance(other, float)

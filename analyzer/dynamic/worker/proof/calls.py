@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
@@ -19,6 +19,7 @@ from tcready.dynamic.worker.case import Case
 from tcready.dynamic.worker.context import Context
 from tcready.dynamic.worker.loading import fresh
 from tcready.dynamic.worker.proof.behaviour import Behaviour, behaviour
+from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.variations import EVERY, SEEDED, fitting
 from tcready.dynamic.worker.torch_internals import pytree
 from tcready.schema import FunctionPlace, Mode, ProofRequest
@@ -47,17 +48,18 @@ class Key:
         return f"{what}{mode}, seed {self.seed}, inputs {self.variation}"
 
 
-def of_model(context: Context, request: ProofRequest) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
+def of_model(models: Models, request: ProofRequest) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
     """Each call of the model, to be made in this order: what one leaves behind the next one finds."""
+    context = models.context
     watched = _modules({place.path for place in request.functions})
-    for mode in request.modes:
-        for seed in request.seeds:
-            model = context.build_as(mode, seed)
-            with_seed = context.draw(seed)
-            every = [fitting((case.args, case.kwargs)) for case in with_seed]
-            names = dict.fromkeys(name for of_case in every for name in of_case)
+    for seed in request.seeds:
+        cases = models.drawn(seed)
+        every = [fitting((case.args, case.kwargs)) for case in cases]
+        names = dict.fromkeys(name for of_case in every for name in of_case)
+        for mode in request.modes:
+            model = models.built(mode, seed)
             for variation in names if seed == request.seeds[0] else SEEDED:
-                for number, case in enumerate(with_seed):
+                for number, case in enumerate(cases):
                     if variation not in every[number]:
                         continue
                     key = Key(mode, seed, number, variation)
@@ -65,18 +67,21 @@ def of_model(context: Context, request: ProofRequest) -> Iterator[tuple[Key, Cal
 
 
 def alone(
-    context: Context, request: ProofRequest, functions: Sequence[FunctionPlace]
+    models: Models, request: ProofRequest, functions: Sequence[FunctionPlace]
 ) -> Iterator[tuple[Key, Callable[[], Behaviour]]]:
     """Each call of a function alone, on arguments that a call of the model gave it."""
+    context = models.context
     seed = request.seeds[0]
     watched = _modules({place.path for place in request.functions})
-    for place in functions:
-        for mode in request.modes:
-            model = context.build_as(mode, seed)
-            calls: list[tuple[Any, Any]] = []
-            with _recording(place, calls) as function:
-                for case in context.draw(seed) if function is not None else ():
-                    behaviour(model, _cast(context, model), *_arguments(case), "infer")
+    found = {place: each for place in functions if (each := _resolved(place)) is not None}
+    for mode in request.modes:
+        recorded: dict[FunctionPlace, list[tuple[Any, Any]]] = {}
+        of: Any = None
+        for place, (_, _, function) in found.items():
+            model = models.built(mode, seed)
+            if of is None or of is not model:  # the arguments are modules of it
+                of, recorded = model, _recorded(models, model, found, seed)
+            calls = recorded[place]
             every = [fitting(call) for call in calls]
             for variation in dict.fromkeys(name for of_call in every for name in of_call):
                 for number, (args, kwargs) in enumerate(calls):
@@ -131,13 +136,26 @@ def _as_result(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.clone() if tensor.requires_grad and tensor.is_leaf else tensor
 
 
+_Found = tuple[Any, str, FunctionType]
+"""What a function is an attribute of, under which name, and itself."""
+
+
+def _recorded(
+    models: Models, model: Any, functions: Mapping[FunctionPlace, _Found], seed: int
+) -> dict[FunctionPlace, list[tuple[Any, Any]]]:
+    """The arguments that calls of a model give to functions."""
+    calls: dict[FunctionPlace, list[tuple[Any, Any]]] = {place: [] for place in functions}
+    with contextlib.ExitStack() as stack:
+        for place, found in functions.items():
+            stack.enter_context(_recording(found, calls[place]))
+        for case in models.drawn(seed):
+            behaviour(model, _cast(models.context, model), *_arguments(case), "infer")
+    return calls
+
+
 @contextlib.contextmanager
-def _recording(place: FunctionPlace, calls: list[tuple[Any, Any]]) -> Iterator[Any]:
-    """Keeps the arguments of the first calls of a function; gives the function, None if it cannot be named."""
-    found = _resolved(place)
-    if found is None:
-        yield None
-        return
+def _recording(found: _Found, calls: list[tuple[Any, Any]]) -> Iterator[None]:
+    """Keeps the arguments of the first calls of a function."""
     owner, name, function = found
 
     @functools.wraps(function)
@@ -152,7 +170,7 @@ def _recording(place: FunctionPlace, calls: list[tuple[Any, Any]]) -> Iterator[A
     for holder, called_there in places:
         setattr(holder, called_there, noting)
     try:
-        yield function
+        yield
     finally:
         for holder, called_there in places:
             setattr(holder, called_there, function)
@@ -179,8 +197,8 @@ def _modules(paths: Set[str]) -> list[ModuleType]:
     return [module for path, module in near if os.path.realpath(path) in wanted]
 
 
-def _resolved(place: FunctionPlace) -> tuple[Any, str, FunctionType] | None:
-    """What a function is an attribute of, under which name, and itself; None for what is no plain function there."""
+def _resolved(place: FunctionPlace) -> _Found | None:
+    """A function, and where it is found; None for what is no plain function there."""
     *outer, name = place.name.split(".")
     for module in _modules({place.path}):
         owner: Any = module
@@ -196,11 +214,12 @@ SHORT = 0.3
 """Seconds that the repeated calls of a measurement may take."""
 
 
-def shortest(context: Context, request: ProofRequest) -> float | None:
+def shortest(models: Models, request: ProofRequest) -> float | None:
     """Seconds of the shortest eager call with the inputs as given; None if one raises."""
+    context = models.context
     try:
-        model = context.build_as("infer", request.seeds[0])
-        case = context.draw(request.seeds[0])[0]
+        model = models.built("infer", request.seeds[0])
+        case = models.drawn(request.seeds[0])[0]
         times: list[float] = []
         with torch.no_grad(), autocast(context):
             since = time.perf_counter()

@@ -24,6 +24,7 @@ from tcready.dynamic.worker.proof.behaviour import (
 )
 from tcready.dynamic.worker.proof.called_before import CalledBefore
 from tcready.dynamic.worker.proof.calls import Key, alone, called, of_model, shortest
+from tcready.dynamic.worker.proof.models import Models
 from tcready.dynamic.worker.proof.ran import Ran
 from tcready.dynamic.worker.proof.sides import Sides, with_probes
 from tcready.dynamic.worker.proof.variations import GIVEN
@@ -35,6 +36,8 @@ from torch import nn
 
 REPEATS = 4
 PAUSE = 0.1
+LEAST = 1.5
+"""Seconds that a function has, alone, in one mode."""
 COMPILED = 6
 """Calls that are compared compiled against eager, unless more are needed to take each side."""
 
@@ -64,11 +67,17 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
     with sides, Ran(request.statements) as ran:
         if why := _not_begun(context):
             return ProofResult(failure=why)
-        trace = Trace(weights=_weights(context, request))
-        until = time.monotonic() + request.seconds
-        for calls in (of_model(context, request), alone(context, request, request.functions)):
+        models = Models(context)
+        trace = Trace(weights=_weights(models, request))
+        until: dict[tuple[object, ...], float] = {}
+        of_a_function = request.seconds / max(len(request.functions) * len(request.modes), 1)
+        for calls in (of_model(models, request), alone(models, request, request.functions)):
             for key, call in calls:
-                if key.variation != GIVEN and time.monotonic() > until:
+                # what takes all of its time leaves the others theirs: a side may be taken there alone
+                what = (key.function, key.mode) if key.function is not None else ()
+                seconds = max(of_a_function, LEAST) if key.function is not None else request.seconds
+                ends = until.setdefault(what, time.monotonic() + seconds)
+                if key.variation != GIVEN and time.monotonic() > ends:
                     continue
                 known = sides.ways()
                 sides.alone = key.function is not None
@@ -79,13 +88,13 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
                 if key.function is None and sides.ways() != known:
                     trace.telling.append(key)
         ran.close()
-        _, once_more = next(of_model(context, request))
+        _, once_more = next(of_model(Models(context), request))  # built once more, too
         first, again = trace.calls[0][1], once_more()
         trace.restless = restless(first, again)
         found = difference(first, again, trace.restless)
         if found and found[0] != "state":  # names of a module keep what the calls before left in them
             return ProofResult(failure=f"the model differs from itself under the same seeds: {found[1]}")
-        trace.threads, trace.seconds = _quickest(context, request, trace)
+        trace.threads, trace.seconds = _quickest(models, request, trace)
     torch.save(trace, trace_path)
     given = [seen for key, seen in trace.calls if key.variation == GIVEN and key.function is None]
     if given and all(seen.error for seen in given):
@@ -100,28 +109,28 @@ def before(context: Context, request: ProofRequest, trace_path: Path) -> ProofRe
     )
 
 
-def _quickest(context: Context, request: ProofRequest, trace: Trace) -> tuple[int, float | None]:
+def _quickest(models: Models, request: ProofRequest, trace: Trace) -> tuple[int, float | None]:
     """How many threads a call is given, and its seconds with them: one if others help little, as with small inputs, and
     if the sums of one are rounded as those in the trace are. They wait for each other then, busily, which takes most of
     the time where other processes run."""
     usual = torch.get_num_threads()
-    seconds = shortest(context, request)
+    seconds = shortest(models, request)
     torch.set_num_threads(1)
-    alone = shortest(context, request) if usual > 1 else seconds
+    alone = shortest(models, request) if usual > 1 else seconds
     helps_little = seconds is None or alone is None or alone <= seconds * SLOWER
-    if helps_little and (usual == 1 or _rounds_alike(context, request, trace)):
+    if helps_little and (usual == 1 or _rounds_alike(models, request, trace)):
         return 1, alone
     torch.set_num_threads(usual)
     return usual, seconds
 
 
-def _rounds_alike(context: Context, request: ProofRequest, trace: Trace) -> bool:
+def _rounds_alike(models: Models, request: ProofRequest, trace: Trace) -> bool:
     """Whether the calls with the inputs as given come out as in the trace, to the last digit of every output and
     gradient."""
     known = dict(trace.calls)
     first = replace(request, seeds=request.seeds[:1])
     return all(
-        same_digits(known[key], call()) for key, call in of_model(context, first) if key.variation == GIVEN
+        same_digits(known[key], call()) for key, call in of_model(models, first) if key.variation == GIVEN
     )
 
 
@@ -132,32 +141,37 @@ def after(context: Context, request: ProofRequest, variant: Variant, trace_path:
     for name in variant.settings:
         dynamo.set_flag(name)
     with Ran(variant.written) as ran:
-        trial, trace = _eager(context, request, variant, trace_path, ran)
+        trial, trace, models = _eager(context, request, variant, trace_path, ran)
     if trace is None:
         return trial
     climb(context, TO_GRAPHS)
     seen = context.journal.observation
-    seconds = _measured(context, request, trace.seconds)
+    seconds = _measured(models, request, trace.seconds)
     trial = replace(trial, observation=seen, seconds=seconds, not_run=ran.missing)
-    return _compiled(context, trial, trace)
+    return _compiled(models, trial, trace)
 
 
 def _eager(
     context: Context, request: ProofRequest, variant: Variant, trace_path: Path, ran: Ran
-) -> tuple[Trial, Trace | None]:
-    """The calls on a variant against those in the trace; without the trace if something differs."""
+) -> tuple[Trial, Trace | None, Models]:
+    """The calls on a variant against those in the trace, and the models that made them; without the trace if something
+    differs."""
+    models = Models(context)
     if _not_begun(context):
-        return Trial(variant.name, context.journal.observation), None
+        return Trial(variant.name, context.journal.observation), None, models
     trace: Trace = torch.load(trace_path, weights_only=False)
-    if _weights(context, request) != trace.weights:
+    if _weights(models, request) != trace.weights:
         text = "the state_dict differs after the build"
-        return Trial(variant.name, context.journal.observation, difference=text, differs="state"), None
+        seen = context.journal.observation
+        return Trial(variant.name, seen, difference=text, differs="state"), None, models
     torch.set_num_threads(trace.threads)  # sums of weights were those of all threads
-    begun = CalledBefore(context) if variant.called_before else None
+    begun: CalledBefore | None = None
+    if variant.called_before:
+        begun, models = CalledBefore(context), Models(context)
     compared = 0
     raises: str | None = None
     wanted = dict(trace.calls)
-    for calls in (of_model(context, request), alone(context, request, variant.functions)):
+    for calls in (of_model(models, request), alone(models, request, variant.functions)):
         for key, call in calls:
             expected = wanted.get(key)
             if expected is None:
@@ -176,8 +190,9 @@ def _eager(
                     raises = raises or text
                     continue
                 seen = context.journal.observation
-                return Trial(variant.name, seen, compared, difference=text, differs=kind), None
-    return Trial(variant.name, context.journal.observation, compared, raises=raises), trace
+                trial = Trial(variant.name, seen, compared, difference=text, differs=kind)
+                return trial, None, models
+    return Trial(variant.name, context.journal.observation, compared, raises=raises), trace, models
 
 
 def _takes_over(model: Any, other: Any, ignored: frozenset[str]) -> bool:
@@ -193,14 +208,14 @@ def _takes_over(model: Any, other: Any, ignored: frozenset[str]) -> bool:
     return False
 
 
-def _measured(context: Context, request: ProofRequest, known: float | None) -> float | None:
+def _measured(models: Models, request: ProofRequest, known: float | None) -> float | None:
     """The shortest eager call; one that seems slower than the `known` one is measured again: others use the machine."""
-    found = shortest(context, request)
+    found = shortest(models, request)
     for _ in range(REPEATS):
         if found is None or known is None or found <= known * SLOWER:
             break
         time.sleep(PAUSE)
-        found = min(found, shortest(context, request) or found)
+        found = min(found, shortest(models, request) or found)
     return found
 
 
@@ -215,9 +230,9 @@ def _not_begun(context: Context) -> str | None:
     return f"{failed[0].stage}: {failed[0].detail}" if failed else None
 
 
-def _weights(context: Context, request: ProofRequest) -> dict[str, tuple[Any, ...]]:
+def _weights(models: Models, request: ProofRequest) -> dict[str, tuple[Any, ...]]:
     """What tells the weights of one build from those of another."""
-    model = context.build_as("infer", request.seeds[0])
+    model = models.built("infer", request.seeds[0])
     state = model.state_dict() if isinstance(model, nn.Module) else {}
     return {
         name: (value.shape, value.dtype, float(torch.nan_to_num(value.detach().double()).sum()))
@@ -226,8 +241,9 @@ def _weights(context: Context, request: ProofRequest) -> dict[str, tuple[Any, ..
     }
 
 
-def _compiled(context: Context, trial: Trial, trace: Trace) -> Trial:
+def _compiled(models: Models, trial: Trial, trace: Trace) -> Trial:
     """Compiled against eager: with the inputs as given, and with those that took each side."""
+    context = models.context
     mode = context.work.options.mode
     calls = [key for key, _ in trace.calls if key.function is None and key.mode == mode]
     telling = {
@@ -241,14 +257,14 @@ def _compiled(context: Context, trial: Trial, trace: Trace) -> Trial:
     model: Any = None
     ignored = trace.restless
     for seed in dict.fromkeys(key.seed for key in keys):
-        eager_model = context.build_as(mode, seed)
+        eager_model = models.built(mode, seed)
         if model is None or not _takes_over(model, eager_model, ignored):
             model = context.build_as(mode, seed)
             own = state_of(model).keys()
             compiled = compile_callable(model, backend="eager")
             # what torch notes in a module that it compiles
             ignored = trace.restless | (state_of(model).keys() - own)
-        cases = context.draw(seed)
+        cases = models.drawn(seed)
         for key in [each for each in keys if each.seed == seed]:
             compared += 1
             expected = called(context, eager_model, eager_model, cases[key.case], key)

@@ -131,14 +131,33 @@ WITH_MASKS = {
     )
 }
 """For inputs that hold masks: two tests one after the other, of a mask and of values, go every way together."""
+LARGE = 999
+"""More than there are labels in a model that is tried, and no size that takes long."""
+
+
+def _with_a_large_number(tensor: torch.Tensor) -> torch.Tensor:
+    """On an accelerator an index out of range ends the process: there it stays as it is."""
+    return _first(LARGE)(tensor) if tensor.device.type == "cpu" and _counts(tensor) else tensor
+
+
+def _counts(tensor: torch.Tensor) -> bool:
+    """Whether it holds integers of which one may be that large."""
+    return tensor.dtype in (torch.int16, torch.int32, torch.int64)
+
+
+WITH_NUMBERS = {"with a large number": _kinds(_same, _with_a_large_number, _same)}
+"""For inputs that hold integers: labels and indices out of range are what checks refuse."""
 SEEDED = (GIVEN, "drawn")
 """Those that are tried with every seed; the others with the first alone."""
-EVERY = {**VARIATIONS, **WITH_MASKS, **LAST}
+EVERY = {**VARIATIONS, **WITH_MASKS, **WITH_NUMBERS, **LAST}
 """All of them, in the order they are tried."""
 
 
 def fitting(value: Any) -> tuple[str, ...]:
     """The names of those that inputs can be varied by."""
-    leaves = pytree.tree_leaves(value)
-    masks = any(isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bool for leaf in leaves)
-    return tuple(name for name in EVERY if masks or name not in WITH_MASKS)
+    tensors = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    masks = any(tensor.dtype == torch.bool for tensor in tensors)
+    numbers = any(_counts(tensor) for tensor in tensors)
+    return tuple(
+        name for name in EVERY if (masks or name not in WITH_MASKS) and (numbers or name not in WITH_NUMBERS)
+    )

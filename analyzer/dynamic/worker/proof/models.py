@@ -1,0 +1,65 @@
+"""Models and inputs that the calls of a proof share: to build a model again takes longer than most calls of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tcready.dynamic.worker.case import Case
+from tcready.dynamic.worker.context import Context
+from tcready.dynamic.worker.proof.behaviour import is_as_before, state_of
+from tcready.schema import Mode
+from torch import nn
+
+
+@dataclass(frozen=True)
+class _Built:
+    model: nn.Module
+    seed: int
+    state: dict[str, Any]
+    rest: list[Any]
+
+
+@dataclass
+class Models:
+    """What the context builds and draws. A model is given again while calls leave it as it was built."""
+
+    context: Context
+    _last: _Built | None = None
+    _drawn: dict[int, tuple[Case, ...]] = field(default_factory=dict)
+
+    def built(self, mode: Mode, seed: int) -> Any:
+        """A model with the weights of a seed that is as it was built."""
+        last = self._last
+        if last is not None and last.seed == seed and _is_as_built(last):
+            return last.model.train(mode == "train")
+        self._last = None  # two are not held at once
+        model = self.context.build_as(mode, seed)
+        if isinstance(model, nn.Module):
+            self._last = _Built(model, seed, state_of(model), _not_in_state(model))
+        return model
+
+    def drawn(self, seed: int) -> tuple[Case, ...]:
+        """The inputs of a seed, to be copied for each call."""
+        if seed not in self._drawn:
+            self._drawn[seed] = self.context.draw(seed)
+        return self._drawn[seed]
+
+
+def _is_as_built(built: _Built) -> bool:
+    return built.rest == _not_in_state(built.model) and is_as_before(built.state, state_of(built.model))
+
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def _not_in_state(model: nn.Module) -> list[Any]:
+    """What calls might do to a model beside its buffers and attributes: to parameters, modules and hooks."""
+    found: list[Any] = [
+        (name, id(each), each._version, each.requires_grad) for name, each in model.named_parameters()
+    ]
+    found += [
+        (name, id(module), *(len(getattr(module, hooks)) for hooks in _HOOKS))
+        for name, module in model.named_modules()
+    ]
+    return found
