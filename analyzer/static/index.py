@@ -26,8 +26,8 @@ AnyFunction: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 _V = TypeVar("_V")
 
 
-ANY, CLASSES, FUNCTIONS, IMPORTS = "*", "* class", "* def", "* import"
-"""Asked of a table: all that it has, or all that are so bound."""
+ANY, CLASSES, FUNCTIONS, IMPORTS = "*", "* class", "* def", "* import "
+"""Asked of a table: all that it has, or all that are so bound; imports of the package that is named behind."""
 
 
 class Table(dict[str, _V]):
@@ -94,7 +94,8 @@ class FunctionInfo:
 
     @cached_property
     def seen(self) -> str:
-        """What is seen of it without being called: its signature, documentation, and the attributes that it names."""
+        """What is seen of it without being called: its signature, documentation, and of a method what it assigns to
+        attributes."""
         lines, node = self.module.source.lines, self.node
         if isinstance(node, ast.Lambda):
             return ""
@@ -102,15 +103,18 @@ class FunctionInfo:
         last = graft.last_of_head(node, lines)
         if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
             last = first.end_lineno or last
+        head = lines[graft.first_line(node) - 1 : last]
+        while head and head[-1].lstrip()[:1] in ("", "#"):
+            head.pop()
+        if self.owner is None:
+            return "\n".join(head)
         stores = [
             ast.dump(each)
             for each in self.nodes
             if isinstance(each, (ast.Assign, ast.AnnAssign, ast.AugAssign))
             and any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) for n in ast.walk(each))
         ]
-        names = [sorted(names) for names in self.attributes]
-        head = lines[graft.first_line(node) - 1 : last]
-        return "\n".join([*head, *stores, repr(names), repr(self.only_looks)])
+        return "\n".join([*head, *stores, *sorted(self.attributes[0])])
 
     @cached_property
     def only_looks(self) -> bool:
@@ -334,19 +338,31 @@ def _become(info: FunctionInfo | ClassInfo | ModuleInfo, **changed: object) -> N
     vars(info).update(changed)
 
 
-def outline(module: ModuleInfo) -> dict[tuple[str, str], str]:
-    """What a file binds, by the symbol of the class and the name; of functions all that is seen of them without being
-    called. What else stands there is under the name "".
+@dataclass(frozen=True)
+class Outline:
+    """Two texts of one file with equal outlines differ in nothing but what their functions do when they are called."""
 
-    Two texts of one file with equal outlines differ in nothing but what their functions do when they are called.
-    """
+    bound: Mapping[tuple[str, str], str]
+    """What the file binds, by the symbol of the class and the name; of functions all that is seen of them without being
+    called. What else stands there is under the name ""."""
+    named: Mapping[FunctionInfo, frozenset[str]]
+    """The attributes that methods name: of those that are methods too, it is seen without being called."""
+
+
+def outline(module: ModuleInfo) -> Outline:
+    """What is to be seen of a file."""
     found: dict[tuple[str, str], list[str]] = {}
     source = module.source
     flags = f"{source.has_yield} {source.has_walrus} {'global' in source.text} {'_dynamo' in source.text}"
     found["", ""] = [flags]
     infos = {info.node: info for each in module.bound().values() for b in each for info in _infos(b)}
     _outline_block(source.tree.body, "", source.lines, infos, found)
-    return {key: "\n".join(texts) for key, texts in found.items()}
+    named = {
+        info: info.attributes[1]
+        for info in infos.values()
+        if isinstance(info, FunctionInfo) and info.owner is not None
+    }
+    return Outline({key: "\n".join(texts) for key, texts in found.items()}, named)
 
 
 def _outline_block(

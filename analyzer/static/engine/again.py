@@ -18,13 +18,12 @@ from tcready.static.engine.facts import Condition, Enclosing, Fact, extent
 from tcready.static.engine.heap import Object
 from tcready.static.engine.scope import Env, Frame
 from tcready.static.engine.values import Value
-from tcready.static.index import ANY, CLASSES, FUNCTIONS, IMPORTS, ClassInfo, FunctionInfo, ModuleInfo, Table, outline
+from tcready.static.index import ANY, CLASSES, FUNCTIONS, IMPORTS, ClassInfo, FunctionInfo, ModuleInfo, Outline, Table, outline
 from tcready.static.source import Source
 
 Edge: TypeAlias = "tuple[int, int]"
 Place: TypeAlias = "tuple[FunctionInfo, int, int, str]"
 """In a function: the line, from where it begins, the column, and what became of what stands there."""
-Outline: TypeAlias = "Mapping[tuple[str, str], str]"
 
 
 @dataclass(slots=True)
@@ -135,8 +134,9 @@ class Told:
     under: Mapping[Edge, tuple[Condition, ...]]
     lines: Mapping[Edge, int]
     unknown_callees: Mapping[int, dict[ast.expr, None]]
-    odd: frozenset[int]
-    """Contexts that told of what stands in no text."""
+    odd: Mapping[FunctionInfo, Mapping[ast.AST, tuple[int, int]]]
+    """Nodes that were made for what stands in a function, told of and no part of its tree: their first and last line,
+    counted from where it begins."""
     read: Mapping[FunctionInfo, ast.AST]
     """Functions that were not only called but read, and their trees then."""
     outlines: Mapping[ModuleInfo, tuple[Source, Outline]]
@@ -157,6 +157,7 @@ class Again:
         self._before = before if before is not None and self._is_of_use(before) else None
         self._in_step = self._before is not None
         self._stale: list[int] = []
+        """Contexts of what was edited since."""
         self._stale_functions: set[FunctionInfo] = set()
         self._replayed: set[int] = set()
         self._snapshots: dict[int, tuple[tuple[object, ...], Object]] = {}
@@ -165,20 +166,33 @@ class Again:
                 if met.function is not None and met.function.node is not met.node:
                     self._stale.append(number)
                     self._stale_functions.add(met.function)
-            self._stale = sorted({*self._stale, *self._before.odd})
+            for function, nodes in self._before.odd.items():
+                for node, (first, last) in nodes.items():
+                    begins = function.node.lineno
+                    vars(node).update(lineno=begins + first, end_lineno=begins + last)
 
     def _is_of_use(self, before: Told) -> bool:
         """Whether the edits since then are in bodies of functions alone, or in what nobody has asked for."""
         if any(info.node is not node for info, node in before.read.items()):
             return False
+        methods: set[str] = set()
         for module, (source, then) in before.outlines.items():
             if module.source is source:
                 self._outlines[module] = source, then
                 continue
             now = outline(module)
             self._outlines[module] = module.source, now
-            changed = [key for key in then.keys() | now.keys() if then.get(key) != now.get(key)]
-            if any(_was_asked(module, key, (then.get(key, ""), now.get(key, ""))) for key in changed):
+            texts = {key: (then.bound.get(key, ""), now.bound.get(key, "")) for key in {*then.bound, *now.bound}}
+            if any(old != new and _was_asked(module, key, (old, new)) for key, (old, new) in texts.items()):
+                return False
+            methods = methods or {
+                name
+                for each in before.outlines.values()
+                for (symbol, name), text in each[1].bound.items()
+                if symbol and text.startswith("def ")
+            }
+            named = (names ^ now.named.get(info, names) for info, names in then.named.items())
+            if not all(methods.isdisjoint(names) for names in named):
                 return False
         if not self._outlines:
             return True
@@ -432,24 +446,25 @@ class Again:
             {**(self._before.answers if self._before is not None else {}), **engine.program.answers},
         )
 
-    def _odd(self) -> frozenset[int]:
-        """The contexts that told of nodes that are no part of their function's text, and so are not moved with it."""
-        inside: dict[FunctionInfo, set[int]] = {}
-        found = {number for number in self._before.odd if number in self._replayed} if self._before else set()
+    def _odd(self) -> dict[FunctionInfo, dict[ast.AST, tuple[int, int]]]:
+        """As `Told.odd`."""
+        inside: dict[FunctionInfo, set[ast.AST]] = {}
+        found: dict[FunctionInfo, dict[ast.AST, tuple[int, int]]] = {}
+        for function, nodes in self._before.odd.items() if self._before is not None else ():
+            if function not in self._stale_functions:
+                found[function] = {**nodes}
         for fact in self.log.facts:
-            number = fact.where.context
-            if number in self._replayed or number in found:
+            function = self._engine.contexts[fact.where.context].function
+            if function is None or fact.where.context in self._replayed:
                 continue
-            function = self._engine.contexts[number].function
-            if function is None:
-                found.add(number)
-                continue
-            nodes = inside.get(function)
-            if nodes is None:
-                nodes = inside[function] = {id(node) for node in ast.walk(function.node)}
-            if id(fact.node) not in nodes or any(id(node) not in nodes for node in extent(fact)):
-                found.add(number)
-        return frozenset(found)
+            tree = inside.get(function)
+            if tree is None:
+                tree = inside[function] = {*ast.walk(function.node)}
+            for node in {fact.node, *extent(fact)} - tree:
+                first = node.lineno - function.node.lineno
+                last = (node.end_lineno or node.lineno) - function.node.lineno
+                found.setdefault(function, {})[node] = first, last
+        return found
 
 
 def _difference(now: Marks, then: Marks) -> tuple[int, ...]:
@@ -488,7 +503,9 @@ def _is_in(table: Mapping[str, object], name: str, texts: tuple[str, ...]) -> bo
         return True
     if FUNCTIONS in table.asked and any(text.startswith("def ") for text in texts):
         return True
-    return IMPORTS in table.asked and any(text.lstrip().startswith(("from ", "import ")) for text in texts)
+    packages = [asked.removeprefix(IMPORTS) for asked in table.asked if asked.startswith(IMPORTS)]
+    imports = [text for text in texts if text.lstrip().startswith(("from ", "import "))]
+    return any(package in text or "from ." in text for package in packages for text in imports)
 
 
 def _tables_for(cls: ClassInfo, texts: tuple[str, ...]) -> tuple[Mapping[str, object], ...]:
