@@ -37,7 +37,7 @@ def graft(new: Text, old: Text) -> dict[ast.AST, ast.AST]:
 
 def first_line(statement: ast.stmt) -> int:
     """Of its decorators, if it has any."""
-    decorators = getattr(statement, "decorator_list", ())
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(node.lineno for node in decorators)])
 
 
@@ -116,8 +116,9 @@ def _move(statement: ast.stmt, by: int) -> None:
             if isinstance(statement, DEFINITIONS):
                 setattr(statement, KEPT, placed)
     for node in placed:
-        node.lineno += by  # type: ignore[attr-defined]
-        node.end_lineno += by  # type: ignore[attr-defined]
+        place = vars(node)
+        place["lineno"] += by
+        place["end_lineno"] += by
 
 
 def _placed(node: ast.AST) -> list[ast.AST]:

@@ -9,7 +9,7 @@ import ast
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -355,7 +355,9 @@ def outline(module: ModuleInfo) -> Outline:
     source = module.source
     flags = f"{source.has_yield} {source.has_walrus} {'global' in source.text} {'_dynamo' in source.text}"
     found["", ""] = [flags]
-    infos = {info.node: info for each in module.bound().values() for b in each for info in _infos(b)}
+    infos: dict[ast.AST, FunctionInfo | ClassInfo] = {
+        info.node: info for each in module.bound().values() for b in each for info in _infos(b)
+    }
     _outline_block(source.tree.body, "", source.lines, infos, found)
     named = {
         info: info.attributes[1]

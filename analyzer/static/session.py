@@ -26,7 +26,6 @@ from tcready.static.source import encoded
 from tcready.static.stop import Stop, never
 from tcready.static.units import Unit, units
 
-
 EDITED = 4
 """Units of which it is kept what was interpreted: some MB each."""
 

@@ -31,6 +31,7 @@ LAYERS = {
         "engine.scope",
         "engine.models.layouts",
         "engine.models.operations",
+        "engine.steps",
         "engine.contract",
         "engine.operators",
         "engine.models.builtins",

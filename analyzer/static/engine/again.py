@@ -13,84 +13,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tcready.static.engine.contract import Context, Engine, Generic, Switch
+from tcready.static.engine.contract import Context, Engine, Generic
 from tcready.static.engine.facts import Condition, Enclosing, Fact, extent
 from tcready.static.engine.heap import Object
 from tcready.static.engine.scope import Env, Frame
+from tcready.static.engine.steps import Marks, Met, Standing, Step
 from tcready.static.engine.values import Value
-from tcready.static.index import ANY, CLASSES, FUNCTIONS, IMPORTS, ClassInfo, FunctionInfo, ModuleInfo, Outline, Table, outline
+from tcready.static.index import (
+    ANY,
+    CLASSES,
+    FUNCTIONS,
+    IMPORTS,
+    ClassInfo,
+    FunctionInfo,
+    ModuleInfo,
+    Outline,
+    Table,
+    outline,
+)
 from tcready.static.source import Source
 
 Edge: TypeAlias = "tuple[int, int]"
 Place: TypeAlias = "tuple[FunctionInfo, int, int, str]"
 """In a function: the line, from where it begins, the column, and what became of what stands there."""
-
-
-@dataclass(slots=True)
-class Met:
-    """A context as it was met, and what came of it."""
-
-    asked: object
-    """The function, what it is given, and what stands around it."""
-    around: tuple[object, ...]
-    caller: tuple[object, ...]
-    function: FunctionInfo | None
-    node: ast.AST | None
-    """The tree of the function then."""
-    elsewhere: int
-    gave: Value | None = None
-    switched: frozenset[Switch] = frozenset()
-    end: int = 0
-    """How many contexts there were when it was done."""
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """How long each list of a log is."""
-
-    facts: int
-    reads: int
-    idents: int
-    calls: int
-    gaps: int
-    marked: int
-    names: int
-    edges: int
-    closures: int
-    used: int
-    generic: int
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Where things stand as a compiled call begins."""
-
-    marks: Marks
-    objects: int
-    """How many there are."""
-    outside: int
-    unnamed: int
-    """Changes that were of no attribute."""
-    attributes: int
-    """Changes of attributes."""
-    others: tuple[int, int]
-    """The other changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A compiled call that can be found again: contexts from `first` on, before `end`."""
-
-    first: int
-    end: int
-    objects: int
-    """How many there were before it."""
-    since: Marks
-    until: Marks
-    seen: tuple[tuple[int, Object], ...]
-    """The objects that were there before and that it looked at, as they were."""
-    made: tuple[tuple[int, Object], ...]
-    """Those that it made, as it left them."""
 
 
 @dataclass
@@ -182,7 +127,9 @@ class Again:
                 continue
             now = outline(module)
             self._outlines[module] = module.source, now
-            texts = {key: (then.bound.get(key, ""), now.bound.get(key, "")) for key in {*then.bound, *now.bound}}
+            texts = {
+                key: (then.bound.get(key, ""), now.bound.get(key, "")) for key in {*then.bound, *now.bound}
+            }
             if any(old != new and _was_asked(module, key, (old, new)) for key, (old, new) in texts.items()):
                 return False
             methods = methods or {
@@ -237,7 +184,7 @@ class Again:
 
     def meet(
         self,
-        asked: object,
+        asked: tuple[object, ...],
         around: tuple[object, ...],
         caller: tuple[object, ...],
         function: FunctionInfo | None,
@@ -282,8 +229,7 @@ class Again:
                 and then.gave == gave
                 and then.switched == met.switched
                 and not (
-                    met.function in self._stale_functions
-                    and met.elsewhere != engine.heap.changes.elsewhere
+                    met.function in self._stale_functions and met.elsewhere != engine.heap.changes.elsewhere
                 )
             )
         if stood is not None and stood.outside == self.outside:
@@ -334,7 +280,7 @@ class Again:
     def begin_entry(self, path: str) -> None:
         """Another model is about to run, a context of its own; building it may have changed objects unseen."""
         self._snapshots.clear()
-        self.meet(path, (), (), None)
+        self.meet((path,), (), (), None)
 
     # what is found again
 
@@ -358,9 +304,8 @@ class Again:
         if index < len(self._stale) and self._stale[index] < step.end:
             return None
         heap = self._engine.heap
-        known = before.log.idents[step.since.idents : step.until.idents]
-        for key, ident in known:
-            if heap.ident_of(key) != (ident if ident <= step.objects else None):
+        for made_by, ident in before.log.idents[step.since.idents : step.until.idents]:
+            if heap.ident_of(made_by) != (ident if ident <= step.objects else None):
                 return None
         if not all(heap.at(ident).is_like(then) for ident, then in step.seen):
             return None
@@ -415,9 +360,9 @@ class Again:
         for key, _, after in then.generic[since.generic : until.generic]:
             engine.generic[key] = after
         heap = engine.heap
-        for key, ident in then.idents[since.idents : until.idents]:
+        for made_by, ident in then.idents[since.idents : until.idents]:
             if ident > step.objects:
-                heap.put_back(ident, key)
+                heap.put_back(ident, made_by)
         for ident, thing in step.made:
             heap.put_at(ident, thing.copied())
         return then.met[step.first : step.end]
@@ -450,9 +395,9 @@ class Again:
         """As `Told.odd`."""
         inside: dict[FunctionInfo, set[ast.AST]] = {}
         found: dict[FunctionInfo, dict[ast.AST, tuple[int, int]]] = {}
-        for function, nodes in self._before.odd.items() if self._before is not None else ():
-            if function not in self._stale_functions:
-                found[function] = {**nodes}
+        for edited, nodes in self._before.odd.items() if self._before is not None else ():
+            if edited not in self._stale_functions:
+                found[edited] = {**nodes}
         for fact in self.log.facts:
             function = self._engine.contexts[fact.where.context].function
             if function is None or fact.where.context in self._replayed:
@@ -523,5 +468,3 @@ def _class_at(module: ModuleInfo, names: Sequence[str]) -> ClassInfo | None:
     for name in names[1:]:
         cls = dict.get(cls.inner, name) if cls is not None else None
     return cls
-
-

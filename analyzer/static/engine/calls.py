@@ -9,7 +9,7 @@ from tcready.schema import RESOLVED
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Room
 from tcready.static.engine.models import iteration, layouts, library
 from tcready.static.engine.models.operations import Reads
 from tcready.static.engine.values import (
@@ -239,7 +239,9 @@ class Calls(Room):
         """`nn.Sequential`: each member is called with what the one before gave."""
         value = site.args[0] if site.args else UNKNOWN
         members = self.engine.heap[made].members
-        if members is None or made.ident in self.engine.chained:  # built in a loop around itself: one object to us
+        if (
+            members is None or made.ident in self.engine.chained
+        ):  # built in a loop around itself: one object to us
             return None
         self.engine.chained.add(made.ident)
         try:

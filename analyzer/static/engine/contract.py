@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from collections.abc import Collection
+from collections.abc import Sequence as Sequential
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -16,6 +17,7 @@ from tcready.static.engine.heap import Heap
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models.operations import Operations
 from tcready.static.engine.scope import Env, Frame
+from tcready.static.engine.steps import Met, Standing, Step, Switch
 from tcready.static.engine.values import (
     Answer,
     Class,
@@ -28,8 +30,6 @@ from tcready.static.engine.values import (
 )
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, Program
 
-Switch: TypeAlias = "tuple[ClassInfo, str, Value]"
-"""An attribute of a class and what it was set to."""
 Generic: TypeAlias = "tuple[FunctionInfo, bool, Value | None, int]"
 """A function, whether what runs before the compiled call is meant, the object that it is bound to, and the model."""
 Arguments: TypeAlias = "tuple[tuple[Value, ...], dict[str, Value]]"
@@ -110,6 +110,27 @@ class Notes(Protocol):
     def read(self, info: FunctionInfo) -> None:
         """The text of a function decides something without its being called."""
 
+    def meet(
+        self,
+        asked: tuple[object, ...],
+        around: tuple[object, ...],
+        caller: tuple[object, ...],
+        function: FunctionInfo | None,
+    ) -> None:
+        """A context is about to be entered, the next one."""
+
+    def step(self) -> Step | None:
+        """What the context that was met last begins with, if it can be found again."""
+
+    def take(self, step: Step) -> Sequential[Met]:
+        """Tells again what was told then, but for what functions know of their calls; the contexts that were met."""
+
+    def enter(self) -> Standing:
+        """Where things stand as a compiled call begins, for `leave`."""
+
+    def leave(self, context: int, gave: Value, stood: Standing | None) -> None:
+        """The call is done; `stood` is what `enter` gave if it is to be found again."""
+
     def begin_entry(self, path: str) -> None:
         """Another model is about to run, a context of its own; building it may have changed objects unseen."""
 
@@ -160,10 +181,12 @@ class Engine(Protocol):
     """What further situations of a function are taken for, those of each object apart, and of each model with it."""
     chained: set[int]
     """Sequentials being called."""
-    again: Notes | None
-    """Notes what is done, and what of it can be found again; None if nobody asks."""
     quiet: int
     """Above 0 while code runs that is not compiled: module level, `__init__` of what is built before."""
+
+    @property
+    def again(self) -> Notes | None:
+        """Notes what is done, and what of it can be found again; None if nobody asks."""
 
     def quietly(self) -> AbstractContextManager[None]:
         """What is evaluated inside runs before the compiled call, or only looks: no fact is told."""

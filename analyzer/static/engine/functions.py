@@ -8,10 +8,10 @@ from collections.abc import Collection
 
 from tcready.schema import Confidence
 from tcready.static.engine import reach
-from tcready.static.engine.again import Step
-from tcready.static.engine.contract import CallSite, Context, Engine, Room, Switch
+from tcready.static.engine.contract import CallSite, Context, Engine, Room
 from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Env, Frame, positional
+from tcready.static.engine.steps import Step, Switch
 from tcready.static.engine.values import (
     NONE,
     TAINTED,
@@ -52,6 +52,8 @@ FEWER = ((5_000, MAX_CONTEXTS // 4), (3_000, MAX_CONTEXTS), (0, 4 * MAX_CONTEXTS
 """From so many interpretations on, all together, each function is given so many: what would take minutes takes seconds,
 and all of it is still met."""
 MAX_CALLS = 60_000
+INNER = "_defined"
+"""The attribute of a node that holds what it defines, if no function is around it."""
 
 
 class Functions(Room):
@@ -76,8 +78,6 @@ class Functions(Room):
         self._followed: int = 0
         self._generic = engine.generic
         """What further situations of a function are taken for, those of each object apart, and of each model with it."""
-        self._functions: dict[ast.AST, FunctionInfo | ClassInfo] = {}
-        """Those that no function is around."""
 
     def decorated(self, info: FunctionInfo, frame: Frame) -> Value:
         """The value a `def` binds once its decorators have been applied."""
@@ -246,12 +246,13 @@ class Functions(Room):
         assert self.engine.again is not None
         met = self.engine.again.take(step)
         for number, each in enumerate(met, step.first):
-            assert each.function is not None and each.gave is not None
+            assert each.function is not None
+            assert each.gave is not None
             counted = each.function, False
             self._followed += 1
             self._counts[counted] = self._counts.get(counted, 0) + 1
             situation = self._situation(each.asked)
-            self._memo[situation, *each.around] = number, each.gave, each.switched
+            self._memo[(situation, *each.around)] = number, each.gave, each.switched
             self._given[situation] = each.gave
         self._link(frame, step.first)
         first = met[0]
@@ -416,7 +417,7 @@ class Functions(Room):
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame
     ) -> FunctionInfo:
         """The one FunctionInfo of a function that is defined inside another."""
-        inner = frame.function.inner if frame.function else self._functions
+        inner = frame.function.inner if frame.function else vars(node).setdefault(INNER, {})
         found = inner.get(node)
         if not isinstance(found, FunctionInfo):
             prefix = f"{frame.symbol}.<locals>." if frame.function else ""
@@ -425,7 +426,7 @@ class Functions(Room):
 
     def local_class(self, node: ast.ClassDef, frame: Frame) -> ClassInfo:
         """The class a `class` statement inside a function defines."""
-        inner = frame.function.inner if frame.function else self._functions
+        inner = frame.function.inner if frame.function else vars(node).setdefault(INNER, {})
         found = inner.get(node)
         if not isinstance(found, ClassInfo):
             symbol = f"{frame.symbol}.<locals>.{node.name}"

@@ -19,7 +19,7 @@ from tcready.static.engine.attributes import Attributes
 from tcready.static.engine.calls import Calls
 from tcready.static.engine.classes import Classes
 from tcready.static.engine.containers import Containers
-from tcready.static.engine.contract import Context, Generic, Switch
+from tcready.static.engine.contract import Context, Generic
 from tcready.static.engine.entries import Entries
 from tcready.static.engine.expressions import Expressions
 from tcready.static.engine.functions import Functions
@@ -34,6 +34,7 @@ from tcready.static.engine.recurrent import Recurrent
 from tcready.static.engine.scope import Env, Frame
 from tcready.static.engine.sparse import Sparse
 from tcready.static.engine.statements import Statements
+from tcready.static.engine.steps import Switch
 from tcready.static.index import FunctionInfo, Program
 from tcready.static.torch_tables import Version
 

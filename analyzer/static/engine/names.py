@@ -180,7 +180,9 @@ class Names(Room):
         root = name.partition(".")[0]
         if not root or is_opaque(root) or self.engine.program.find(root) is not None:
             return
-        if self.engine.again is not None and not self._busy:  # else it is told again when that name is asked for
+        if (
+            self.engine.again is not None and not self._busy
+        ):  # else it is told again when that name is asked for
             self.engine.again.outside += 1
         self.engine.gaps[str(importer.path), importer.imported_at.get(root, 1), 0] = reach.missing(root)
 

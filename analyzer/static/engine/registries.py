@@ -118,7 +118,8 @@ def _takes(mro: Mro, config: ClassInfo) -> bool:
 def _built(cls: ClassInfo, engine: Engine) -> set[str]:
     """Names that a class calls while it is built."""
     inits = cls.functions.get("__init__", [])
-    for info in inits if engine.again is not None else ():
-        engine.again.read(info)
+    if engine.again is not None:
+        for info in inits:
+            engine.again.read(info)
     nodes = (n for info in inits for n in ast.walk(info.node))
     return {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
