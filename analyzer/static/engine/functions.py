@@ -252,7 +252,8 @@ class Functions(Room):
             self._followed += 1
             self._counts[counted] = self._counts.get(counted, 0) + 1
             situation = self._situation(each.asked)
-            self._memo[(situation, *each.around)] = number, each.gave, each.switched
+            key = (situation, *each.around)
+            self._memo[key] = number, each.gave, each.switched
             self._given[situation] = each.gave
         self._link(frame, step.first)
         first = met[0]
