@@ -71,7 +71,7 @@ def _named(unit: Unit, module: ModuleInfo) -> Entry:
         return Entry(unit.target, module, makers[0].name)
     if name.split(".")[0] not in module.bindings and not module.stars:
         known = [
-            n for n, b in module.bindings.items() if any(isinstance(x, (ClassInfo, FunctionInfo)) for x in b)
+            n for n, b in module.bound().items() if any(isinstance(x, (ClassInfo, FunctionInfo)) for x in b)
         ]
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
         more = [hints.near_name(name.split(".")[0], known), f"it has {shown}" if shown else ""]
@@ -93,7 +93,7 @@ def makers_of(module: ModuleInfo) -> Iterator[tuple[FunctionInfo, ast.ClassDef]]
     """The top-level functions that a class with a `forward` is defined in, each with that class."""
     if not _INNER_CLASS.search(module.source.text):  # the text is quick to search
         return
-    for found in module.bindings.values():
+    for found in module.bound().values():
         for binding in found:
             if isinstance(binding, FunctionInfo):
                 for node in nodes_in(binding.node):
@@ -108,7 +108,7 @@ def uses_third_party(program: Program) -> bool:
     roots = {
         name.partition(".")[0]
         for module in program.modules()
-        for found in module.bindings.values()
+        for found in module.bound().values()
         for binding in found
         if (name := getattr(binding, "module", None)) and isinstance(name, str)
     }
@@ -241,7 +241,7 @@ class Interpretation:
 
     def _compiled_functions(self, module: ModuleInfo, has_classes: bool) -> Iterator[tuple[str, Function]]:
         """Top-level functions decorated with `torch.compile`; `model` if the file has no module class."""
-        for name, found in module.bindings.items():
+        for name, found in module.bound().items():
             for binding in found:
                 if not isinstance(binding, FunctionInfo):
                     continue

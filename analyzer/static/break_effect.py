@@ -275,7 +275,7 @@ def _named_here(info: FunctionInfo) -> set[str]:
     spec = info.node.args
     given = (*spec.posonlyargs, *spec.args, *spec.kwonlyargs, *filter(None, (spec.vararg, spec.kwarg)))
     stored = (n.id for n in _own_nodes(info) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-    return {arg.arg for arg in given} | {*stored} | {*info.module.bindings} | {*dir(builtins)}
+    return {arg.arg for arg in given} | {*stored} | {*info.module.bound()} | {*dir(builtins)}
 
 
 def _own_nodes(info: FunctionInfo) -> Iterator[ast.AST]:

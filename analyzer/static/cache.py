@@ -72,11 +72,12 @@ class Ground:
             return None
         return cls(_home(unit), known, reading.lookups, reading.search_path)
 
-    def holds(self, unit: Unit, disk: Disk) -> bool:
-        """Whether all of it is still so on `disk`."""
+    def holds(self, unit: Unit, disk: Disk, but: Path | None = None) -> bool:
+        """Whether all of it is still so on `disk`, `but` for what one file holds."""
+        but = Path(os.path.realpath(but)) if but is not None else None
         if list(self.home) != _home(unit):
             return False
-        if not all(disk.is_still(path, stamp) for path, stamp in self.files):
+        if not all(disk.is_still(path, stamp) for path, stamp in self.files if path != but):
             return False
         return all(disk.find(name, self.search_path) == then for name, then in self.lookups.items())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from tcready.schema import Finding, Mode, Noqa, Origin, Skipped, SourceText, Tcr
 from tcready.static import judge, locate, noqa
 from tcready.static.analyse import Entry, Interpretation, entries, near_method, uses_third_party
 from tcready.static.cache import Reading
+from tcready.static.engine.again import Told
 from tcready.static.engine.interpreter import Interpreter
 from tcready.static.index import Library, Program
 from tcready.static.judge import Place, Suggest
@@ -24,16 +25,31 @@ from tcready.static.tree import static_targets
 from tcready.static.units import Unit
 
 
+@dataclass
+class Edited:
+    """A unit whose files are edited: what each interpretation of it left, by mode and program."""
+
+    before: Mapping[tuple[Mode | None, int], Told] = field(default_factory=dict)
+    """As it was read before the last edit."""
+    now: dict[tuple[Mode | None, int], Told] = field(default_factory=dict)
+    """As it is read."""
+
+
 def examine(
-    unit: Unit, rules: Sequence[Rule], options: ReadOptions, suggest: Suggest | None, library: Library
+    unit: Unit,
+    rules: Sequence[Rule],
+    options: ReadOptions,
+    suggest: Suggest | None,
+    library: Library,
+    edited: Edited | None = None,
 ) -> tuple[Part, Reading]:
-    """What is found in one unit, and what that depends on.
+    """What is found in one unit, and what that depends on. With `edited` what an edit has not touched is not read anew.
 
     A file that cannot be read is in the part's `skipped`. Raises TcreadyError for a module or a name that is not there,
     StoppedError if the library's `stop` says so.
     """
     with SHARED.reading():
-        return _Examination(unit, rules, options, suggest, library).whole()
+        return _Examination(unit, rules, options, suggest, library, edited).whole()
 
 
 @dataclass(frozen=True)
@@ -45,6 +61,7 @@ class _Examination:
     options: ReadOptions
     suggest: Suggest | None
     library: Library
+    edited: Edited | None = None
 
     def whole(self) -> tuple[Part, Reading]:
         """The part in the modes that are asked for."""
@@ -92,14 +109,7 @@ class _Examination:
     ) -> Part:
         """What is found in one mode: by a reading of the user's code alone, and of what is installed."""
         unit, options = self.unit, self.options
-        training = None if mode is None else mode == "train"
-        passes = [
-            Interpretation(
-                Interpreter(each, training, options.low, plain_call=options.plain_call, torch=options.torch),
-                entries,
-            )
-            for each in programs
-        ]
+        passes = [self.interpreted(each, entries, mode, number) for number, each in enumerate(programs)]
         own, last = passes[0], passes[-1]
         if unit.name is not None and entries and not last.analyses and not last.warnings:
             raise TcreadyError(
@@ -153,6 +163,25 @@ class _Examination:
         for each in passes:
             each.interpreter.take_apart()
         return part
+
+    def interpreted(
+        self, program: Program, entries: Sequence[Entry], mode: Mode | None, number: int
+    ) -> Interpretation:
+        """One interpretation; what it leaves for the reading after an edit is kept."""
+        options, edited = self.options, self.edited
+        interpreter = Interpreter(
+            program,
+            None if mode is None else mode == "train",
+            options.low,
+            plain_call=options.plain_call,
+            torch=options.torch,
+            edited=edited is not None,
+            before=edited.before.get((mode, number)) if edited is not None else None,
+        )
+        interpretation = Interpretation(interpreter, entries)
+        if edited is not None and interpreter.again is not None:
+            edited.now[mode, number] = interpreter.again.told()
+        return interpretation
 
     def shown(self, path: Path | None) -> str:
         return display_path(str(path), str(self.options.root))

@@ -9,31 +9,79 @@ import ast
 import dataclasses
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from tcready.schema import import_name
-from tcready.static import documentation, locate, torch_tables
+from tcready.static import documentation, graft, locate, torch_tables
 from tcready.static.disk import Disk
 from tcready.static.source import Source, UnreadableError, parse, read
 from tcready.static.stop import Stop, StoppedError, never
 from tcready.static.units import holds
 
 AnyFunction: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
+_V = TypeVar("_V")
+
+
+ANY, CLASSES, FUNCTIONS, IMPORTS = "*", "* class", "* def", "* import "
+"""Asked of a table: all that it has, or all that are so bound; imports of the package that is named behind."""
+
+
+class Table(dict[str, _V]):
+    """A table that remembers which names it was asked for: what nobody asked for can be another without anything else
+    becoming another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> _V:
+        self.asked.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.asked.add(name)
+        return super().get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        self.asked.add(str(name))
+        return super().__contains__(name)
+
+    def untold(self) -> dict[str, _V]:
+        """What it has, without remembering that somebody asked."""
+        return dict(super().items())
+
+    def __iter__(self) -> Iterator[str]:
+        self.asked.add(ANY)
+        return super().__iter__()
+
+    def keys(self) -> Any:
+        self.asked.add(ANY)
+        return super().keys()
+
+    def values(self) -> Any:
+        self.asked.add(ANY)
+        return super().values()
+
+    def items(self) -> Any:
+        self.asked.add(ANY)
+        return super().items()
 
 
 @dataclass(frozen=True, eq=False)
 class FunctionInfo:
-    """A function of a source; compared by identity."""
+    """A function of a source; compared by identity. In a file that is edited it stays the same with another `node`."""
 
     name: str
     symbol: str
     module: ModuleInfo
     node: AnyFunction
     owner: ClassInfo | None
+    inner: dict[ast.AST, FunctionInfo | ClassInfo] = field(default_factory=dict)
+    """What is defined inside it, as far as anybody asked."""
 
     @property
     def decorators(self) -> list[ast.expr]:
@@ -43,6 +91,30 @@ class FunctionInfo:
     def nodes(self) -> list[ast.AST]:
         """As of `nodes_in`."""
         return nodes_in(self.node)
+
+    @cached_property
+    def seen(self) -> str:
+        """What is seen of it without being called: its signature, documentation, and of a method what it assigns to
+        attributes."""
+        lines, node = self.module.source.lines, self.node
+        if isinstance(node, ast.Lambda):
+            return ""
+        first = node.body[0]
+        last = graft.last_of_head(node, lines)
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            last = first.end_lineno or last
+        head = lines[graft.first_line(node) - 1 : last]
+        while head and head[-1].lstrip()[:1] in ("", "#"):
+            head.pop()
+        if self.owner is None:
+            return "\n".join(head)
+        stores = [
+            ast.dump(each)
+            for each in self.nodes
+            if isinstance(each, (ast.Assign, ast.AnnAssign, ast.AugAssign))
+            and any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) for n in ast.walk(each))
+        ]
+        return "\n".join([*head, *stores, *sorted(self.attributes[0])])
 
     @cached_property
     def only_looks(self) -> bool:
@@ -87,6 +159,10 @@ class ClassInfo:
     assigned: dict[str, ast.expr | None] = field(default_factory=dict)
     annotated: dict[str, ast.expr] = field(default_factory=dict)
     inner: dict[str, ClassInfo] = field(default_factory=dict)
+
+    def tables(self) -> tuple[dict[str, Any], ...]:
+        """All that it binds."""
+        return self.functions, self.assigned, self.annotated, self.inner
 
     def take_apart(self) -> None:
         """Nothing more is asked: its methods, which know it, go at once."""
@@ -169,8 +245,16 @@ class ModuleInfo:
 
     def classes(self) -> Iterator[ClassInfo]:
         """The top-level classes in source order."""
-        for found in self.bindings.values():
+        for found in self.bound(CLASSES).values():
             yield from (binding for binding in found if isinstance(binding, ClassInfo))
+
+    def bound(self, *kinds: str) -> Mapping[str, list[Binding]]:
+        """The bindings, of which those alone count that are bound in such ways; in none, if they make no difference to
+        what is interpreted."""
+        if not isinstance(self.bindings, Table):
+            return self.bindings
+        self.bindings.asked.update(kinds)
+        return self.bindings.untold()
 
     def absolute(self, module: str | None, level: int) -> str:
         """The absolute name of an import written with `level` dots."""
@@ -183,6 +267,9 @@ class ModuleInfo:
         return ".".join([*parts, module] if module else parts)
 
 
+_Kept: TypeAlias = "Mapping[ast.AST, FunctionInfo | ClassInfo]"
+"""By the node as it is now, what was defined before an edit already."""
+_NONE_KEPT: _Kept = {}
 _IMPORTED = re.compile(r"\s*(?:from|import)\s+(\w+)")
 _CALLED = re.compile(r"(?<!class )\b(\w+)[ \t]*\(")
 
@@ -204,12 +291,119 @@ def nodes_in(node: ast.AST) -> list[ast.AST]:
 def build_module(source: Source, name: str) -> ModuleInfo:
     """The index of one parsed file."""
     module = ModuleInfo(name, source, source.path.name == "__init__.py")
-    _bind_block(module, source.tree.body)
+    _bind(module, {})
+    return module
+
+
+def build_edited(source: Source, name: str, before: ModuleInfo | None) -> ModuleInfo:
+    """The index of a file that is edited: that from `before` the edit, brought up to date. What was defined already stays
+    the same object, and as far as it is written as it was, its tree the same too."""
+    if before is None:
+        module = ModuleInfo(name, source, source.path.name == "__init__.py", Table())
+        _bind(module, {})
+        return module
+    known = {info.node: info for found in before.bound().values() for b in found for info in _infos(b)}
+    old = before.source
+    came_of = graft.graft(graft.Text(source.tree, source.lines), graft.Text(old.tree, old.lines))
+    kept = {node: known[was] for node, was in came_of.items() if was in known}
+    for info in kept.values():
+        if isinstance(info, ClassInfo):
+            for table in info.tables():
+                table.clear()
+    before.bindings.clear()
+    before.annotations.clear()
+    before.stars.clear()
+    _become(before, source=source)
+    _bind(before, kept)
+    return before
+
+
+def _infos(binding: Binding) -> Iterator[FunctionInfo | ClassInfo]:
+    """A definition, and for a class what it defines."""
+    if isinstance(binding, FunctionInfo):
+        yield binding
+    elif isinstance(binding, ClassInfo):
+        yield binding
+        for found in dict.values(binding.functions):
+            yield from found
+        for cls in dict.values(binding.inner):
+            yield from _infos(cls)
+
+
+def _become(info: FunctionInfo | ClassInfo | ModuleInfo, **changed: object) -> None:
+    """Gives it other fields, and forgets what it worked out of those that it had."""
+    fields = {each.name for each in dataclasses.fields(info)}
+    for name in vars(info).keys() - fields:
+        del vars(info)[name]
+    vars(info).update(changed)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Two texts of one file with equal outlines differ in nothing but what their functions do when they are called."""
+
+    bound: Mapping[tuple[str, str], str]
+    """What the file binds, by the symbol of the class and the name; of functions all that is seen of them without being
+    called. What else stands there is under the name ""."""
+    named: Mapping[FunctionInfo, frozenset[str]]
+    """The attributes that methods name: of those that are methods too, it is seen without being called."""
+
+
+def outline(module: ModuleInfo) -> Outline:
+    """What is to be seen of a file."""
+    found: dict[tuple[str, str], list[str]] = {}
+    source = module.source
+    flags = f"{source.has_yield} {source.has_walrus} {'global' in source.text} {'_dynamo' in source.text}"
+    found["", ""] = [flags]
+    infos: dict[ast.AST, FunctionInfo | ClassInfo] = {
+        info.node: info for each in module.bound().values() for b in each for info in _infos(b)
+    }
+    _outline_block(source.tree.body, "", source.lines, infos, found)
+    named = {
+        info: info.attributes[1]
+        for info in infos.values()
+        if isinstance(info, FunctionInfo) and info.owner is not None
+    }
+    return Outline({key: "\n".join(texts) for key, texts in found.items()}, named)
+
+
+def _outline_block(
+    body: list[ast.stmt],
+    symbol: str,
+    lines: list[str],
+    infos: Mapping[ast.AST, FunctionInfo | ClassInfo],
+    found: dict[tuple[str, str], list[str]],
+) -> None:
+    for node in body:
+        info = infos.get(node)
+        names = [""]
+        text = ""
+        if isinstance(info, FunctionInfo):
+            names, text = [info.name], f"def {info.seen}"
+        elif isinstance(info, ClassInfo) and isinstance(node, ast.ClassDef):
+            names = [node.name]
+            head = lines[graft.first_line(node) - 1 : graft.last_of_head(node, lines)]
+            text = "class " + "\n".join(head)
+            _outline_block(node.body, info.symbol, lines, infos, found)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+            names = [""] if "*" in names else names
+        elif isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
+            names = [t.id for t in node.targets if isinstance(t, ast.Name)]
+            text = f"= {graft.written(node, lines)}"
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names = [node.target.id]
+        for name in names:
+            found.setdefault((symbol, name), []).append(text or graft.written(node, lines))
+
+
+def _bind(module: ModuleInfo, kept: _Kept) -> None:
+    source = module.source
+    _bind_block(module, source.tree.body, kept)
     if "global" in source.text:
         lines = [number for number, line in enumerate(source.lines, 1) if "global" in line]
         for node in _functions_around(source.tree.body, lines):
             _bind_globals(module, node)
-    return module
 
 
 def _functions_around(
@@ -247,7 +441,23 @@ def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     )
 
 
-def _bind_block(module: ModuleInfo, body: list[ast.stmt]) -> None:
+def _function(
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    symbol: str,
+    module: ModuleInfo,
+    owner: ClassInfo | None,
+    kept: _Kept,
+) -> FunctionInfo:
+    known = kept.get(node)
+    if not isinstance(known, FunctionInfo):
+        return FunctionInfo(node.name, symbol, module, node, owner)
+    if known.node is not node:
+        known.inner.clear()
+        _become(known, node=node)
+    return known
+
+
+def _bind_block(module: ModuleInfo, body: list[ast.stmt], kept: _Kept) -> None:
     """Binds the names of a block that runs at import; both sides of an `if` or `try` count."""
 
     def bind(name: str, binding: Binding) -> None:
@@ -257,9 +467,9 @@ def _bind_block(module: ModuleInfo, body: list[ast.stmt]) -> None:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if _is_overload(node):
                 continue
-            bind(node.name, FunctionInfo(node.name, node.name, module, node, None))
+            bind(node.name, _function(node, node.name, module, None, kept))
         elif isinstance(node, ast.ClassDef):
-            bind(node.name, build_class(module, node, node.name))
+            bind(node.name, build_class(module, node, node.name, kept))
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             for local, binding in imports_of(module, node):
                 if local == "*":
@@ -274,7 +484,7 @@ def _bind_block(module: ModuleInfo, body: list[ast.stmt]) -> None:
             bind(node.target.id, node.value)
         elif isinstance(node, ast.Match):
             for case in node.cases:
-                _bind_block(module, case.body)
+                _bind_block(module, case.body, kept)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             module.annotations[node.target.id] = node.annotation
             if node.value is not None:
@@ -284,9 +494,9 @@ def _bind_block(module: ModuleInfo, body: list[ast.stmt]) -> None:
             or type(node).__name__ == "TryStar"
         ):
             for block in ("body", "orelse", "finalbody"):
-                _bind_block(module, getattr(node, block, []))
+                _bind_block(module, getattr(node, block, []), kept)
             for handler in getattr(node, "handlers", []):
-                _bind_block(module, handler.body)
+                _bind_block(module, handler.body, kept)
 
 
 def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
@@ -313,22 +523,29 @@ def imports_of(module: ModuleInfo, node: ast.Import | ast.ImportFrom) -> Iterato
             yield alias.asname or alias.name, Import(base, alias.name)
 
 
-def build_class(module: ModuleInfo, node: ast.ClassDef, symbol: str) -> ClassInfo:
+def build_class(module: ModuleInfo, node: ast.ClassDef, symbol: str, kept: _Kept = _NONE_KEPT) -> ClassInfo:
     """The index of one class statement."""
-    info = ClassInfo(node.name, symbol, module, node)
-    _fill_class(info, node.body)
+    known = kept.get(node)
+    if isinstance(known, ClassInfo):
+        info = known
+        _become(info, node=node)
+    elif isinstance(module.bindings, Table):
+        info = ClassInfo(node.name, symbol, module, node, Table(), Table(), Table(), Table())
+    else:
+        info = ClassInfo(node.name, symbol, module, node)
+    _fill_class(info, node.body, kept)
     return info
 
 
-def _fill_class(info: ClassInfo, body: list[ast.stmt]) -> None:
+def _fill_class(info: ClassInfo, body: list[ast.stmt], kept: _Kept) -> None:
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if _is_overload(node):
                 continue
-            function = FunctionInfo(node.name, f"{info.symbol}.{node.name}", info.module, node, info)
+            function = _function(node, f"{info.symbol}.{node.name}", info.module, info, kept)
             info.functions.setdefault(node.name, []).append(function)
         elif isinstance(node, ast.ClassDef):
-            info.inner[node.name] = build_class(info.module, node, f"{info.symbol}.{node.name}")
+            info.inner[node.name] = build_class(info.module, node, f"{info.symbol}.{node.name}", kept)
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 for local, value in _targets(target, node.value):
@@ -338,7 +555,7 @@ def _fill_class(info: ClassInfo, body: list[ast.stmt]) -> None:
             info.assigned[node.target.id] = node.value
         elif isinstance(node, (ast.If, ast.Try)):
             for block in ("body", "orelse", "finalbody"):
-                _fill_class(info, getattr(node, block, []))
+                _fill_class(info, getattr(node, block, []), kept)
 
 
 @dataclass(eq=False)
@@ -351,6 +568,10 @@ class Library:
     """By file and the name it is imported as, with the digest of what the file held; the reason if that cannot be
     read."""
     _tables: dict[torch_tables.Version | None, torch_tables.Tables] = field(default_factory=dict)
+    edited: bool = False
+    """Whether its files are edited: the index of one is then brought up to date, not made anew."""
+    _before: dict[tuple[Path, str], ModuleInfo] = field(default_factory=dict)
+    """The last index of each file that could be read, if they are edited."""
 
     def tables(self, torch: torch_tables.Version | None) -> torch_tables.Tables:
         """What that version of torch does with each name; the newest if None."""
@@ -387,7 +608,11 @@ class Library:
             found: ModuleInfo | str
             try:
                 source = parse(path, self.disk.text(path), digest) if digest else read(path)
-                found = build_module(source, name)
+                if self.edited and not source.cells:
+                    found = build_edited(source, name, self._before.pop(key, None))
+                    self._before[key] = found
+                else:
+                    found = build_module(source, name)
             except UnreadableError as error:
                 found = str(error)
             except RecursionError:
@@ -429,6 +654,8 @@ class Program:
         """Every file that was read, or only searched."""
         self.lookups: dict[str, Path | None] = {}
         """Every module that was looked for on the search path, and where it stands."""
+        self.answers: dict[tuple[str, str], bool] = {}
+        """What was asked of whole texts: whether a module mentions a word, or with "" any registers an operator."""
         self._by_name: dict[str, ModuleInfo | None] = {}
         self._by_path: dict[Path, ModuleInfo] = {}
         self._places: dict[str, Path | None] = {}
@@ -493,7 +720,9 @@ class Program:
             return False
         self.opened[path] = None
         text = self.library.disk.text(path)
-        return identifier.encode() in text or b"import *" in text
+        found = identifier.encode() in text or b"import *" in text
+        self.answers[name, identifier] = found
+        return found
 
     def find(self, name: str) -> Path | None:
         """The file of a module on the search path, whosoever it is; None if it is not found."""
@@ -541,7 +770,13 @@ class Program:
         pattern = re.compile(
             r"(?:register_fake|impl_abstract|custom_op|triton_op)\(\s*[\"']" + re.escape(operator) + r"[\"']"
         )
-        return any(pattern.search(module.source.text) for module in self.modules())
+        found = any(pattern.search(module.source.text) for module in self.modules())
+        self.answers["", operator] = found
+        return found
+
+    def answer(self, name: str, wanted: str) -> bool:
+        """What `answers` has for these, asked now."""
+        return self.mentions(name, wanted) if name else self.registers_fake(wanted)
 
     def modules(self) -> list[ModuleInfo]:
         """Every module read so far."""

@@ -47,7 +47,7 @@ def unused(
     idle = {Noqa(shown, line, code) for line, code in _codes_named(source.text, "TCR")} - set(hiding)
     if not idle:
         return ()
-    functions = [b for found in entry.module.bindings.values() for b in found if isinstance(b, FunctionInfo)]
+    functions = [b for found in entry.module.bound().values() for b in found if isinstance(b, FunctionInfo)]
     walked: set[int] = set()
     for torch, plain_call in itertools.product(torch_tables.versions(), (False, True)):
         interpreter = Interpreter(program, None, low=True, plain_call=plain_call, walked=walked, torch=torch)

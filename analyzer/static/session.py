@@ -15,14 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcready.options import ReadOptions, ReportOptions
+from tcready.schema import Mode
 from tcready.static.cache import Ground
 from tcready.static.driver import Question, ReadResult, RuleSet
-from tcready.static.examine import examine
+from tcready.static.engine.again import Told
+from tcready.static.examine import Edited, examine
 from tcready.static.index import Library
 from tcready.static.parts import Part
 from tcready.static.source import encoded
 from tcready.static.stop import Stop, never
 from tcready.static.units import Unit, units
+
+EDITED = 4
+"""Units of which it is kept what was interpreted: some MB each."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,10 @@ class Session:
         self._rules = rules.load()
         self._texts = tuple(rule.text() for rule in self._rules)
         self._tool = rules.tool()
-        self._library = Library()
+        self._library = Library(edited=True)
         self._known: dict[Unit, _Known] = {}
+        self._edited: dict[Unit, Mapping[tuple[Mode | None, int], Told]] = {}
+        """What the interpretations of the units that were read last have left for the next."""
         self._asking = threading.Lock()
 
     def check(
@@ -81,13 +88,20 @@ class Session:
         known = self._known.get(unit)
         if known is not None and known.ground.holds(unit, library.disk):
             return known.part
-        part, reading = examine(unit, self._rules, self._options, self._suggest, library)
+        edited = Edited()
+        if known is not None and known.ground.holds(unit, library.disk, but=unit.path):
+            edited = Edited(self._edited.get(unit, {}))
+        part, reading = examine(unit, self._rules, self._options, self._suggest, library, edited)
         ground = Ground.of(unit, reading, library.disk)
         if ground is not None:
             self._known[unit] = _Known(part, ground)
+            self._edited.pop(unit, None)
+            self._edited[unit] = edited.now  # behind the others
+            while len(self._edited) > EDITED:
+                del self._edited[next(iter(self._edited))]
         return part
 
     def forget(self) -> None:
         """Drops everything that was kept: the next check reads as the first did."""
         with self._asking:
-            self._library, self._known = Library(), {}
+            self._library, self._known, self._edited = Library(edited=True), {}, {}

@@ -174,6 +174,8 @@ class Attributes(Room):
             if name == "__code__":
                 return owner
             if name == "co_varnames":
+                if self.engine.again is not None:
+                    self.engine.again.read(owner.info)
                 return Sequence("tuple", tuple(map(Const, local_names(owner.info))), UNKNOWN)
             return Const(owner.info.name) if name == "__name__" else UNKNOWN
         if isinstance(owner, Partial):

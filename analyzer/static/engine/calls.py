@@ -9,7 +9,7 @@ from tcready.schema import RESOLVED
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
-from tcready.static.engine.contract import CallSite, Engine, Room
+from tcready.static.engine.contract import CallSite, Room
 from tcready.static.engine.models import iteration, layouts, library
 from tcready.static.engine.models.operations import Reads
 from tcready.static.engine.values import (
@@ -63,11 +63,6 @@ FACTORIES = ("from_", "build", "create", "make")
 class Calls(Room):
     """Calls: from a callee of any kind and what it is given to what comes back."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self._chained: set[int] = set()
-        """Sequentials being called."""
-
     def call(self, function: Value, site: CallSite) -> Value:
         """The value of a call; a choice of callees is followed one by one, with less confidence each."""
         if isinstance(function, Choice) and function.likely:
@@ -100,10 +95,22 @@ class Calls(Room):
                     result = TAINTED
             results.append(result)
         if not self.engine.quiet:
-            key = (str(site.frame.module.path), site.node.lineno, site.node.col_offset)
-            if self.engine.calls.get(key) in (None, *RESOLVED):
-                self.engine.calls[key] = became or reach.resolved(candidates[0])
+            self._note(site, became or reach.resolved(candidates[0]))
         return join(*results)
+
+    def _note(self, site: CallSite, became: str) -> None:
+        """What became of a call; of several situations what was not understood counts."""
+        key = (str(site.frame.module.path), site.node.lineno, site.node.col_offset)
+        if self.engine.calls.get(key) in (None, *RESOLVED):
+            self.engine.calls[key] = became
+        if self.engine.again is not None:
+            info = site.frame.function
+            if info is None:
+                self.engine.again.outside += 1
+            else:
+                self.engine.again.called(
+                    info, site.node.lineno - info.node.lineno, site.node.col_offset, became
+                )
 
     def call_one(self, function: Value, site: CallSite) -> Value | None:
         if isinstance(function, Function):
@@ -232,13 +239,15 @@ class Calls(Room):
         """`nn.Sequential`: each member is called with what the one before gave."""
         value = site.args[0] if site.args else UNKNOWN
         members = self.engine.heap[made].members
-        if members is None or made.ident in self._chained:  # built in a loop around itself: one object to us
+        if (
+            members is None or made.ident in self.engine.chained
+        ):  # built in a loop around itself: one object to us
             return None
-        self._chained.add(made.ident)
+        self.engine.chained.add(made.ident)
         try:
             return self._through(members, value, site)
         finally:
-            self._chained.discard(made.ident)
+            self.engine.chained.discard(made.ident)
 
     def _through(self, members: Value, value: Value, site: CallSite) -> Value:
         steps: tuple[Value, ...]

@@ -20,7 +20,7 @@ from tcready.static.engine.values import (
     options,
     outliving,
 )
-from tcready.static.index import ClassInfo, FunctionInfo, ModuleInfo
+from tcready.static.index import CLASSES, FUNCTIONS, ClassInfo, FunctionInfo, ModuleInfo
 
 BUILDING = frozenset({"__init__", "__post_init__", "__set_name__", "__setstate__"})
 """Methods that run while an object is made."""
@@ -73,6 +73,8 @@ class Classes(Room):
 
     def _patches(self, info: FunctionInfo) -> bool:
         """Whether a decorator, or a function inside it, assigns a method to something."""
+        if self.engine.again is not None:
+            self.engine.again.read(info)
         if info not in self._patching:
             self._patching[info] = any(
                 isinstance(node, ast.Assign)
@@ -188,7 +190,7 @@ class Classes(Room):
         self._registered.add((module, name))
         frame = self.engine.module_frame(module)
         with self.engine.quietly():
-            for found in list(module.bindings.values()):
+            for found in list(module.bound(CLASSES, FUNCTIONS).values()):
                 for binding in found:
                     if isinstance(binding, FunctionInfo) and any(
                         self._fills(node, name, frame) for node in binding.decorators
@@ -219,6 +221,8 @@ class Classes(Room):
                 )
         mro = self.mro(cls)
         for info in mro.functions("__init_subclass__", cls)[:1]:
+            if self.engine.again is not None:
+                self.engine.again.read(info)
             if _speaks_of(info.node, name):
                 given = {
                     k.arg: self.engine.eval(k.value, frame) for k in cls.node.keywords if k.arg is not None
@@ -228,6 +232,8 @@ class Classes(Room):
 
     def _fills(self, decorator: ast.expr, name: str, frame: Frame) -> bool:
         called = self.engine.eval(decorator.func if isinstance(decorator, ast.Call) else decorator, frame)
+        if self.engine.again is not None and isinstance(called, Function):
+            self.engine.again.read(called.info)
         return isinstance(called, Function) and (
             _speaks_of(decorator, name) or _speaks_of(called.info.node, name)
         )

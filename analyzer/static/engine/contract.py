@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from collections.abc import Collection
+from collections.abc import Sequence as Sequential
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -16,6 +17,7 @@ from tcready.static.engine.heap import Heap
 from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models.operations import Operations
 from tcready.static.engine.scope import Env, Frame
+from tcready.static.engine.steps import Met, Standing, Step, Switch
 from tcready.static.engine.values import (
     Answer,
     Class,
@@ -28,8 +30,8 @@ from tcready.static.engine.values import (
 )
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, Program
 
-Switch: TypeAlias = "tuple[ClassInfo, str, Value]"
-"""An attribute of a class and what it was set to."""
+Generic: TypeAlias = "tuple[FunctionInfo, bool, Value | None, int]"
+"""A function, whether what runs before the compiled call is meant, the object that it is bound to, and the model."""
 Arguments: TypeAlias = "tuple[tuple[Value, ...], dict[str, Value]]"
 
 
@@ -75,6 +77,64 @@ class CallSite:
         return self.args[position] if len(self.args) > position else self.keywords.get(name)
 
 
+class Notes(Protocol):
+    """What is told to who notes what a reading does."""
+
+    outside: int
+    """Counts what happened that is told of no compiled call alone: what was met then cannot be found again."""
+
+    def called(self, info: FunctionInfo, line: int, column: int, became: str) -> None:
+        """What became of a call, by its function, the line counted from where that begins, and the column."""
+
+    def missed(self, info: FunctionInfo, line: int, column: int, what: str) -> None:
+        """What was not understood, by place as `called`."""
+
+    def marked(self, call: ast.Call, *, first: bool) -> None:
+        """Only the first that a call gives counts; or it is given a sequence of unknown length."""
+
+    def named(self, module: ModuleInfo, name: str) -> None:
+        """A name of a file is asked for."""
+
+    def linked(self, caller: int, callee: int) -> None:
+        """One context calls another for the first time."""
+
+    def closed(self, frame: Frame) -> None:
+        """The variables of a frame are kept for the functions that are defined in it."""
+
+    def used(self, closure: int) -> None:
+        """The variables around a function are asked for."""
+
+    def generalised(self, key: Generic, before: Env | None, after: Env) -> None:
+        """A further situation of a function was taken into one with others."""
+
+    def read(self, info: FunctionInfo) -> None:
+        """The text of a function decides something without its being called."""
+
+    def meet(
+        self,
+        asked: tuple[object, ...],
+        around: tuple[object, ...],
+        caller: tuple[object, ...],
+        function: FunctionInfo | None,
+    ) -> None:
+        """A context is about to be entered, the next one."""
+
+    def step(self) -> Step | None:
+        """What the context that was met last begins with, if it can be found again."""
+
+    def take(self, step: Step) -> Sequential[Met]:
+        """Tells again what was told then, but for what functions know of their calls; the contexts that were met."""
+
+    def enter(self) -> Standing:
+        """Where things stand as a compiled call begins, for `leave`."""
+
+    def leave(self, context: int, gave: Value, stood: Standing | None) -> None:
+        """The call is done; `stood` is what `enter` gave if it is to be found again."""
+
+    def begin_entry(self, path: str) -> None:
+        """Another model is about to run, a context of its own; building it may have changed objects unseen."""
+
+
 class Engine(Protocol):
     """What a room may ask of the others."""
 
@@ -87,7 +147,7 @@ class Engine(Protocol):
     low: bool
     """Follow what only other than the defaults would run in an installed package too."""
     plain_call: bool
-    facts: dict[F.Fact, None]
+    facts: list[F.Fact]
     contexts: list[Context]
     edges: dict[tuple[int, int], dict[tuple[F.Enclosing, ...], None]]
     """(caller, callee), and what stands around each place of the call."""
@@ -115,8 +175,18 @@ class Engine(Protocol):
     """The context that what is interpreted starts from: of each model another."""
     left_out: int
     """The same, with those that run before the compiled call."""
+    closures: dict[int, Frame]
+    """The variables around functions that are defined inside others, by the key that these have."""
+    generic: dict[Generic, Env]
+    """What further situations of a function are taken for, those of each object apart, and of each model with it."""
+    chained: set[int]
+    """Sequentials being called."""
     quiet: int
     """Above 0 while code runs that is not compiled: module level, `__init__` of what is built before."""
+
+    @property
+    def again(self) -> Notes | None:
+        """Notes what is done, and what of it can be found again; None if nobody asks."""
 
     def quietly(self) -> AbstractContextManager[None]:
         """What is evaluated inside runs before the compiled call, or only looks: no fact is told."""
@@ -126,6 +196,9 @@ class Engine(Protocol):
 
     def tell(self, fact: F.Fact) -> None:
         """Keeps a fact, unless what runs is not compiled."""
+
+    def note_call(self, info: FunctionInfo, line: int, column: int, became: str) -> None:
+        """Notes what became of a call; `line` counts from where its function begins."""
 
     def module_frame(self, module: ModuleInfo) -> Frame:
         """The frame of what a module runs at import."""

@@ -76,6 +76,8 @@ class Entries(Room):
     def _entry_frame(self, module: ModuleInfo) -> Frame:
         frame = Frame(module, None, len(self.engine.contexts), "high", {})
         self.engine.entry = frame.context
+        if self.engine.again is not None:
+            self.engine.again.begin_entry(str(module.path))
         self.engine.contexts.append(Context(frame.context, None, None, "<entry>", str(module.path)))
         return frame
 

@@ -445,7 +445,11 @@ class Expressions(Room):
             function = self.eval(node.func, frame)
         name = function.name if isinstance(function, External) else ""
         if name == "next" or (name == "iter" and node in self.engine.firsts):
-            self.engine.firsts.update(arg for arg in node.args[:1] if isinstance(arg, ast.Call))
+            for arg in node.args[:1]:
+                if isinstance(arg, ast.Call):
+                    self.engine.firsts.add(arg)
+                    if self.engine.again is not None:
+                        self.engine.again.marked(arg, first=True)
         args, rest = self._positional(node, frame)
         keywords = self._keywords(node, frame)
         if name == "super":
@@ -491,6 +495,13 @@ class Expressions(Room):
                 if not self.engine.quiet:
                     place = str(frame.module.path), arg.lineno, arg.col_offset
                     self.engine.gaps[place] = reach.STAR
+                if self.engine.again is not None:
+                    self.engine.again.marked(node, first=False)
+                    if frame.function is None:
+                        self.engine.again.outside += 1
+                    elif not self.engine.quiet:
+                        line = arg.lineno - frame.function.node.lineno
+                        self.engine.again.missed(frame.function, line, arg.col_offset, reach.STAR)
         return tuple(args), join(*rest) if rest else None
 
     def _keywords(self, node: ast.Call, frame: Frame) -> dict[str, Value]:

@@ -8,9 +8,10 @@ from collections.abc import Collection
 
 from tcready.schema import Confidence
 from tcready.static.engine import reach
-from tcready.static.engine.contract import CallSite, Context, Engine, Room, Switch
+from tcready.static.engine.contract import CallSite, Context, Engine, Room
 from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Env, Frame, positional
+from tcready.static.engine.steps import Step, Switch
 from tcready.static.engine.values import (
     NONE,
     TAINTED,
@@ -51,6 +52,8 @@ FEWER = ((5_000, MAX_CONTEXTS // 4), (3_000, MAX_CONTEXTS), (0, 4 * MAX_CONTEXTS
 """From so many interpretations on, all together, each function is given so many: what would take minutes takes seconds,
 and all of it is still met."""
 MAX_CALLS = 60_000
+INNER = "_defined"
+"""The attribute of a node that holds what it defines, if no function is around it."""
 
 
 class Functions(Room):
@@ -59,7 +62,7 @@ class Functions(Room):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._decorated: dict[FunctionInfo, Value] = {}
-        self._closures: dict[int, Frame] = {}
+        self._closures = engine.closures
         self._counts: dict[tuple[FunctionInfo, bool], int] = {}
         """Situations of each function, what runs before the compiled call apart."""
         self._again: dict[tuple[FunctionInfo, bool], int] = {}
@@ -73,10 +76,8 @@ class Functions(Room):
         self._idle: dict[tuple[object, ...], int] = {}
         """The contexts of checks that changed nothing while things were built: as idle whatever their object becomes."""
         self._followed: int = 0
-        self._generic: dict[tuple[FunctionInfo, bool, Value | None, int], Env] = {}
+        self._generic = engine.generic
         """What further situations of a function are taken for, those of each object apart, and of each model with it."""
-        self._functions: dict[int, FunctionInfo] = {}
-        self._classes: dict[int, ClassInfo] = {}
 
     def decorated(self, info: FunctionInfo, frame: Frame) -> Value:
         """The value a `def` binds once its decorators have been applied."""
@@ -96,6 +97,8 @@ class Functions(Room):
         if isinstance(decorator, (External, ExternalInstance)):
             return self.engine.operations.decorated(decorator.name, value)
         if isinstance(decorator, Function):
+            if self.engine.again is not None:
+                self.engine.again.read(decorator.info)
             if _wraps_for_scripting(decorator.info):
                 return value
             near = dataclasses.replace(frame, depth=max(frame.depth, MAX_QUIET_DEPTH - DECORATOR_DEPTH))
@@ -103,6 +106,8 @@ class Functions(Room):
             wrapped = [v for v in options(result) if isinstance(v, (Function, Instance))]
             return join(*wrapped) if wrapped else value
         if isinstance(decorator, Unknown):
+            if self.engine.again is not None:
+                self.engine.again.outside += 1
             self.engine.gaps[str(info.module.path), info.node.lineno, info.node.col_offset] = reach.DECORATOR
         return value
 
@@ -110,11 +115,15 @@ class Functions(Room):
         if not frame.key:
             frame.key = len(self._closures) + 1
             self._closures[frame.key] = frame
+            if self.engine.again is not None:
+                self.engine.again.closed(frame)
         return frame.key
 
     def enclosed(self, function: Function) -> list[Value]:
         """What a function reads of the variables of those around it; nothing if it is defined in none."""
         around = self._closures.get(function.closure)
+        if self.engine.again is not None:
+            self.engine.again.used(function.closure)
         if around is None or around.function is None:
             return []
         spec = function.info.node.args
@@ -146,12 +155,17 @@ class Functions(Room):
         if self.engine.quiet and len(args) == 1 and isinstance(args[0], Instance):
             loud = self.engine.heap[args[0]].version  # while things are built, what a property gives changes
         before = self.engine.switched
-        situation = self._situation(function, env)
+        asked = self._asked(function, env)
+        situation = self._situation(asked)
         around = (confidence, loud, frame.conditional)
+        again = self.engine.again
+        if again is not None and function.closure:
+            again.used(function.closure)
         if self._counts.get(counted, 0) >= MAX_CONTEXTS and (situation, *around) not in self._memo:
             model = self.engine.entry if function.bound is not None else 0
             env = self._generalised((*counted, function.bound, model), env)
-            situation = self._situation(function, env)
+            asked = self._asked(function, env)
+            situation = self._situation(asked)
         if self.engine.quiet and situation in self._given and self._is_compiled(frame):
             return self._given[situation]
         key = (situation, *around)
@@ -169,8 +183,17 @@ class Functions(Room):
         if often or frame.depth >= limit or self._followed >= MAX_CALLS:
             self.engine.cut += not self.engine.quiet
             self.engine.left_out += 1
+            if again is not None:
+                again.outside += 1
             return TAINTED if any(map(comes_of_tensors, env.values())) else UNKNOWN
         self.engine.program.library.go_on()
+        if again is not None:
+            caller = (frame.context, frame.depth, *sorted(self.engine.chained))
+            again.meet(asked, around, caller, info)
+            again.outside += bool(self.engine.quiet)
+            step = again.step() if not (self.engine.quiet or function.closure) else None
+            if step is not None:
+                return self._found_again(step, frame)
         self._followed += 1
         self._counts[counted] = self._counts.get(counted, 0) + 1
         owner = function.bound
@@ -189,6 +212,7 @@ class Functions(Room):
             )
         )
         self._link(frame, context)
+        stood = again.enter() if again is not None else None
         self._memo[key] = (context, None, before)
         changes = self.engine.heap.changes.count
         inner = Frame(
@@ -206,12 +230,36 @@ class Functions(Room):
         except RecursionError:  # nested deeper than the interpreter's own stack
             self.engine.cut += not self.engine.quiet
             result = UNKNOWN
+            if again is not None:
+                again.outside += 1
         self._memo[key] = (context, result, self.engine.switched)
         if not self.engine.quiet:
             self._given[situation] = result
         if loud and changes == self.engine.heap.changes.count and info.only_looks:
             self._idle[idle] = context
+        if again is not None:
+            again.leave(context, result, stood if not (self.engine.quiet or function.closure) else None)
         return result
+
+    def _found_again(self, step: Step, frame: Frame) -> Value:
+        """What a call gives of which all is as it was."""
+        assert self.engine.again is not None
+        met = self.engine.again.take(step)
+        for number, each in enumerate(met, step.first):
+            assert each.function is not None
+            assert each.gave is not None
+            counted = each.function, False
+            self._followed += 1
+            self._counts[counted] = self._counts.get(counted, 0) + 1
+            situation = self._situation(each.asked)
+            key = (situation, *each.around)
+            self._memo[key] = number, each.gave, each.switched
+            self._given[situation] = each.gave
+        self._link(frame, step.first)
+        first = met[0]
+        assert first.gave is not None
+        self.engine.switched = first.switched
+        return first.gave
 
     def count_again(self, modules: Collection[int], *, making: bool) -> None:
         """What the methods of these modules ran counts once more, with what their `making` ran: each stands for one that
@@ -221,8 +269,10 @@ class Functions(Room):
                 counted = context.function, not context.compiled
                 self._again[counted] = self._again.get(counted, 0) + 1
 
-    def _situation(self, function: Function, env: Env) -> int:
-        asked = (function.info, function.closure, tuple(env.items()), self.engine.switched)
+    def _asked(self, function: Function, env: Env) -> tuple[object, ...]:
+        return (function.info, function.closure, tuple(env.items()), self.engine.switched)
+
+    def _situation(self, asked: tuple[object, ...]) -> int:
         return self._situations.setdefault(asked, len(self._situations))
 
     def _is_compiled(self, frame: Frame) -> bool:
@@ -231,6 +281,8 @@ class Functions(Room):
     def _link(self, frame: Frame, callee: int) -> None:
         """Notes a call, what stands around it, and what must hold for it."""
         edge = frame.context, callee
+        if self.engine.again is not None and edge not in self.engine.edges:
+            self.engine.again.linked(*edge)
         self.engine.edges.setdefault(edge, {})[frame.enclosing] = None
         self.engine.lines[edge] = min(self.engine.lines.get(edge, frame.line), frame.line)
         known = self.engine.under.get(edge)
@@ -263,6 +315,8 @@ class Functions(Room):
                 name: join(known[name], value) if name in known else value for name, value in wide.items()
             }
         self._generic[key] = wide
+        if self.engine.again is not None:
+            self.engine.again.generalised(key, known, wide)
         return wide
 
     def _parameters(
@@ -364,16 +418,21 @@ class Functions(Room):
         self, node: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef, name: str, frame: Frame
     ) -> FunctionInfo:
         """The one FunctionInfo of a function that is defined inside another."""
-        if id(node) not in self._functions:
+        inner = frame.function.inner if frame.function else vars(node).setdefault(INNER, {})
+        found = inner.get(node)
+        if not isinstance(found, FunctionInfo):
             prefix = f"{frame.symbol}.<locals>." if frame.function else ""
-            self._functions[id(node)] = FunctionInfo(name, prefix + name, frame.module, node, None)
-        return self._functions[id(node)]
+            found = inner[node] = FunctionInfo(name, prefix + name, frame.module, node, None)
+        return found
 
     def local_class(self, node: ast.ClassDef, frame: Frame) -> ClassInfo:
         """The class a `class` statement inside a function defines."""
-        if id(node) not in self._classes:
-            self._classes[id(node)] = build_class(frame.module, node, f"{frame.symbol}.<locals>.{node.name}")
-        return self._classes[id(node)]
+        inner = frame.function.inner if frame.function else vars(node).setdefault(INNER, {})
+        found = inner.get(node)
+        if not isinstance(found, ClassInfo):
+            symbol = f"{frame.symbol}.<locals>.{node.name}"
+            found = inner[node] = build_class(frame.module, node, symbol)
+        return found
 
 
 def _wraps_for_scripting(info: FunctionInfo) -> bool:

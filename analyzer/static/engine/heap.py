@@ -18,6 +18,8 @@ class Changes:
     count: int = 0
     attributes: list[tuple[int, str]] = field(default_factory=list)
     """The attributes among them, one after the other: the `id` of what is known of the object, and the name."""
+    loose: int = 0
+    """Counts the attributes that were put of whose names the source gives a part at most; no others count these."""
     elsewhere: int = 0
     """Counts those that went into no object: a class, a table, a name of the file or of a function around."""
 
@@ -62,6 +64,19 @@ class Object:
         """Is again as it was when it was `copied`."""
         vars(self).update(vars(before))
 
+    def is_like(self, other: Object) -> bool:
+        """Whether the same is known of both, in the same order."""
+        return (
+            self.attributes == other.attributes
+            and [*self.attributes] == [*other.attributes]
+            and self.loose == other.loose
+            and [*self.loose] == [*other.loose]
+            and self.members == other.members
+            and (self.outer, self.assumed, self.made, self.uncounted, self.stored)
+            == (other.outer, other.assumed, other.made, other.uncounted, other.stored)
+            and self.sure == other.sure
+        )
+
     def take(self, other: Object) -> None:
         """Becomes a copy of `other`."""
         self.attributes, self.loose = dict(other.attributes), dict(other.loose)
@@ -84,6 +99,7 @@ class Object:
     def put_loose(self, pattern: str, value: Value) -> None:
         """Stores an attribute whose name only fits a pattern."""
         self.version += 1
+        self.changes.loose += 1
         self.loose[pattern] = join(self.loose[pattern], value) if pattern in self.loose else value
 
     def named_like(self, pattern: str) -> list[Value]:
@@ -111,6 +127,10 @@ class Heap:
         self.changes = Changes()
         self._objects: dict[int, Object] = {}
         self._idents: dict[tuple[object, ...], int] = {}
+        self.reads: list[int] | None = None
+        """The objects that are asked for, if anybody notes them."""
+        self.met: list[tuple[tuple[object, ...], int]] | None = None
+        """Allocation keys and what they gave, if anybody notes them."""
         self._ways: list[Way] = []
         """The ways that are being followed and may not be taken, outermost first."""
 
@@ -119,7 +139,27 @@ class Heap:
         if key not in self._idents:
             self._idents[key] = len(self._idents) + 1
             self._objects[self._idents[key]] = Object(outer, changes=self.changes)
+        if self.met is not None:
+            self.met.append((key, self._idents[key]))
         return self._idents[key]
+
+    def ident_of(self, key: tuple[object, ...]) -> int | None:
+        """The identity that was given for an allocation key, None if none was."""
+        return self._idents.get(key)
+
+    def put_back(self, ident: int, key: tuple[object, ...]) -> None:
+        """Gives an identity as it was given by another analysis at the same point."""
+        self._idents[key] = ident
+
+    def put_at(self, ident: int, thing: Object) -> None:
+        """Makes that the object with this identity."""
+        self._objects[ident] = replace(thing, changes=self.changes)
+
+    def at(self, ident: int) -> Object:
+        """What is known of the object with this identity."""
+        if ident not in self._objects:
+            self._objects[ident] = Object(True, changes=self.changes)
+        return self._objects[ident]
 
     @property
     def count(self) -> int:
@@ -131,6 +171,8 @@ class Heap:
         return [self._objects[ident] for ident in idents]
 
     def __getitem__(self, value: Instance | ExternalInstance) -> Object:
+        if self.reads is not None:
+            self.reads.append(value.ident)
         if value.ident not in self._objects:
             self._objects[value.ident] = Object(True, changes=self.changes)
         return self._objects[value.ident]

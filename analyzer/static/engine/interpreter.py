@@ -9,15 +9,17 @@ from __future__ import annotations
 import ast
 from types import TracebackType
 
+from tcready.schema import RESOLVED
 from tcready.static import torch_tables
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
+from tcready.static.engine.again import Again, Told
 from tcready.static.engine.annotations import Annotations
 from tcready.static.engine.assignment import Assignment
 from tcready.static.engine.attributes import Attributes
 from tcready.static.engine.calls import Calls
 from tcready.static.engine.classes import Classes
 from tcready.static.engine.containers import Containers
-from tcready.static.engine.contract import Context, Switch
+from tcready.static.engine.contract import Context, Generic
 from tcready.static.engine.entries import Entries
 from tcready.static.engine.expressions import Expressions
 from tcready.static.engine.functions import Functions
@@ -29,10 +31,11 @@ from tcready.static.engine.protocols import Protocols
 from tcready.static.engine.questions import Questions
 from tcready.static.engine.records import Records
 from tcready.static.engine.recurrent import Recurrent
-from tcready.static.engine.scope import Frame
+from tcready.static.engine.scope import Env, Frame
 from tcready.static.engine.sparse import Sparse
 from tcready.static.engine.statements import Statements
-from tcready.static.index import Program
+from tcready.static.engine.steps import Switch
+from tcready.static.index import FunctionInfo, Program
 from tcready.static.torch_tables import Version
 
 
@@ -64,14 +67,18 @@ class Interpreter:
         plain_call: bool = False,
         walked: set[int] | None = None,
         torch: Version | None = None,
+        edited: bool = False,
+        before: Told | None = None,
     ) -> None:
-        """`torch` is the version that runs the code; None for the newest that is known."""
+        """`torch` is the version that runs the code; None for the newest that is known. Of a program whose files are
+        `edited` it is noted what is found, for the reading after the next edit; `before` is what the last one left."""
         self.operations = Operations(
             program.library.tables(torch), program.library.tables, torch_tables.versions()
         )
         self.program, self.training, self.low, self.plain_call = program, training, low, plain_call
         self.heap = Heap()
-        self.facts: dict[F.Fact, None] = {}
+        self.facts: list[F.Fact] = []
+        self._told: set[F.Fact] = set()
         self.contexts: list[Context] = []
         self.under: dict[tuple[int, int], tuple[F.Condition, ...]] = {}
         self.lines: dict[tuple[int, int], int] = {}
@@ -87,7 +94,14 @@ class Interpreter:
         self.entry = 0
         self.quiet = 0
         self.switched: frozenset[Switch] = frozenset()
+        self.chained: set[int] = set()
+        self.closures: dict[int, Frame] = {}
+        self.generic: dict[Generic, Env] = {}
         self._quietly = _Quiet(self)
+        self.again = Again(self, before) if edited else None
+        if self.again is not None:
+            log = self.again.log
+            self.facts, self.heap.reads, self.heap.met = log.facts, log.reads, log.idents
 
         names = Names(self)
         classes = Classes(self)
@@ -231,4 +245,13 @@ class Interpreter:
     def tell(self, fact: F.Fact) -> None:
         """Keeps a fact, unless what runs is not compiled."""
         if not self.quiet:
-            self.facts[fact] = None
+            known = len(self._told)
+            self._told.add(fact)
+            if len(self._told) > known:
+                self.facts.append(fact)
+
+    def note_call(self, info: FunctionInfo, line: int, column: int, became: str) -> None:
+        """Notes what became of a call; `line` counts from where its function begins."""
+        key = str(info.module.path), info.node.lineno + line, column
+        if self.calls.get(key) in (None, *RESOLVED):
+            self.calls[key] = became

@@ -69,6 +69,8 @@ class Names(Room):
     def global_value(self, module: ModuleInfo, name: str) -> Value | None:
         """What a top-level name of a module is; None if the module has no such name."""
         key = (module, name)
+        if self.engine.again is not None:
+            self.engine.again.named(module, name)
         known = self._globals.get(key)
         if known is not None:
             return known
@@ -178,6 +180,10 @@ class Names(Room):
         root = name.partition(".")[0]
         if not root or is_opaque(root) or self.engine.program.find(root) is not None:
             return
+        if (
+            self.engine.again is not None and not self._busy
+        ):  # else it is told again when that name is asked for
+            self.engine.again.outside += 1
         self.engine.gaps[str(importer.path), importer.imported_at.get(root, 1), 0] = reach.missing(root)
 
     def _bound(self, item: Import, module: ModuleInfo | None) -> Value:

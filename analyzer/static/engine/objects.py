@@ -40,7 +40,7 @@ from tcready.static.engine.values import (
     prefer,
     tensor_of,
 )
-from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo, nodes_in
+from tcready.static.index import IMPORTS, ClassInfo, FunctionInfo, Import, ModuleInfo, nodes_in
 
 OF_MODULES = frozenset({"training", "device", "dtype", "forward", "__class__"})
 """Attributes that tell no module from another."""
@@ -192,7 +192,12 @@ class Objects(Room):
 
     def _own_imports(self, module: ModuleInfo) -> Iterator[Import]:
         package = module.name.partition(".")[0]
-        imports = (b for bindings in module.bindings.values() for b in bindings if isinstance(b, Import))
+        imports = (
+            b
+            for bindings in module.bound(f"{IMPORTS}{package}").values()
+            for b in bindings
+            if isinstance(b, Import)
+        )
         return islice((b for b in imports if b.module.partition(".")[0] == package), MAX_IMPORTS)
 
     def _read_of(self, name: str, info: FunctionInfo, cls: ClassInfo) -> set[str]:

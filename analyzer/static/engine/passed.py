@@ -13,7 +13,7 @@ from tcready.static.engine.contract import Engine
 from tcready.static.engine.knowledge import is_module_class
 from tcready.static.engine.scope import positional
 from tcready.static.engine.values import Class, External, Function, Value, options
-from tcready.static.index import FunctionInfo, ModuleInfo
+from tcready.static.index import FUNCTIONS, FunctionInfo, ModuleInfo
 
 MAX_DEPTH = 3
 """Functions that hand an argument on, one to the other, until one names what it is."""
@@ -54,7 +54,7 @@ def _tells(value: Value) -> bool:
 def _calls(module: ModuleInfo, called: str) -> Iterator[tuple[FunctionInfo | None, ast.Call]]:
     """The calls of a name in a file, each with the top-level function that it stands in."""
     around: dict[int, FunctionInfo] = {}
-    for found in module.bindings.values():
+    for found in module.bound(FUNCTIONS).values():
         for binding in found:
             if isinstance(binding, FunctionInfo):
                 around[id(binding.node)] = binding

@@ -24,7 +24,7 @@ def modules_for(config: ClassInfo, engine: Engine) -> list[ClassInfo]:
     """
     found = [cls for cls in _beside(config, engine) if _takes(engine.mro(cls), config)]
     names = {cls.name for cls in found}
-    return [cls for cls in found if not _built(cls) & (names - {cls.name})]
+    return [cls for cls in found if not _built(cls, engine) & (names - {cls.name})]
 
 
 def class_known_as(attribute: str, name: str, like: ClassInfo, engine: Engine) -> ClassInfo | None:
@@ -115,7 +115,11 @@ def _takes(mro: Mro, config: ClassInfo) -> bool:
     return False
 
 
-def _built(cls: ClassInfo) -> set[str]:
+def _built(cls: ClassInfo, engine: Engine) -> set[str]:
     """Names that a class calls while it is built."""
-    nodes = (n for info in cls.functions.get("__init__", ()) for n in ast.walk(info.node))
+    inits = cls.functions.get("__init__", [])
+    if engine.again is not None:
+        for info in inits:
+            engine.again.read(info)
+    nodes = (n for info in inits for n in ast.walk(info.node))
     return {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}

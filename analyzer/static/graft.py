@@ -1,0 +1,125 @@
+"""The tree of a text that was edited, with what is as it was taken from the tree before: the same nodes, moved.
+
+So whatever is known of a node that no edit has touched is known of it after the edit too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Definition: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef"
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+KEPT = "_placed"
+"""The attribute of a function's node that holds what has a place in it, once it was moved."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A tree, and the lines that it was read of."""
+
+    tree: ast.Module
+    lines: Sequence[str]
+
+
+def graft(new: Text, old: Text) -> dict[ast.AST, ast.AST]:
+    """Puts statements of `old`, which is of no use any more, in the place of those of `new` that are written like them.
+
+    Looks at what stands at the top and in classes. Gives, for each class and function of `new` as it now is, the one of
+    `old` that it is or has come of.
+    """
+    came_of: dict[ast.AST, ast.AST] = {}
+    _graft_block(new.tree.body, old.tree.body, new.lines, old.lines, came_of)
+    return came_of
+
+
+def first_line(statement: ast.stmt) -> int:
+    """Of its decorators, if it has any."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(node.lineno for node in decorators)])
+
+
+def last_of_head(node: Definition, lines: Sequence[str]) -> int:
+    """The last line of what stands before the body of a definition, of a body too that begins on it."""
+    first = node.body[0]
+    begins = lines[first_line(first) - 1][: first.col_offset]
+    return max(first_line(first) - (0 if begins.strip() else 1), node.lineno)
+
+
+def written(statement: ast.stmt, lines: Sequence[str]) -> str:
+    """The lines that a statement stands on, whole."""
+    return "\n".join(lines[first_line(statement) - 1 : statement.end_lineno])
+
+
+def _graft_block(
+    new: list[ast.stmt],
+    old: list[ast.stmt],
+    lines: Sequence[str],
+    before: Sequence[str],
+    came_of: dict[ast.AST, ast.AST],
+) -> None:
+    alike: dict[tuple[type, int, str], list[ast.stmt]] = {}
+    for statement in reversed(old):
+        key = type(statement), statement.col_offset, written(statement, before)
+        alike.setdefault(key, []).append(statement)
+    changed = []
+    taken: set[ast.stmt] = set()
+    for index, statement in enumerate(new):
+        found = alike.get((type(statement), statement.col_offset, written(statement, lines)))
+        if not found:
+            changed.append(statement)
+            continue
+        same = found.pop()
+        taken.add(same)
+        _move(same, statement.lineno - same.lineno)
+        new[index] = same
+        _note_same(same, came_of)
+    left: dict[tuple[type, str], list[Definition]] = {}
+    for statement in reversed(old):
+        if isinstance(statement, DEFINITIONS) and statement not in taken:
+            left.setdefault((type(statement), statement.name), []).append(statement)
+    for statement in changed:
+        others = left.get((type(statement), statement.name)) if isinstance(statement, DEFINITIONS) else None
+        if others:
+            other = others.pop()
+            came_of[statement] = other
+            if isinstance(statement, ast.ClassDef):
+                _graft_block(statement.body, other.body, lines, before, came_of)
+
+
+def _note_same(statement: ast.AST, came_of: dict[ast.AST, ast.AST]) -> None:
+    if isinstance(statement, DEFINITIONS):
+        came_of[statement] = statement
+    if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        for inner in ast.iter_child_nodes(statement):
+            if isinstance(inner, (ast.stmt, ast.excepthandler, ast.match_case)):
+                _note_same(inner, came_of)
+
+
+def _move(statement: ast.stmt, by: int) -> None:
+    if not by:
+        return
+    placed: list[ast.AST] | None
+    if isinstance(statement, ast.ClassDef):
+        for inner in statement.body:
+            _move(inner, by)
+        placed = [statement]
+        parameters = getattr(statement, "type_params", ())
+        for part in (*statement.decorator_list, *statement.bases, *statement.keywords, *parameters):
+            placed += _placed(part)
+    else:
+        placed = vars(statement).get(KEPT)
+        if placed is None:
+            placed = _placed(statement)
+            if isinstance(statement, DEFINITIONS):
+                setattr(statement, KEPT, placed)
+    for node in placed:
+        place = vars(node)
+        place["lineno"] += by
+        place["end_lineno"] += by
+
+
+def _placed(node: ast.AST) -> list[ast.AST]:
+    return [each for each in ast.walk(node) if hasattr(each, "end_lineno")]

@@ -1,0 +1,224 @@
+"""After an edit all is told that a cold reading tells, though what the edit does not touch is not interpreted again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tcready import installed
+from tcready.options import ReadOptions
+from tcready.schema import as_json
+from tcready.static.engine import functions
+from tcready.static.index import Library
+from tcready.static.session import Session
+from tcready.static.stop import StoppedError
+from tcready.static.units import Unit
+
+TEXT = '''"""Two models of which little is the same."""
+import torch
+from torch import nn
+from nowhere import absent
+
+LIMIT = 4
+TABLE = {"a": 1}
+
+
+def scaled(x, by=2.0):
+    return x * by
+
+
+def picked(x):
+    index = torch.nonzero(x)
+    return index
+
+
+class Norm(nn.Module):
+    eps = 1e-6
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        y = self.weight * x / (x.norm() + self.eps)
+        y += absent(x)
+        return y
+
+
+class Layer(nn.Module):
+    def __init__(self, width, act=None):
+        super().__init__()
+        self.norm, self.act, self.width = Norm(width), act, width
+
+    @property
+    def wide(self):
+        return self.width > LIMIT
+
+    def forward(self, x, around):
+        def inner(z):
+            return self.norm(z) + around
+
+        x = inner(x)
+        if x.sum() > 0:
+            x = scaled(x)
+        return [inner(each) for each in (x, x)][0]
+
+
+class First(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.layers = nn.ModuleList([Layer(8, lambda x: x.tolist()) for _ in range(2)])
+        self.flag = False
+
+    def shape(self, x):
+        return x.shape[0]
+
+    def forward(self, x, mask=None):
+        """What it does.
+
+        Args:
+            x (`torch.Tensor`): what comes in.
+        """
+        for layer in self.layers:
+            x = layer(x, mask)
+            x = layer.act(x)
+        if self.flag:
+            x.item()
+        return x, self.shape(x)
+
+
+class Second(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.layer, self.kept = Layer(8), None
+
+    def forward(self, x):
+        x = picked(self.layer(x, x))
+        self.kept = x
+        return x, len(TABLE)
+'''
+EDITS = [
+    ("    index = torch.nonzero(x)\n", "    made = 0\n    index = torch.nonzero(x)\n"),
+    ("    return index\n", "    return index.tolist()\n"),
+    ("    return x * by\n", "    return (x * by).item()\n"),
+    ("    return x * by\n", "    # scaled\n    return x * by\n"),
+    ("by=2.0", "by=None"),
+    ("LIMIT = 4\n", "LIMIT = 4\nOTHER = 5\n"),
+    ("LIMIT = 4\n", "LIMIT = 40\n"),
+    ("from torch import nn\n", "import math\nfrom torch import nn\n"),
+    ("from torch import nn\n", "\n\nfrom torch import nn\n"),
+    ("from nowhere import absent\n", "from elsewhere import absent\n"),
+    ("        y += absent(x)\n", ""),
+    ("    eps = 1e-6\n", "    eps = 1e-6\n    unused = 3\n"),
+    ("    eps = 1e-6\n", "    eps = torch.ones(1)\n"),
+    ("        return y\n", "        return y if y.any() else x\n"),
+    ("            return self.norm(z) + around\n", "            return self.norm(z) + around.item()\n"),
+    ("x = layer(x, mask)", "x = layer(x, x)"),
+    ("x.tolist()", "x"),
+    ("        self.flag = False\n", "        self.flag = True\n"),
+    ("        return x.shape[0]\n", "        self.flag = x\n        return x.shape[0]\n"),
+    ("    def shape(self, x):\n        return x.shape[0]\n\n", ""),
+    ("def shape(", "def size("),
+    ("            x (`torch.Tensor`)", "            x (`list`)"),
+    ("        self.kept = x\n", "        if self.kept is None:\n            self.kept = x\n"),
+    ("class Second(nn.Module):\n", "class Second(First):\n"),
+    ("range(2)", "range(3)"),
+    ('{"a": 1}', "{}"),
+    ("def picked(x):\n", "def picked(x):  # noqa: TCR206\n"),
+    ("class First(nn.Module):\n", "class Zeroth(First):\n    pass\n\n\nclass First(nn.Module):\n"),
+]
+
+
+def options(root: Path) -> ReadOptions:
+    return ReadOptions(root=root, search_path=(root,))
+
+
+def told(session: Session, file: Path, text: str) -> str:
+    result = session.check([Unit(file.name, file, None)], {file: text}).result
+    return json.dumps(as_json(result), sort_keys=True)
+
+
+@pytest.fixture
+def bodies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is interpreted, as it is; nothing is replaced but the note added."""
+    seen: list[str] = []
+    real = functions.Functions._body
+
+    def body(self, info, frame):  # type: ignore[no-untyped-def]
+        if not self.engine.quiet:
+            seen.append(info.symbol)
+        return real(self, info, frame)
+
+    monkeypatch.setattr(functions.Functions, "_body", body)
+    return seen
+
+
+def test_after_each_edit_and_its_undoing_all_is_told_as_if_cold(tmp_path: Path, bodies: list[str]) -> None:
+    rules, file = installed.rule_set(), tmp_path / "model.py"
+    warm = Session(options(tmp_path), rules)
+    untouched = told(warm, file, TEXT)
+    whole, different, saved = len(bodies), set(), 0
+    for old, new in EDITS:
+        assert TEXT.count(old) >= 1, old
+        text = TEXT.replace(old, new, 1)
+        bodies.clear()
+        edited = told(warm, file, text)
+        saved += len(bodies) < whole
+        assert edited == told(Session(options(tmp_path), rules), file, text), (old, new)
+        assert told(warm, file, TEXT) == untouched, (old, new)
+        different.add(edited)
+    assert len(different) > len(EDITS) * 3 // 4  # the edits show
+    assert saved > len(EDITS) // 3
+
+
+def test_edits_one_after_the_other_are_told_as_if_cold(tmp_path: Path) -> None:
+    rules, file = installed.rule_set(), tmp_path / "model.py"
+    warm, text = Session(options(tmp_path), rules), TEXT
+    for old, new in EDITS:
+        text = text.replace(old, new, 1)
+        edited = told(warm, file, text)
+        assert edited == told(Session(options(tmp_path), rules), file, text), (old, new)
+
+
+def test_only_what_an_edit_touches_is_interpreted_again(tmp_path: Path, bodies: list[str]) -> None:
+    file = tmp_path / "model.py"
+    warm = Session(ReadOptions(root=tmp_path, search_path=(tmp_path,)), installed.rule_set())
+    told(warm, file, TEXT)
+    assert {"First.forward", "Second.forward", "Norm.forward", "picked"} <= {*bodies}
+    # what stores in an object that was there before, and what calls a function that was defined in __init__
+    always = {"Second.forward", "First.forward", "First.__init__.<locals>.<lambda>"}
+    for old, new, again in (
+        ("LIMIT = 4\n", "LIMIT = 4\nOTHER = 5\n", set()),
+        ("    eps = 1e-6\n", "    eps = 1e-6\n    unused = 3\n", set()),
+        ("    index = torch.nonzero(x)\n", "    index = torch.nonzero(x).tolist()\n", {"picked"}),
+        ("    index = torch.nonzero(x)\n", "    # which\n    index = torch.nonzero(x)\n", {"picked"}),
+    ):
+        bodies.clear()
+        told(warm, file, TEXT.replace(old, new, 1))
+        assert {*bodies} == always | again, old
+        told(warm, file, TEXT)
+
+
+def test_a_reading_that_was_stopped_leaves_what_is_found_again(tmp_path: Path, bodies: list[str]) -> None:
+    rules, file = installed.rule_set(), tmp_path / "model.py"
+    warm = Session(options(tmp_path), rules)
+    told(warm, file, TEXT)
+    for at in range(3, 40, 4):
+        asked = 0
+
+        def stop(at: int = at) -> bool:
+            nonlocal asked
+            asked += 1
+            return asked > at
+
+        edited = TEXT.replace("return x * by", f"return x * by + {at}")
+        try:
+            warm.check([Unit(file.name, file, None)], {file: edited}, stop)
+        except StoppedError:
+            edited = edited.replace("return index", f"return index.tolist({at})")
+        assert told(warm, file, edited) == told(Session(options(tmp_path), rules), file, edited), at
+
+
+def test_who_reads_once_keeps_nothing(tmp_path: Path) -> None:
+    assert not Library().edited
