@@ -47,12 +47,18 @@ OBJECTS = frozenset(
 it, as it waits or belongs to a class without a name."""
 
 
+BY_WHAT_IS_ENTERED = "contextlib.ExitStack.enter_context"
+"""Another rule asks what it is given."""
+
+
 def check(fact: Call | Index) -> Claim | None:
     if isinstance(fact, Index):
         if fact.mode == "store" and fact.base == External("os.environ"):
             return Claim("`os.environ` is written in compiled code: the graph ends here")
         return None
     name = fact.constructed or fact.name or f"{receiver_class(fact)}.{fact.method}"
+    if name == BY_WHAT_IS_ENTERED:
+        return None
     known = name in NAMES or name.startswith(MODULES) or receiver_class(fact) in OBJECTS
     if known or (fact.gb_id not in ("", RECURRENT) and fact.traced_since is None):
         computes = name.partition(".")[0] in COMPUTING or name in OF_THREADS
