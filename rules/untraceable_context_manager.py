@@ -3,9 +3,9 @@
 ## What it does
 Finds `with` over `torch.device`, locks, `fork_rng`, `set_detect_anomaly`, `saved_tensors_hooks`, redirected output and
 all else that this torch was seen not to enter, one that was made ahead of the compiled call among them; contexts of
-torch and the standard library that an `ExitStack` is given; objects of your own classes that are kept in an attribute or a global and entered there; and
-objects of classes of yours that derive from dict, list or another container; calls of functions that such a context
-manager decorates.
+torch and of the standard library that an `ExitStack` is given; objects of your own classes that are kept in an
+attribute or a global and entered there; and objects of classes of yours that derive from dict, list or another
+container; calls of functions that such a context manager decorates.
 
 ## Why it hurts torch.compile
 Dynamo cannot end a graph inside a `with`: the function around the block is compiled up to it at best, and what is left

@@ -232,7 +232,7 @@ def _functions_around(
 
 
 def _is_switch(function: ast.FunctionDef | ast.AsyncFunctionDef, source: Source) -> bool:
-    """Takes nothing, and is named nowhere else in its file: what it sets is as the module has it until a user calls it."""
+    """Takes nothing and is named nowhere else in its file: until a user calls it, all is as the module has it."""
     counts = any(isinstance(node, ast.AugAssign) for node in function.body)
     if counts or function.decorator_list or ast.unparse(function.args):
         return False
