@@ -62,8 +62,8 @@ RULE = Rule(
 class Model(nn.Module):
     def forward(self, x):
         y = x * 2
-        y.requires_grad_()  # BAD
-        return y + 1
+        x.requires_grad_()  # BAD
+        return y + x
 """
         ),
         Sample(
