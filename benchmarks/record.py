@@ -43,6 +43,9 @@ Four files of fixtures/accuracy come from here:
   prints may be read, and never what lies behind them (--list, or the lines and kinds of the breaks), or it measures
   nothing any more.
 
+unseen-fifth-look.jsonl and unseen-fifth-kept.jsonl are the same of benchmarks/unseen5.toml, made with dev records and the
+first two files as --also.
+
 The environment of these records, Python 3.11 on a CPU:
 
     python3.11 -m venv ENV

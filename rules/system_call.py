@@ -19,7 +19,7 @@ events or a profiler around the call.
 """
 
 from tcready.rules._names import RECURRENT, receiver_class
-from tcready.static.engine.facts import Call, Index
+from tcready.static.engine.facts import LEAKED_FLAG, Call, Index
 from tcready.static.engine.values import External
 from tcready.static.rule import Claim, Rule, Sample
 
@@ -47,14 +47,20 @@ OBJECTS = frozenset(
 it, as it waits or belongs to a class without a name."""
 
 
+BY_WHAT_IS_ENTERED = "contextlib.ExitStack.enter_context"
+"""Another rule asks what it is given."""
+
+
 def check(fact: Call | Index) -> Claim | None:
     if isinstance(fact, Index):
         if fact.mode == "store" and fact.base == External("os.environ"):
             return Claim("`os.environ` is written in compiled code: the graph ends here")
         return None
     name = fact.constructed or fact.name or f"{receiver_class(fact)}.{fact.method}"
+    if name == BY_WHAT_IS_ENTERED:
+        return None
     known = name in NAMES or name.startswith(MODULES) or receiver_class(fact) in OBJECTS
-    if known or (fact.gb_id not in ("", RECURRENT) and fact.traced_since is None):
+    if known or (fact.gb_id not in ("", RECURRENT, LEAKED_FLAG) and fact.traced_since is None):
         computes = name.partition(".")[0] in COMPUTING or name in OF_THREADS
         return Claim(f"`{name}` in compiled code: the graph ends here", computes=computes)
     return None

@@ -14,12 +14,12 @@ graph ends there.
 
 ## Limits
 Reading `.data`, in-place arithmetic, `set_` and assigning `.data` of a parameter are harmless.
-`requires_grad_()` of a tensor that already has the flag, or that does not leave the function, is harmless
-too and is not told apart.
+`requires_grad_()` of a tensor that already has the flag, or of which nothing leaves the function, is harmless
+too and is not told apart; of a tensor made in the forward it is told with low confidence where gradients are off.
 """
 
 from tcready.rules._names import method_of_tensor, receiver_class
-from tcready.static.engine.facts import Call, Store
+from tcready.static.engine.facts import LEAKED_FLAG, Call, Store
 from tcready.static.engine.values import Const, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
@@ -38,7 +38,8 @@ def check(fact: Call | Store) -> Claim | None:
         if receiver_class(fact).startswith("torch.nn."):
             return Claim("`requires_grad_` on a module: the graph ends here")
         if method_of_tensor(fact, "requires_grad_") and not (fact.args and fact.args[0] == Const(False)):
-            return Claim("`requires_grad_` on a tensor: the graph ends here", "medium")
+            leaked = fact.gb_id == LEAKED_FLAG
+            return Claim("`requires_grad_` on a tensor: the graph ends here", "low" if leaked else "medium")
     return None
 
 
@@ -61,8 +62,8 @@ RULE = Rule(
 class Model(nn.Module):
     def forward(self, x):
         y = x * 2
-        y.requires_grad_()  # BAD
-        return y + 1
+        x.requires_grad_()  # BAD
+        return y + x
 """
         ),
         Sample(

@@ -2,10 +2,10 @@
 
 ## What it does
 Finds `with` over `torch.device`, locks, `fork_rng`, `set_detect_anomaly`, `saved_tensors_hooks`, redirected output and
-all else that this torch was seen not to enter, one that was made ahead of the compiled call among them; contexts that
-an `ExitStack` is given; objects of your own classes that are kept in an attribute or a global and entered there; and
-objects of classes of yours that derive from dict, list or another container; calls of functions that such a context
-manager decorates.
+all else that this torch was seen not to enter, one that was made ahead of the compiled call among them; contexts of
+torch and of the standard library that an `ExitStack` is given; objects of your own classes that are kept in an
+attribute or a global and entered there; and objects of classes of yours that derive from dict, list or another
+container; calls of functions that such a context manager decorates.
 
 ## Why it hurts torch.compile
 Dynamo cannot end a graph inside a `with`: the function around the block is compiled up to it at best, and what is left
@@ -24,11 +24,22 @@ ranges are traced where they are made in the compiled code. `with open(...)` is 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tcready.rules._names import receiver_class
 from tcready.static.engine.facts import Call, With
-from tcready.static.engine.values import Function, likely
+from tcready.static.engine.values import (
+    UNKNOWN,
+    ExternalInstance,
+    Function,
+    Instance,
+    Sequence,
+    Unknown,
+    Value,
+    likely,
+    options,
+)
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
 if TYPE_CHECKING:
@@ -40,7 +51,7 @@ if TYPE_CHECKING:
 def check(fact: Call | With) -> Claim | None:
     if isinstance(fact, Call):
         if fact.method == "enter_context" and receiver_class(fact) == "contextlib.ExitStack":
-            return Claim("a context is entered through an `ExitStack`: the frame around it goes eager")
+            return _entered_through_stack(likely(fact.args[0]) if fact.args else UNKNOWN)
         if isinstance(fact.function, Function) and fact.gb_id:
             shown = (fact.name or "").removesuffix("()")
             return Claim(
@@ -61,6 +72,23 @@ def check(fact: Call | With) -> Claim | None:
     if fact.context.inside == "before":
         return Claim(f"`with {fact.name}` is not traced: the frame is compiled up to it, the rest goes eager")
     return Claim(f"`with {fact.name}` is not traced: the frame around it goes eager")
+
+
+def _entered_through_stack(manager: Value) -> Claim | None:
+    """Of what an `ExitStack` enters, Dynamo follows what is Python: an object of a class that it reads, and a generator
+    that `contextlib.contextmanager` wraps. What it has a model of its own for, it enters in a `with` alone."""
+    claim = Claim("a context is entered through an `ExitStack`: the frame around it goes eager")
+    if any(isinstance(v, Unknown) for v in options(manager)):
+        return replace(claim, confidence="medium")
+    return None if all(_is_python(v) for v in options(manager)) else claim
+
+
+def _is_python(manager: Value) -> bool:
+    if isinstance(manager, Sequence):
+        return manager.kind == "iterator"
+    return isinstance(manager, Instance) or (
+        isinstance(manager, ExternalInstance) and manager.name == "contextlib.suppress"
+    )
 
 
 def rewrite(place: Located) -> Iterator[Rewrite | Declined]:

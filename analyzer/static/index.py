@@ -192,6 +192,8 @@ class ModuleInfo:
     is_package: bool
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
     """Every top-level name with what may be bound to it, in source order."""
+    switched: dict[str, list[Binding]] = field(default_factory=dict)
+    """What a function that is there for whoever uses the module, and that nothing in it calls, gives a name."""
     stars: list[str] = field(default_factory=list)
     """Modules imported with `*`."""
     annotations: dict[str, ast.expr] = field(default_factory=dict)
@@ -311,6 +313,7 @@ def build_edited(source: Source, name: str, before: ModuleInfo | None) -> Module
             for table in info.tables():
                 table.clear()
     before.bindings.clear()
+    before.switched.clear()
     before.annotations.clear()
     before.stars.clear()
     _become(before, source=source)
@@ -354,7 +357,7 @@ def outline(module: ModuleInfo) -> Outline:
     found: dict[tuple[str, str], list[str]] = {}
     source = module.source
     flags = f"{source.has_yield} {source.has_walrus} {'global' in source.text} {'_dynamo' in source.text}"
-    found["", ""] = [flags]
+    found["", ""] = [flags, *sorted(module.switched)]  # an edit may be the first to name a switch
     infos: dict[ast.AST, FunctionInfo | ClassInfo] = {
         info.node: info for each in module.bound().values() for b in each for info in _infos(b)
     }
@@ -403,7 +406,8 @@ def _bind(module: ModuleInfo, kept: _Kept) -> None:
     if "global" in source.text:
         lines = [number for number, line in enumerate(source.lines, 1) if "global" in line]
         for node in _functions_around(source.tree.body, lines):
-            _bind_globals(module, node)
+            switch = node in source.tree.body and _is_switch(node, source)
+            _bind_globals(module.switched if switch else module.bindings, node)
 
 
 def _functions_around(
@@ -422,7 +426,17 @@ def _functions_around(
             yield from _functions_around(inner.body, lines)
 
 
-def _bind_globals(module: ModuleInfo, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+def _is_switch(function: ast.FunctionDef | ast.AsyncFunctionDef, source: Source) -> bool:
+    """Takes nothing and is named nowhere else in its file: until a user calls it, all is as the module has it."""
+    counts = any(isinstance(node, ast.AugAssign) for node in function.body)
+    if counts or function.decorator_list or ast.unparse(function.args):
+        return False
+    return len(re.findall(rf"\b{re.escape(function.name)}\b", source.text)) == 1
+
+
+def _bind_globals(
+    bindings: dict[str, list[Binding]], function: ast.FunctionDef | ast.AsyncFunctionDef
+) -> None:
     """Constants that a function gives to names it declares `global`: a flag may be either."""
     nodes = nodes_in(function)
     names = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
@@ -430,7 +444,7 @@ def _bind_globals(module: ModuleInfo, function: ast.FunctionDef | ast.AsyncFunct
         if isinstance(node, (ast.Assign, ast.AugAssign)) and isinstance(node.value, ast.Constant):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Name) and target.id in names:
-                    module.bindings.setdefault(target.id, []).append(node.value)
+                    bindings.setdefault(target.id, []).append(node.value)
 
 
 def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -12,6 +12,7 @@ from tcready.static.engine import reach, text
 from tcready.static.engine.contract import CallSite, Room
 from tcready.static.engine.models import iteration, layouts, library
 from tcready.static.engine.models.operations import Reads
+from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import (
     NONE,
     TAINTED,
@@ -185,6 +186,8 @@ class Calls(Room):
                 numbers = known.read_as_numbers(operation, operands, site.keywords)
                 reads, told_by = known.reads(operation, operands, site.keywords)
             gb_id = known.break_of(operation, operands, site.keywords) if operation else ""
+            if operation == "torch.Tensor.requires_grad_" and self._leaks_nothing(receiver, site.frame):
+                gb_id = F.LEAKED_FLAG
             self.engine.tell(
                 F.Call(
                     where,
@@ -204,6 +207,13 @@ class Calls(Room):
                     told_by,
                 )
             )
+
+    def _leaks_nothing(self, tensor: Value | None, frame: Frame) -> bool:
+        """Whether a flag set on a tensor concerns that tensor alone: a torch that traces it breaks only if what comes of
+        the tensor leaves the graph with gradients, and without them nothing but the tensor itself would."""
+        made_here = isinstance(tensor, Tensor) and not tensor.given and not tensor.leaf
+        off = self.engine.training is False and not frame.gradients
+        return made_here and off and F.LEAKED_FLAG in self.engine.operations.tables.registry
 
     def call_each(self, function: Value, site: CallSite) -> Value | None:
         results = [self.call_one(option, site) for option in options(function)]

@@ -25,6 +25,9 @@ About = Literal["argument", "configuration", "unknown", "size", "data"]
 with, nothing in sight, the size of a tensor, the values in one."""
 
 
+LEAKED_FLAG = "GB8985"
+"""The break of a tensor made in the graph that leaves it with the flag that `requires_grad_()` gave it."""
+
 Asker: TypeAlias = "ast.If | ast.While | ast.Assert | ast.IfExp"
 """What asks for the truth of its test."""
 

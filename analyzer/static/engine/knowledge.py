@@ -105,6 +105,9 @@ OF_PROCESS = MappingProxyType(
 )
 """Calls that say what a process is or was told, and what they say of one that was told nothing."""
 
+MAY_TURN_GRADIENTS_ON = (".enable_grad", ".set_grad_enabled")
+"""How the names of the context managers of torch end that may turn gradients on, where they are off outside."""
+
 ENTER_THEMSELVES = frozenset({"contextlib.ExitStack", "torch.profiler.profile", "open"})
 """Context managers that `with ... as name` binds to the name."""
 

@@ -28,6 +28,7 @@ from tcready.static.engine.values import (
     join,
     options,
     outliving,
+    prefer,
 )
 from tcready.static.index import ClassInfo, FunctionInfo, Import, ModuleInfo
 from tcready.static.locate import is_opaque
@@ -76,7 +77,7 @@ class Names(Room):
             return known
         if key in self._busy:
             return UNKNOWN
-        found = module.bindings.get(name)
+        found = module.bindings.get(name) or module.switched.get(name)
         if found is None:
             source = self._through_stars(module, name)
             value = self.global_value(source, name) if source is not None else None
@@ -102,6 +103,8 @@ class Names(Room):
         value = join(*(callables or sure or values or [UNKNOWN]))
         if NONE in sure and any(isinstance(b, Import) and self.is_missing(b.module) for b in found):
             value = join(value, NONE)
+        for binding in module.switched.get(name, ()):
+            value = prefer(value, self._binding(module, binding) or UNKNOWN)
         self._globals[key] = value
         if isinstance(value, (Mapping, Sequence, Instance)):
             self.engine.register_into(module, name)

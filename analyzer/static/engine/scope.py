@@ -59,6 +59,8 @@ class Frame:
     """What decides the test that is being asked; None as long as it asked nothing that the source does not decide."""
     conditions: tuple[Condition, ...] = ()
     """What must hold here, as far as the source does not decide it."""
+    gradients: bool = False
+    """Below a `with` of this function that turns gradients on."""
     guarding: bool = False
     """The test that is being asked belongs to an `if` that does nothing but raise."""
     asker: Asker | None = None

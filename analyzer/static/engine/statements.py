@@ -346,7 +346,7 @@ class Statements(Room):
     do_trystar = do_try
 
     def do_with(self, node: ast.With | ast.AsyncWith, frame: Frame) -> bool:
-        enclosing = frame.enclosing
+        enclosing, gradients = frame.enclosing, frame.gradients
         managers: list[Value] = []
         for item in node.items:
             value = self.engine.eval(item.context_expr, frame)
@@ -370,11 +370,12 @@ class Statements(Room):
                 self.engine.assign(item.optional_vars, entered if own is None else own, frame)
             if context is None or context.gb_id or context.inside != "split":
                 frame.enclosing = (*frame.enclosing, "with")
+            frame.gradients = frame.gradients or (name or "").endswith(K.MAY_TURN_GRADIENTS_ON)
         fell = self.block(node.body, frame)
         for value in reversed(managers):
             with self.engine.quietly() if self._builtin(likely(value)) else nullcontext():
                 self.engine.exited(value, frame)
-        frame.enclosing = enclosing
+        frame.enclosing, frame.gradients = enclosing, gradients
         return fell
 
     do_asyncwith = do_with
