@@ -56,7 +56,7 @@ NOT_GIVEN = object()
 """Stands for inputs that were left out: None may be one."""
 
 
-def _say_nothing(_said: object) -> None: ...
+def _say_nothing(_: object) -> None: ...
 
 
 @overload

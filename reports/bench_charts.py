@@ -254,7 +254,7 @@ def _cold_starts(bench: Bench) -> Chart | None:
         tuple(
             (
                 one.name,
-                *(_told(dict(one.parts).get(part), time_text) for part in named),
+                *(_label(dict(one.parts).get(part), time_text) for part in named),
                 time_interval(one.figure),
             )
             for one in starts
@@ -272,7 +272,7 @@ def _cold(case: BenchCase) -> Iterator[_Cold]:
             yield _Cold(f"{arm.arm}, carried artifacts", arm.cold_carried_seconds)
 
 
-def _told(value: float | None, words: Callable[[float], str]) -> str:
+def _label(value: float | None, words: Callable[[float], str]) -> str:
     return UNKNOWN if value is None else words(value)
 
 
@@ -292,9 +292,9 @@ def _soak(soak: Soak) -> tuple[Chart | None, ...]:
             time_text(point.seconds),
             f"{point.calls:,}",
             time_text(point.p50),
-            _told(point.p99, time_text),
-            _told(point.resident_bytes, size_text),
-            _told(point.device_bytes, size_text),
+            _label(point.p99, time_text),
+            _label(point.resident_bytes, size_text),
+            _label(point.device_bytes, size_text),
             str(point.recompiles),
         )
         for point in soak.points

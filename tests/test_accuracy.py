@@ -49,9 +49,9 @@ def score(site: Path, records: Sequence[str], *floor: str) -> subprocess.Complet
 
 @pytest.mark.slow
 def test_the_floor_holds(site: Path) -> None:
-    """Site recall, precision on lines that ran, verdicts: below what was measured, above what would be a loss. Every other
+    """Site recall, precision on lines that ran, verdicts: below what was measured, above what would be a loss. Every third
     record: benchmarks/accuracy.py has the time for all."""
-    done = score(site, RECORDS.read_text("utf-8").splitlines()[::2], "0.90", "0.95", "0.94")
+    done = score(site, RECORDS.read_text("utf-8").splitlines()[::3], "0.90", "0.95", "0.94")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "failed: 0" in done.stdout
 

@@ -504,6 +504,7 @@ def test_plan_executes_and_tells_what_to_paste(running: Server, folder: Path) ->
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_bench_measures_and_says_what_it_could_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a C++ compiler eager code alone is timed, which is short."""
     monkeypatch.setenv("CXX", str(folder / "no-such-compiler"))

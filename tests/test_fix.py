@@ -449,6 +449,7 @@ def get_inputs():
 
 @pytest.mark.dynamo
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_is_compiled_once_a_layer_is_given_a_higher_limit(project: Path) -> None:
     (project / "model.py").write_text(LIMIT)
     done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
@@ -487,6 +488,7 @@ def get_inputs():
 
 @pytest.mark.dynamo
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_size_is_read_where_the_setting_for_all_sizes_does_not_hold(project: Path) -> None:
     """With that setting the mask is read inside the graph, and Dynamo raises at `tolist()` of what has no known length."""
     (project / "model.py").write_text(GRID)

@@ -339,6 +339,7 @@ def test_a_lightning_module_is_run_with_batches_of_its_data_module(tmp_path: Pat
 
 @pytest.mark.dynamo
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_small_model_of_diffusers_runs(tmp_path: Path) -> None:
     need("diffusers")
     sizes = ["sample_size=8", "block_out_channels=(32,)", "down_block_types=('DownBlock2D',)"]

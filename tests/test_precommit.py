@@ -152,6 +152,7 @@ def example():
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_the_run_before_a_push(scratch: Scratch) -> None:
     """At the manual stage and before a push, in this environment; never at a commit."""
     manual = ("--hook-stage", "manual", "tcready-run", "--all-files")

@@ -56,7 +56,9 @@ def test_bert_is_read_without_being_imported(tmp_path: Path) -> None:
     ("name", "parts"),
     [
         ("tiny_bert", {"embeddings", "encoder", "encoder.layer.0.attention"}),
-        ("tiny_whisper", {"encoder", "decoder", "encoder.layers.0.self_attn"}),
+        pytest.param(
+            "tiny_whisper", {"encoder", "decoder", "encoder.layers.0.self_attn"}, marks=pytest.mark.long
+        ),
     ],
 )
 def test_a_tiny_model_gives_verdict_and_coverage(name: str, parts: set[str], tmp_path: Path) -> None:

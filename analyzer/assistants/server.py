@@ -147,7 +147,7 @@ class _Telling:
         self._session = session
         self._ending = ending
         self._began = time.monotonic()
-        self._told = -OFTEN
+        self._last = -OFTEN
 
     def progress(self, now: Progress) -> None:
         """Raises what the event loop raises for a call that is cancelled, and TcreadyError if the server is ending."""
@@ -155,6 +155,6 @@ class _Telling:
         if self._ending.is_set():
             raise TcreadyError("the server is ending")
         elapsed = time.monotonic() - self._began
-        if elapsed - self._told >= OFTEN:
-            self._told = elapsed
+        if elapsed - self._last >= OFTEN:
+            self._last = elapsed
             anyio.from_thread.run(self._session.report_progress, elapsed, None, str(now))

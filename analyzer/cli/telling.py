@@ -44,7 +44,7 @@ def telling(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[Prog
             yield lines.announce, lines.progress
 
 
-def _nothing(_said: object) -> None: ...
+def _nothing(_: object) -> None: ...
 
 
 class Clock:

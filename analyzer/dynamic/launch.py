@@ -258,7 +258,7 @@ class Prover:
         if result is not None and (result.failure or len(result.trials) == len(proof.variants)):
             return result
         ending = ending or Ending("no answer was left", "error")
-        return replace(result or ProofResult(), failure=_why(state, _told(ending, running)))
+        return replace(result or ProofResult(), failure=_why(state, _with_detail(ending, running)))
 
     def _end(self) -> None:
         if self._running is not None:
@@ -407,7 +407,7 @@ def _run(
     finally:
         if isinstance(running, _Running):
             _end(running)
-    return _told(ending, running)
+    return _with_detail(ending, running)
 
 
 _Process: TypeAlias = "subprocess.Popen[bytes] | Copy"
@@ -508,7 +508,7 @@ def _end(running: _Running) -> None:
     running.drain.join(GRACE)
 
 
-def _told(ending: Ending, running: _Running) -> Ending:
+def _with_detail(ending: Ending, running: _Running) -> Ending:
     """How a worker ended, with what it says of that itself."""
     if ending.limit:
         return ending

@@ -100,7 +100,7 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
     planned = plan is not None and bool(plan.regions)
     if failed and not (planned and any(region.state == "proved" for region in found)):
         return "not_ready", f"{troubles}{captured}; no regions are offered{missing}"
-    ops, time = _held(run, found, planned)
+    ops, time = _in_regions(run, found, planned)
     kind = (
         "regions that were compiled alone"
         if planned
@@ -117,7 +117,7 @@ def verdict_of(run: Run, found: Sequence[Region]) -> tuple[Verdict, str]:
     )
 
 
-def _held(run: Run, found: Sequence[Region], planned: bool) -> tuple[float, float | None]:
+def _in_regions(run: Run, found: Sequence[Region], planned: bool) -> tuple[float, float | None]:
     """What regions hold of the operations and of their time: with a plan those that were proved, modules or functions,
     which may lie in each other; else those that are predicted, but for single modules of torch, which gain nothing."""
     if not planned:

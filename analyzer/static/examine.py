@@ -14,7 +14,7 @@ from tcready.schema import Finding, Mode, Noqa, Origin, Skipped, SourceText, Tcr
 from tcready.static import judge, locate, noqa
 from tcready.static.analyse import Entry, Interpretation, entries, near_method, uses_third_party
 from tcready.static.cache import Reading
-from tcready.static.engine.again import Told
+from tcready.static.engine.again import Recorded
 from tcready.static.engine.interpreter import Interpreter
 from tcready.static.index import Library, Program
 from tcready.static.judge import Place, Suggest
@@ -29,9 +29,9 @@ from tcready.static.units import Unit
 class Edited:
     """A unit whose files are edited: what each interpretation of it left, by mode and program."""
 
-    before: Mapping[tuple[Mode | None, int], Told] = field(default_factory=dict)
+    before: Mapping[tuple[Mode | None, int], Recorded] = field(default_factory=dict)
     """As it was read before the last edit."""
-    now: dict[tuple[Mode | None, int], Told] = field(default_factory=dict)
+    now: dict[tuple[Mode | None, int], Recorded] = field(default_factory=dict)
     """As it is read."""
 
 
@@ -180,7 +180,7 @@ class _Examination:
         )
         interpretation = Interpretation(interpreter, entries)
         if edited is not None and interpreter.again is not None:
-            edited.now[mode, number] = interpreter.again.told()
+            edited.now[mode, number] = interpreter.again.recorded()
         return interpretation
 
     def shown(self, path: Path | None) -> str:

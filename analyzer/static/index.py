@@ -50,7 +50,7 @@ class Table(dict[str, _V]):
         self.asked.add(str(name))
         return super().__contains__(name)
 
-    def untold(self) -> dict[str, _V]:
+    def unnoted(self) -> dict[str, _V]:
         """What it has, without remembering that somebody asked."""
         return dict(super().items())
 
@@ -256,7 +256,7 @@ class ModuleInfo:
         if not isinstance(self.bindings, Table):
             return self.bindings
         self.bindings.asked.update(kinds)
-        return self.bindings.untold()
+        return self.bindings.unnoted()
 
     def absolute(self, module: str | None, level: int) -> str:
         """The absolute name of an import written with `level` dots."""

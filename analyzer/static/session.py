@@ -18,7 +18,7 @@ from tcready.options import ReadOptions, ReportOptions
 from tcready.schema import Mode
 from tcready.static.cache import Ground
 from tcready.static.driver import Question, ReadResult, RuleSet
-from tcready.static.engine.again import Told
+from tcready.static.engine.again import Recorded
 from tcready.static.examine import Edited, examine
 from tcready.static.index import Library
 from tcready.static.parts import Part
@@ -51,7 +51,7 @@ class Session:
         self._tool = rules.tool()
         self._library = Library(edited=True)
         self._known: dict[Unit, _Known] = {}
-        self._edited: dict[Unit, Mapping[tuple[Mode | None, int], Told]] = {}
+        self._edited: dict[Unit, Mapping[tuple[Mode | None, int], Recorded]] = {}
         """What the interpretations of the units that were read last have left for the next."""
         self._asking = threading.Lock()
 

@@ -264,11 +264,11 @@ def _sites(report: Report, found: _Found) -> list[SweptSite]:
                     observed=False,
                 )
                 site.targets[target.target] = None
-    every = [_told(place, site, found.at(place)) for place, site in sites.items()]
+    every = [_site(place, site, found.at(place)) for place, site in sites.items()]
     return sorted(every, key=lambda site: (-len(site.models), -site.seconds, site.path, site.line))
 
 
-def _told(place: Place, site: _Site, finding: Finding | None) -> SweptSite:
+def _site(place: Place, site: _Site, finding: Finding | None) -> SweptSite:
     path, line = place
     return SweptSite(
         path=path,

@@ -162,6 +162,7 @@ def test_what_inductor_made_of_each_case(
 
 
 @compiler
+@pytest.mark.long
 def test_training_compiles_the_backward_and_compares_what_is_drawn(watch: Callable[..., Observation]) -> None:
     seen = watch("Drops", mode="train")
     found = stage(seen)

@@ -159,6 +159,7 @@ def test_a_training_step_is_measured_and_its_loss_is_made(measure: Measure) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_second_cold_start_finds_what_the_first_one_left(
     measure: Measure, tmp_path: Path, tools: Path
 ) -> None:

@@ -70,6 +70,7 @@ def test_a_case_that_hangs_has_its_share_of_the_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_case_that_hangs_while_it_is_compiled_says_nothing_of_compiling(tmp_path: Path) -> None:
     seen = run(tmp_path, "torch.compiler.is_compiling() and __import__('time').sleep(999)", timeout=60.0)
     assert stage(seen, "eager").state == "pass"

@@ -198,6 +198,7 @@ def test_a_hang_ends_every_process_and_says_where(tmp_path: Path) -> None:
 
 @gloo
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_rank_that_hangs_while_it_compiles_says_nothing_of_compiling(tmp_path: Path) -> None:
     body = (
         "if torch.compiler.is_compiling() and int(os.environ['RANK']) == 1:\n            "

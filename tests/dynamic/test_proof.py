@@ -461,6 +461,7 @@ def test_a_call_before_that_later_calls_notice_is_refused(name: str, tmp_path: P
 
 
 @pytest.mark.dynamo
+@pytest.mark.long
 def test_one_process_answers_one_request_after_the_other(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     path.write_text(MODEL)

@@ -582,6 +582,7 @@ def test_eager_code_that_differs_from_itself_is_not_compared(watch: Watch) -> No
     assert all(each.sound for each in study(seen).trials)
 
 
+@pytest.mark.long
 def test_a_hang_in_the_study_leaves_the_rest(watch: Watch) -> None:
     seen = watch("Sleeps", timeout=25.0)
     assert {s.stage for s in seen.stages if s.state == "fail"} == {"shapes"}

@@ -197,6 +197,7 @@ def generated(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.dynamo
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_sample_of_the_table_is_what_this_torch_does() -> None:
     torch = pytest.importorskip("torch")
     version = tuple(map(int, torch.__version__.split(".")[:2]))

@@ -253,7 +253,7 @@ def _watching(splits: Splits, case: str | None, context: Context) -> Iterator[No
     def seen(found: tuple[graphs.Operation, ...]) -> None:
         if state_path is None:
             return
-        graph = RankGraph(case, tuple(_told(each, context) for each in found))
+        graph = RankGraph(case, tuple(_operation(each, context) for each in found))
         # Each at once: of a rank that then hangs, it is what says how far it came.
         with open(graphs_path(state_path), "a", encoding="utf-8") as file:
             file.write(json.dumps(as_json(graph)) + "\n")
@@ -262,7 +262,7 @@ def _watching(splits: Splits, case: str | None, context: Context) -> Iterator[No
         yield
 
 
-def _told(found: graphs.Operation, context: Context) -> RankOperation:
+def _operation(found: graphs.Operation, context: Context) -> RankOperation:
     text = f"{found.name} {found.shapes}".rstrip()
     return RankOperation(text, _place(found.stack, context), found.collective)
 

@@ -70,7 +70,7 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Told:
+class Recorded:
     """What a reading has left for the one after the next edit."""
 
     log: Log
@@ -92,7 +92,7 @@ class Told:
 class Again:
     """Beside a reading: notes what it does, and finds again what the one before it did."""
 
-    def __init__(self, engine: Engine, before: Told | None) -> None:
+    def __init__(self, engine: Engine, before: Recorded | None) -> None:
         self._engine = engine
         self.log = Log()
         self.outside = 0
@@ -116,7 +116,7 @@ class Again:
                     begins = function.node.lineno
                     vars(node).update(lineno=begins + first, end_lineno=begins + last)
 
-    def _is_of_use(self, before: Told) -> bool:
+    def _is_of_use(self, before: Recorded) -> bool:
         """Whether the edits since then are in bodies of functions alone, or in what nobody has asked for."""
         if any(info.node is not node for info, node in before.read.items()):
             return False
@@ -367,7 +367,7 @@ class Again:
             heap.put_at(ident, thing.copied())
         return then.met[step.first : step.end]
 
-    def told(self) -> Told:
+    def recorded(self) -> Recorded:
         """What the next reading is given."""
         engine = self._engine
         lines = {}
@@ -378,7 +378,7 @@ class Again:
             module: self._outlines.get(module) or (module.source, outline(module))
             for module in engine.program.modules()
         }
-        return Told(
+        return Recorded(
             self.log,
             engine.contexts,
             engine.edges,
@@ -392,7 +392,7 @@ class Again:
         )
 
     def _odd(self) -> dict[FunctionInfo, dict[ast.AST, tuple[int, int]]]:
-        """As `Told.odd`."""
+        """As `Recorded.odd`."""
         inside: dict[FunctionInfo, set[ast.AST]] = {}
         found: dict[FunctionInfo, dict[ast.AST, tuple[int, int]]] = {}
         for edited, nodes in self._before.odd.items() if self._before is not None else ():

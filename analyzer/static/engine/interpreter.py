@@ -12,7 +12,7 @@ from types import TracebackType
 from tcready.schema import RESOLVED
 from tcready.static import torch_tables
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
-from tcready.static.engine.again import Again, Told
+from tcready.static.engine.again import Again, Recorded
 from tcready.static.engine.annotations import Annotations
 from tcready.static.engine.assignment import Assignment
 from tcready.static.engine.attributes import Attributes
@@ -68,7 +68,7 @@ class Interpreter:
         walked: set[int] | None = None,
         torch: Version | None = None,
         edited: bool = False,
-        before: Told | None = None,
+        before: Recorded | None = None,
     ) -> None:
         """`torch` is the version that runs the code; None for the newest that is known. Of a program whose files are
         `edited` it is noted what is found, for the reading after the next edit; `before` is what the last one left."""
@@ -78,7 +78,7 @@ class Interpreter:
         self.program, self.training, self.low, self.plain_call = program, training, low, plain_call
         self.heap = Heap()
         self.facts: list[F.Fact] = []
-        self._told: set[F.Fact] = set()
+        self._kept: set[F.Fact] = set()
         self.contexts: list[Context] = []
         self.under: dict[tuple[int, int], tuple[F.Condition, ...]] = {}
         self.lines: dict[tuple[int, int], int] = {}
@@ -245,9 +245,9 @@ class Interpreter:
     def tell(self, fact: F.Fact) -> None:
         """Keeps a fact, unless what runs is not compiled."""
         if not self.quiet:
-            known = len(self._told)
-            self._told.add(fact)
-            if len(self._told) > known:
+            known = len(self._kept)
+            self._kept.add(fact)
+            if len(self._kept) > known:
                 self.facts.append(fact)
 
     def note_call(self, info: FunctionInfo, line: int, column: int, became: str) -> None:

@@ -174,14 +174,14 @@ def state_of(model: Any) -> dict[str, Any]:
     for name, module in model.named_modules():
         for key, value in list(vars(module).items()):
             if key not in _OF_EVERY_MODULE:
-                found.update(_held(f"{name}.{key}".lstrip("."), value, DEPTH, opened))
+                found.update(_contents(f"{name}.{key}".lstrip("."), value, DEPTH, opened))
     return found | {name: _copied(buffer) for name, buffer in model.named_buffers()}
 
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
 
-def _held(name: str, value: Any, depth: int, opened: set[int]) -> Iterator[tuple[str, Any]]:
+def _contents(name: str, value: Any, depth: int, opened: set[int]) -> Iterator[tuple[str, Any]]:
     """A value and what is in it, each by its name; what was `opened` before is not opened again."""
     if isinstance(value, torch.Tensor) or _is_plain(value, DEPTH):
         yield name, _plain(value)
@@ -205,7 +205,7 @@ def _held(name: str, value: Any, depth: int, opened: set[int]) -> Iterator[tuple
     if depth and id(value) not in opened:
         opened.add(id(value))
         for key, item in items:
-            yield from _held(name + key, item, depth - 1, opened)
+            yield from _contents(name + key, item, depth - 1, opened)
 
 
 DEPTH = 3

@@ -68,11 +68,11 @@ def _failing(manager: Any, values: dict[str, Any]) -> Iterator[str]:
             except Exception:  # noqa: S112  the value is gone, which an earlier guard says
                 continue
             if not holds:
-                yield from _said(guard, kind, root, path, known, scope)
+                yield from _words(guard, kind, root, path, known, scope)
     for guard in root.get_epilogue_lambda_guards():
         with contextlib.suppress(Exception):
             if not guard(values):
-                yield from _said(guard, "", root, (), known, scope)
+                yield from _words(guard, "", root, (), known, scope)
 
 
 def _guarded(node: Any, above: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
@@ -88,7 +88,7 @@ def _guarded(node: Any, above: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str
         yield from _guarded(child, path)
 
 
-def _said(
+def _words(
     guard: Any, kind: str, root: Any, path: tuple[str, ...], known: dict[str, Any], scope: dict[str, Any]
 ) -> Iterator[str]:
     """What one failed guard says, a line for each part of it that fails."""
