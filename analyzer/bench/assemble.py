@@ -309,12 +309,7 @@ def _judged(
         parity=arm.parity,
         parity_detail=arm.parity_detail,
         seeds=min(
-            (
-                row.parity.seeds
-                for row in _rows(processes, "parity")
-                if row.arm == arm.arm and row.parity and (row.case is None or row.case in weights)
-            ),
-            default=None,
+            (row.parity.seeds for row in _compared(processes, arm.arm, weights) if row.parity), default=None
         ),
         noise=own,
     )
@@ -462,15 +457,22 @@ def _profile(
     )
 
 
-def _parity(
+def _compared(
     processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
-) -> tuple[bool | None, str]:
-    """Whether outputs agree in all cases, and if not, or if one cannot be compared, what is the matter."""
-    rows = [
+) -> list[ArmMeasured]:
+    """What was compared with eager of an arm, in these cases or in all of them together."""
+    return [
         row
         for row in _rows(processes, "parity")
         if row.arm == arm and (row.case is None or row.case in weights)
     ]
+
+
+def _parity(
+    processes: Sequence[BenchProcess], arm: str, weights: Mapping[str | None, float]
+) -> tuple[bool | None, str]:
+    """Whether outputs agree in all cases, and if not, or if one cannot be compared, what is the matter."""
+    rows = _compared(processes, arm, weights)
     differs = next((row.parity for row in rows if row.parity and row.parity.same is False), None)
     if differs is not None:
         return False, differs.detail

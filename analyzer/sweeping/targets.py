@@ -53,16 +53,12 @@ def wanted(names: Sequence[str], settings: Settings) -> tuple[Wanted, ...]:
 
 def _wanted(name: str, settings: Settings) -> Iterator[Wanted]:
     root = settings.root
-    if (named := library.matching(name, root)) is not None:
+    if named := _library_names(name, root):
         yield from (_of_library(each, None, settings) for each in named)
-    elif LibraryModel.parse(name) is not None:
-        yield _of_library(name, None, settings)
     elif name.endswith(TOML):
         for table in project.listed_targets(root / name, name):
-            if (named := library.matching(table.target, root)) is not None:
+            if named := _library_names(table.target, root):
                 yield from (_of_library(each, table, settings) for each in named)
-            elif LibraryModel.parse(table.target) is not None:
-                yield _of_library(table.target, table, settings)
             elif Target.parse(table.target).name is None:
                 if table.target.endswith(TOML):
                     raise TcreadyError(f"{name}: [{table.section}.{table.name}] names another list")
@@ -90,6 +86,11 @@ def _refuse_missing(text: str, root: Path, where: str = "") -> None:
     target = Target.parse(text)
     if target.kind == "path" and not (root / target.place).is_file():
         raise TcreadyError(f"{where}{text}: there is no file {target.place}")
+
+
+def _library_names(text: str, root: Path) -> tuple[str, ...]:
+    """The models of a library that a name or a glob of names stands for; none for any other text."""
+    return library.matching(text, root) or ((text,) if LibraryModel.parse(text) is not None else ())
 
 
 def _of_library(name: str, table: TargetTable | None, settings: Settings) -> Wanted:
