@@ -1,11 +1,11 @@
-"""Mutates sources, notebooks, reports and traces, and holds what tcready does with each against what must be so.
+"""Mutates sources, notebooks, reports and traces, edits open files: does tcready do with each what it must?
 
     python benchmarks/mutations.py --out FOLDER --minutes 20 [--kinds source fix] [--seed 0] [--site SITE_PACKAGES ...]
     python benchmarks/mutations.py --case fix:1234 [--site ...]
 
-Kinds, each described where it is checked (tests/mutated.py): source, silenced, fix, notebook, report, trace. With --site
-the files below these folders that name torch are mutated too, beside the fixtures. The kinds take turns in batches; the
-numbers of a seed begin at a million times it, so that another seed makes other cases.
+Kinds, each described where it is checked (tests/mutated.py): source, silenced, edit, fix, notebook, report, trace. With
+--site the files below these folders that name torch are mutated too, beside the fixtures. The kinds take turns in
+batches; the numbers of a seed begin at a million times it, so that another seed makes other cases.
 
 A failure is something wrong that the check names, an exception, a process that dies, and a case that takes more than
 --limit seconds of CPU time. Failures are lines of FOLDER/failures.jsonl, with what is said of them; `--case` does one

@@ -27,11 +27,15 @@ from tcready.options import ReadOptions
 from tcready.reports import FORMATS
 from tcready.schema import Observation, Report, TcreadyError, as_json
 from tcready.static import driver
+from tcready.static.session import Session
+from tcready.static.units import Unit
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
 ROUNDS = 6
 """A file is changed so often at most until nothing is left to change."""
+EDITS = 6
+"""Edits in a row of one file that is open."""
 MOVING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that a text for people shows spelled out."""
 FOR_PEOPLE = ("text", "concise", "markdown")
@@ -196,6 +200,52 @@ def _commented(text: str, choose: random.Random) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _line_put(text: str, choose: random.Random) -> str:
+    """What somebody types: a statement in a function, a class or a module, or one that becomes `pass`."""
+    nodes = list(ast.walk(ast.parse(text)))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    owners = [*functions, *(node for node in nodes if isinstance(node, ast.ClassDef))]
+    lines = text.splitlines(keepends=True)
+    if not functions or choose.random() < 0.15:
+        lines += [
+            choose.choice(
+                ("\nLIMIT = 0\n", "\ntorch = None\n", "\ndef scaled(x): return x.item()\n", "\n# done\n")
+            )
+        ]
+        return "".join(lines)
+    owner = choose.choice(owners)
+    statement = choose.choice(owner.body)
+    above = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", ()))]) - 1
+    margin = " " * statement.col_offset
+    if choose.random() < 0.3:
+        return "".join([*lines[:above], f"{margin}pass\n", *lines[statement.end_lineno :]])
+    name = "self"
+    if isinstance(owner, ast.FunctionDef):
+        name = choose.choice([each.arg for each in owner.args.args] or ["self"])
+    typed = choose.choice(
+        (
+            "width = 0",
+            "{0}.item()",
+            "{0} = {0}",
+            "self.kept = {0}",
+            "if {0}: print({0})",
+            "import math",
+            "# {0}",
+            "",
+        )
+    )
+    return "".join([*lines[:above], margin + typed.format(name) + "\n", *lines[above:]])
+
+
+def _number_changed(text: str, choose: random.Random) -> str:
+    """A number or a bool that is another one: what a function does may change with it."""
+    pieces = tokens_of(text)
+    found = [at for at, piece in enumerate(pieces) if piece.isdigit() or piece in ("True", "False", "None")]
+    if found:
+        pieces[choose.choice(found)] = choose.choice(("0", "1", "2", "True", "False", "None"))
+    return "".join(pieces)
+
+
 def parses(text: str) -> bool:
     try:
         with warnings.catch_warnings():
@@ -263,6 +313,32 @@ def check_silenced(number: int, folder: Path, corpus: Corpus) -> Iterator[str]:
     } - after
     if gone:
         yield f"findings of other lines are gone: {sorted(gone)[:3]}"
+
+
+def check_edit(number: int, folder: Path, corpus: Corpus) -> Iterator[str]:
+    """A file that is open and edited again and again is read each time as if it had just been opened."""
+    choose = random.Random(f"edit {number}")
+    text = choose.choice(sources(corpus.more))
+    path = folder / "model.py"
+    options = ReadOptions(root=folder, mode=choose.choice((None, None, "both")), search_path=(folder,))
+    unit = Unit("model.py", path, None)
+
+    def read(session: Session, now: str) -> str:
+        return json.dumps(as_json(session.check([unit], {path: now}).result))
+
+    opened = Session(options, rule_set())
+    read(opened, text)
+    for _ in range(EDITS):
+        edit = choose.choice(
+            (_line_put, _line_put, _number_changed, _taken_over, _line_moved, _doubled, _lost)
+        )
+        now = edit(text, choose)
+        if not parses(now):
+            continue
+        if read(opened, now) != read(Session(options, rule_set()), now):
+            yield f"another result after {edit.__name__} than when it is opened so"
+        if choose.random() < 0.7:
+            text = now
 
 
 def check_fix(number: int, folder: Path, corpus: Corpus) -> Iterator[str]:
@@ -484,6 +560,7 @@ def check_trace(number: int, folder: Path, _corpus: Corpus) -> Iterator[str]:
 KINDS: dict[str, Callable[[int, Path, Corpus], Iterator[str]]] = {
     "source": check_source,
     "silenced": check_silenced,
+    "edit": check_edit,
     "fix": check_fix,
     "notebook": check_notebook,
     "report": check_report,

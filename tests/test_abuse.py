@@ -36,7 +36,7 @@ class Net(nn.Module):
         return x
 """
 PLANTED = "\n::error::planted\x1b[2J\u202e"
-SLICE = {"source": 12, "silenced": 12, "fix": 6, "notebook": 8, "report": 12, "trace": 6}
+SLICE = {"source": 12, "silenced": 12, "edit": 12, "fix": 6, "notebook": 8, "report": 12, "trace": 6}
 """Cases of each kind that the tests do; benchmarks/mutations.py does thousands."""
 
 
@@ -263,11 +263,14 @@ def test_links_that_lead_in_circles_or_out_of_the_tree(project: Path, tmp_path: 
     (project / "up").symlink_to("..")
     (project / "self.py").symlink_to("self.py")
     (project / "out").symlink_to("../theirs")
+    (project / "theirs.py").symlink_to("../theirs/b.py")
     os.mkfifo(project / "pipe.py")
     os.mkfifo(project / "pyproject.toml.bak")
     report = api.check(["."], run=False, root=project)
     assert {finding.path for finding in report.findings} == {"model.py"}
     assert {skip.path for skip in report.skipped} == {"pipe.py", "self.py"}
+    named = api.check(["theirs.py"], run=False, root=project)
+    assert named.findings, "a link that is named is read"
 
 
 # the cache

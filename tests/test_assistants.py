@@ -229,6 +229,13 @@ def test_rule_explains_codes_breaks_and_lists(reading: Server) -> None:
     assert [each["code"] for each in listed.data["rules"]] == [rule.code for rule in api.load_rules()]
 
 
+def test_what_a_link_in_a_folder_names_outside_is_not_looked_at(reading: Server) -> None:
+    found = reading("check", target=".", max_characters=20_000)
+    assert "breaks.py" in found.text
+    assert "outside.py" not in found.text
+    assert "link.py" not in found.text
+
+
 def test_fix_proposes_a_patch_and_writes_nothing(reading: Server, folder: Path) -> None:
     before = digests(folder)
     found = reading("fix", target="breaks.py", unsafe=True)
@@ -266,6 +273,8 @@ def test_fix_proposes_a_patch_and_writes_nothing(reading: Server, folder: Path) 
             "../outside.py",
         ),
         ("check", {"target": "nowhere.py"}, "nowhere.py: no such file"),
+        ("check", {"target": "x" * 300 + ".py"}, "no such file"),
+        ("rule", {"code": "TCR\x1b[31m\u202e9"}, r"TCR\x1b[31m\u202e9"),
         ("check", {"target": "breaks.py::Nte"}, "Nte"),
         ("check", {"target": "breaks.py", "plan": True}, "takes no argument plan"),
         ("check", {}, "target: Field required"),

@@ -337,15 +337,43 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("block", [block for block in EVERY if block.mark == "not run"], ids=str)
+@pytest.mark.parametrize(
+    "block", [block for block in EVERY if block.mark == "not run" and block.info != "text"], ids=str
+)
 def test_commands_that_are_not_run_are_what_the_command_line_takes(
     block: Block, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)  # some write into folders of the clone
-    for line in block.text.splitlines():
-        command = re.split(r"\s{2,}(?!-)|\s+#|\s+>\s+", line.strip())[0].removeprefix("$ ")
-        if command.startswith("tcready "):
-            parse(shlex.split(command)[1:])
+    for arguments in shown_arguments(block.text):
+        parse(arguments)
+
+
+def shown_arguments(text: str) -> list[list[str]]:
+    """What each call of tcready in a block gets, also of one with a path before it, behind `&&` or as a module."""
+    found = []
+    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+        for command in re.split(r"\s{2,}(?!-)|\s+#|\s+>\s+|\s*(?:&&|\|\|?|;)\s*", line.strip()):
+            words = shlex.split(command.removeprefix("$ "), comments=True) if "tcready" in command else []
+            at = next((n for n, word in enumerate(words) if re.fullmatch(r"(.*/)?tcready", word)), None)
+            called = at is not None and (
+                at == 0 or words[at - 1] == "-m" or all("=" in each for each in words[:at])
+            )
+            if at is not None and called and words[at + 1 :]:
+                found.append(words[at + 1 :])
+    return found
+
+
+def test_calls_are_seen_wherever_they_stand_in_a_line() -> None:
+    text = (
+        "python -m venv .venv && .venv/bin/tcready check a.py --htmlx   # a page\n"
+        "TORCH_TRACE=t tcready report \\\n  --trace t > x.txt\npython -m tcready check b.py | less\n"
+        "pip install tcready\n"
+    )
+    assert shown_arguments(text) == [
+        ["check", "a.py", "--htmlx"],
+        ["report", "--trace", "t"],
+        ["check", "b.py"],
+    ]
 
 
 def ours() -> list[Any]:

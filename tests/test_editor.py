@@ -755,7 +755,82 @@ async def test_a_very_long_file_is_read_when_it_is_saved(vscode: LanguageClient)
     assert await project.codes(uri) == ["TCR101"]
 
 
+@in_one_loop
+async def test_typing_in_a_very_long_file_leaves_the_others_to_be_read(vscode: LanguageClient) -> None:
+    project = Project(vscode)
+    long = project.open("long.py", PRINTING + "#\n" * LONGEST)
+    short = project.open("short.py", CLEAN)
+    assert await project.codes(long) == ["TCR301"]
+    assert await project.codes(short) == []
+    project.type(short, SPLITTING)
+    project.type(long, CLEAN + "#\n" * LONGEST)
+    assert await project.codes(short) == ["TCR101"]
+    assert project._last(long, 2) is None
+    project.save(long)
+    assert await project.codes(long) == []
+
+
+@in_one_loop
+async def test_files_that_keep_changing_do_not_keep_a_text_from_being_read(vscode: LanguageClient) -> None:
+    project = Project(vscode)
+    uri = project.open("net.py", CLEAN)
+    assert await project.codes(uri) == []
+
+    async def change_files() -> None:
+        while True:
+            project.changed_on_disk("other.py")
+            await asyncio.sleep(PAUSE / 4)
+
+    changing = asyncio.create_task(change_files())
+    try:
+        for text, code in ((PRINTING, "TCR301"), (SPLITTING, "TCR101")):
+            project.type(uri, text)
+            assert await project.codes(uri) == [code]
+    finally:
+        changing.cancel()
+
+
+@in_one_loop
+async def test_a_file_under_two_names_shows_its_findings_in_the_text_that_was_edited_last(
+    vscode: LanguageClient,
+) -> None:
+    project = Project(vscode)
+    (project.folder / "net.py").write_text(PRINTING)
+    (project.folder / "link.py").symlink_to("net.py")
+    uri, link = project.open("net.py", PRINTING), project.open("link.py", CLEAN, saved=False)
+    assert await project.codes(link) == []
+    project.type(uri, SPLITTING)
+    assert await project.codes(uri) == ["TCR101"]
+    assert await project.codes(link) == []
+    project.type(link, PRINTING)
+    assert await project.codes(link) == ["TCR301"]
+    await until(lambda: not project._last(uri, 2).diagnostics)
+
+
 # the project
+
+
+@in_one_loop
+@pytest.mark.parametrize("tells", [True, False], ids=["tells", "does not"])
+async def test_a_nearer_pyproject_may_come_and_go(vscode: LanguageClient, tells: bool) -> None:
+    project = Project(vscode)
+    (project.folder / "sub").mkdir()
+    uri = project.open("sub/net.py", PRINTING)
+    assert await project.codes(uri) == ["TCR301"]
+    near = project.folder / "sub" / "pyproject.toml"
+    for text, expected in (('[tool.tcready]\nignore = ["TCR3"]\n', []), ("[tool.other]\n", ["TCR301"])):
+        near.write_text(text)
+        if tells:
+            project.changed_on_disk("sub/pyproject.toml")
+        else:
+            project.type(uri, PRINTING + f"# {text[:6]}\n")
+        version = project.versions[uri]
+        await until(
+            lambda version=version, expected=expected: (
+                (shown := project._last(uri, version)) is not None
+                and [each.code for each in shown.diagnostics] == expected
+            )
+        )
 
 
 @in_one_loop

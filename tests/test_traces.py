@@ -637,13 +637,16 @@ def test_events_of_any_shape_are_survived(project: Path, tmp_path: Path) -> None
     folder.mkdir()
     schema = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text())
     validator = jsonschema.Draft202012Validator(schema)
+    deep = '{"a\\u0041": ' * 900 + "1" + "}" * 900
     variants = []
     for index, line in enumerate(lines):
         prefix, brace, rest = line.partition("] {")
         if brace and not line.startswith("\t"):
             for other in values(json.loads("{" + rest)):
                 variants.append((index, f"{prefix}] {json.dumps(other)}\n"))  # noqa: PERF401
-    for number, (index, line) in enumerate(random.sample(variants, 150)):
+    compiled = next(index for index, line in enumerate(lines) if '"compilation_metrics"' in line)
+    nested = (compiled, lines[compiled].partition("] {")[0] + f"] {deep}\n")
+    for number, (index, line) in enumerate([nested, *random.sample(variants, 150)]):
         (folder / NAME).write_text("".join([*lines[:index], line, *lines[index + 1 :]]))
         found = read([str(folder)], project.resolve())
         text = json.dumps(as_json(found.observations)).encode("utf-8", "strict")

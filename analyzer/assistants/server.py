@@ -32,7 +32,7 @@ from tcready import api
 from tcready.assistants.answer import fitted
 from tcready.assistants.asked import Asked, checked, schema_of
 from tcready.assistants.tools import Place, Tool, offered
-from tcready.schema import Progress, TcreadyError
+from tcready.schema import Progress, TcreadyError, visible
 
 INSTRUCTIONS = (
     "tcready tells whether a PyTorch model is ready for torch.compile. Begin with `check`, which reads "
@@ -126,6 +126,8 @@ def _answer(tool: Tool, asked: Asked, place: Place, telling: _Telling) -> CallTo
         answer = tool.answer(asked, place, telling.progress)
     except TcreadyError as error:
         return _wrong(str(error))
+    except OSError as error:  # of the machine, or of a path that is none
+        return _wrong(f"{error.filename or tool.name}: {error.strerror or error}")
     except Exception as error:
         traceback.print_exc()
         return _wrong(f"tcready failed: {type(error).__name__}: {error} (its stderr has the traceback)")
@@ -135,7 +137,7 @@ def _answer(tool: Tool, asked: Asked, place: Place, telling: _Telling) -> CallTo
 
 def _wrong(message: str) -> CallToolResult:
     """An error as an answer: one line."""
-    line = " ".join(message.encode("utf-8", "backslashreplace").decode("utf-8").split())
+    line = visible(" ".join(message.split()))
     short = line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]} ..."
     return CallToolResult(content=[TextContent(text=short)], is_error=True)
 

@@ -142,10 +142,13 @@ class Reader:
     def read(self, documents: Iterable[Document], stop: Stop = never) -> Read:
         """What `tcready check` would tell of the documents if they were saved; those that it passes by are left out.
 
+        Of documents that are one file under several names the last is read, and the others are left out.
+
         Raises StoppedError soon after `stop` says so.
         """
         asked = self._renewed()
-        chosen = {each.uri: each for each in documents if self._is_read(each.path, asked.options)}
+        by_path = {each.path: each for each in documents if self._is_read(each.path, asked.options)}
+        chosen = {each.uri: each for each in by_path.values()}
         report: Report | None = None
         targets: tuple[StaticTarget, ...] = ()
         problems = asked.problems

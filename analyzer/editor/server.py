@@ -78,11 +78,25 @@ class _Project:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.documents: dict[str, Document] = {}
+        """By URI; what was edited last comes last."""
+        self.put_off: dict[str, Document] = {}
+        """As they were read last: long ones, in which somebody types until they are saved."""
+        self.files_changed = False
+        """Whether files changed outside of the editor since a reading began."""
         self.read: Read | None = None
         self.stop = threading.Event()
         """Stops the reading that was asked for last."""
         self.task: asyncio.Task[None] | None = None
         """That reading."""
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a reading is under way, or waits for its pause to end."""
+        return self.task is not None and not self.task.done()
+
+    def texts(self) -> tuple[Document, ...]:
+        """What is to be read."""
+        return tuple(self.put_off.get(uri, document) for uri, document in self.documents.items())
 
 
 class Editing:
@@ -174,16 +188,21 @@ class Editing:
         found = self._project_of(uri)
         if found is not None:
             now = self._server.workspace.get_text_document(uri)
-            before = found.documents[uri]
+            before = found.documents.pop(uri)
             found.documents[uri] = Document(uri, before.path, now.version, now.source)
             if now.source.count("\n") <= LONGEST:
+                found.put_off.pop(uri, None)
                 self._ask(found, PAUSE)
-            else:
-                found.stop.set()  # what is under way is of a text that nobody sees any more
+                return
+            found.put_off.setdefault(uri, before)
+            if found.is_reading:  # of this text nobody sees the findings any more, of the others they do
+                self._ask(found, PAUSE)
 
     def saved(self, params: types.DidSaveTextDocumentParams) -> None:
-        found = self._project_of(params.text_document.uri)
+        uri = params.text_document.uri
+        found = self._project_of(uri)
         if found is not None:
+            found.put_off.pop(uri, None)
             self._ask(found)
 
     def closed(self, params: types.DidCloseTextDocumentParams) -> None:
@@ -193,13 +212,19 @@ class Editing:
         root = self._where.pop(uri, None)
         if root is None:
             return
+        self._forget(_texts_of(self._taken_from(root, uri)))
+
+    def _taken_from(self, root: Path, uri: str) -> Document:
+        """A document that is not of this project any more."""
         found = self._projects[root]
-        self._forget(_texts_of(found.documents.pop(uri)))
+        document = found.documents.pop(uri)
+        found.put_off.pop(uri, None)
         if found.documents:
             self._ask(found)  # the others may import it, and now mean the file
         else:
             found.stop.set()
             del self._projects[root]
+        return document
 
     def _forget(self, uris: Iterable[str]) -> None:
         """Shows nothing any more of texts that are gone."""
@@ -242,9 +267,15 @@ class Editing:
             cells.append(CellText(cell.document, text.version, text.source, is_code))
         return notebook(uri, path, known.version if known is not None else None, cells)
 
-    def files_changed(self, _params: types.DidChangeWatchedFilesParams) -> None:
+    def files_changed(self, params: types.DidChangeWatchedFilesParams) -> None:
+        if any(urlparse(each.uri)[2].endswith(f"/{project.FILE}") for each in params.changes):
+            for uri in list(self._where):
+                self._project_of(uri)
         for each in self._projects.values():
-            self._ask(each, PAUSE, lenses=True)
+            if each.is_reading:  # it ends first: events may come faster than anything is read
+                each.files_changed = True
+            else:
+                self._ask(each, PAUSE, lenses=True)
 
     # What the editor asks
 
@@ -336,17 +367,19 @@ class Editing:
         await asyncio.sleep(pause)
         if stop.is_set():
             return
-        documents = tuple(wanted.documents.values())
+        lenses, wanted.files_changed = lenses or wanted.files_changed, False
+        documents = wanted.texts()
         began = time.perf_counter()
         try:
             loop = asyncio.get_running_loop()
             read = await loop.run_in_executor(self._pool, wanted.reader.read, documents, stop.is_set)
             if stop.is_set():
-                return
+                raise StoppedError
             self._trace(f"read in {time.perf_counter() - began:.3f} s")
             wanted.read = read
-            self._publish(read, documents)
+            self._publish(read, [each for each in documents if each.uri not in wanted.put_off])
         except StoppedError:
+            wanted.files_changed |= lenses
             self._trace("stopped reading: there is a later change")
         except Exception:  # a mistake of ours: the next change is read all the same
             wanted.read = None
@@ -354,6 +387,8 @@ class Editing:
         self._pool.submit(gc.collect)
         if lenses and not stop.is_set() and self._can("workspace.code_lens.refresh_support"):
             self._server.workspace_code_lens_refresh(None)
+        if wanted.files_changed and not stop.is_set():
+            self._ask(wanted, PAUSE, lenses=True)
 
     def _publish(self, read: Read, documents: Iterable[Document]) -> None:
         """Shows what was read, where the editor does not show it already."""
@@ -418,7 +453,14 @@ class Editing:
         return found or [Path.cwd()]
 
     def _project_of(self, uri: str) -> _Project | None:
-        return self._projects.get(self._where[uri]) if uri in self._where else None
+        """The project of an open document; another one than before if a pyproject.toml nearer to it came or went."""
+        before = self._where.get(uri)
+        if before is None:
+            return None
+        root = self._root_of(self._projects[before].documents[uri].path)
+        if root != before:
+            self._opened(self._taken_from(before, uri))
+        return self._projects[root]
 
     def _places(self, document: Document) -> Places:
         return self._places_in(document.text)

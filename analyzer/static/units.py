@@ -75,12 +75,12 @@ def _units(text: str, root: Path, exclude: Sequence[str], unsaved: Collection[Pa
         return
     place = Path(target.place)
     path = place if place.is_absolute() else Path(os.path.realpath(root / place))
-    if path.is_dir():
+    if _is_folder(path):
         if target.name:
             raise TcreadyError(f"{text}: {target.place} is a folder; name the file that holds {target.name}")
-        for file in _python_files(path, root, exclude):
+        for file in _python_files(path, root, exclude, Path(os.path.realpath(path))):
             yield Unit(display_path(str(file), str(root)), file, None, path)
-    elif not path.exists() and Path(os.path.realpath(path)) not in unsaved:
+    elif not _exists(path) and Path(os.path.realpath(path)) not in unsaved:
         raise TcreadyError(
             f"{target.place}: no such file or folder{hints.for_place(text, target.place, root)}"
         )
@@ -88,7 +88,8 @@ def _units(text: str, root: Path, exclude: Sequence[str], unsaved: Collection[Pa
         yield Unit(text, path, target.name)
 
 
-def _python_files(folder: Path, root: Path, exclude: Sequence[str]) -> Iterator[Path]:
+def _python_files(folder: Path, root: Path, exclude: Sequence[str], top: Path) -> Iterator[Path]:
+    """The files below a folder; what a link names outside of `top`, the folder that was named, is somebody else's."""
     try:
         inside = sorted(folder.iterdir())
     except OSError:  # a folder that may not be read holds nothing of ours
@@ -98,9 +99,22 @@ def _python_files(folder: Path, root: Path, exclude: Sequence[str]) -> Iterator[
             continue
         if _is_folder(path):
             if not _is_ignored(path.name) and not path.is_symlink():
-                yield from _python_files(path, root, exclude)
-        elif path.suffix in (".py", NOTEBOOK):
+                yield from _python_files(path, root, exclude, top)
+        elif path.suffix in (".py", NOTEBOOK) and not (path.is_symlink() and _leads_out(path, top)):
             yield path
+
+
+def _leads_out(path: Path, top: Path) -> bool:
+    """Whether a link ends outside of a folder, at a file that is there."""
+    end = Path(os.path.realpath(path))
+    return _exists(end) and not end.is_relative_to(top)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long, or below a folder that may not be read
+        return False
 
 
 def _is_folder(path: Path) -> bool:

@@ -261,10 +261,10 @@ def _object(text: bytes, seen: Condition) -> Mapping[str, Any] | None:
     """The JSON object of an event; None if it cannot be read."""
     try:
         data: Mapping[str, Any] = json.loads(text)
+        return cast("Mapping[str, Any]", _spelled(data)) if b"\\u" in text else data
     except (ValueError, RecursionError):
         seen.unreadable += not seen.cut
         return None
-    return cast("Mapping[str, Any]", _spelled(data)) if b"\\u" in text else data
 
 
 def _spelled(value: Any) -> Any:
