@@ -8,6 +8,7 @@ they look at, all that is found there is what was found then. So what an edit co
 from __future__ import annotations
 
 import ast
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from tcready.static.index import (
 )
 from tcready.static.source import Source
 
+WORD = re.compile(r"\w+")
 Edge: TypeAlias = "tuple[int, int]"
 Place: TypeAlias = "tuple[FunctionInfo, int, int, str]"
 """In a function: the line, from where it begins, the column, and what became of what stands there."""
@@ -450,7 +452,7 @@ def _is_in(table: Mapping[str, object], name: str, texts: tuple[str, ...]) -> bo
         return True
     packages = [asked.removeprefix(IMPORTS) for asked in table.asked if asked.startswith(IMPORTS)]
     imports = [text for text in texts if text.lstrip().startswith(("from ", "import "))]
-    return any(package in text or "from ." in text for package in packages for text in imports)
+    return any(package in WORD.findall(text) or "from ." in text for package in packages for text in imports)
 
 
 def _tables_for(cls: ClassInfo, texts: tuple[str, ...]) -> tuple[Mapping[str, object], ...]:
