@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tcready.schema import Edit, TcreadyError
@@ -28,8 +29,6 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
 
 def between(path: str, before: str, after: str) -> tuple[Edit, ...]:
     """The edits, of whole lines, that make one text of a file into another."""
-    from difflib import SequenceMatcher
-
     old, new = _git_lines(before), _git_lines(after)
     starts = [0]
     for line in old:
@@ -42,9 +41,48 @@ def between(path: str, before: str, after: str) -> tuple[Edit, ...]:
 
     return tuple(
         Edit(path, *place(starts[i1]), *place(starts[i2]), "".join(new[j1:j2]))
-        for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        if tag != "equal"
+        for i1, i2, j1, j2 in _differences(old, new)
     )
+
+
+def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
+    """Where lines differ: from which to which of the old ones, and of the new ones.
+
+    Lines that stand once in each part the texts first, for difflib takes the square of what it compares.
+    """
+    from difflib import SequenceMatcher
+
+    i, j = 0, 0
+    for next_i, next_j in (*_anchors(old, new), (len(old), len(new))):
+        matcher = SequenceMatcher(None, old[i:next_i], new[j:next_j], autojunk=False)
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+            if tag != "equal":
+                yield i + i1, i + i2, j + j1, j + j2
+        i, j = next_i, next_j
+
+
+def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Where lines stand that both texts have once: the most of them that come in one order in both."""
+    counts = Counter(old), Counter(new)
+    places = {line: number for number, line in enumerate(new)}
+    ends: list[int] = []
+    """For each length of such a row, the least place in the new text at which one ends."""
+    rows: list[tuple[int, int, int | None]] = []
+    last: list[int] = []
+    for number, line in enumerate(old):
+        if counts[0][line] != 1 or counts[1][line] != 1:
+            continue
+        place = places[line]
+        length = bisect_left(ends, place)
+        rows.append((number, place, last[length - 1] if length else None))
+        ends[length : length + 1] = [place]
+        last[length : length + 1] = [len(rows) - 1]
+    found = []
+    at = last[-1] if last else None
+    while at is not None:
+        number, place, at = rows[at]
+        found.append((number, place))
+    return found[::-1]
 
 
 def patch(texts: Mapping[str, str], edits: Iterable[Edit]) -> str:
