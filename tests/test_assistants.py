@@ -253,6 +253,18 @@ def test_fix_proposes_a_patch_and_writes_nothing(reading: Server, folder: Path) 
     assert api.check(["breaks.py"], run=False, root=applied).findings == ()
 
 
+def test_a_file_that_cannot_be_read_keeps_no_other_from_being_changed(reading: Server, folder: Path) -> None:
+    part = folder / "part"
+    part.mkdir()
+    shutil.copy(folder / "breaks.py", part)
+    (part / "torn.py").write_text("import torch\nclass (\n")
+    found = reading("fix", target="part", unsafe=True)
+    assert not found.is_error, found.text
+    assert "torn.py cannot be judged" in found.data["failure"]
+    assert "part/breaks.py" in found.data["patch"]
+    shutil.rmtree(part)
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "said"),
     [

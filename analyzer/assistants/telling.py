@@ -308,10 +308,12 @@ def of_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) ->
     )
     patch = result.patch.rstrip("\n")
     whole = (Piece(f"{patch}\n", f"{patch}\n"),) if patch else ()
+    failure = (Piece(result.failure, result.failure),) if result.failure else ()
     return Answer(
         f"{head}.",
         data,
         (
+            Section("failure", "failure", failure, single=True),
             Section("patch", "patch", whole, single=True, exact=True),
             Section("settings", "setting", tuple(Piece(line, line) for line in settings)),
             Section("changes", "change", tuple(_change(each, ids) for each in result.changes)),

@@ -123,7 +123,7 @@ def _fix(asked: FixAsked, place: Place, progress: Progressing) -> Answer:
         asked.target, verify=asked.prove, unsafe=asked.unsafe, settings=settings, announce=_announcing(progress),
         progress=progress, select=asked.select, **how,
     ).result  # fmt: skip
-    if result.failure:
+    if result.failure and not (result.changes or result.refused or result.no_fix):
         raise TcreadyError(result.failure)
     _refuse_bytes(result)
     read = api.check_targets(asked.target, run=False, settings=settings, mode=asked.mode, checkout=False)
