@@ -1,6 +1,6 @@
 """How many graph breaks of real models are gone with proof: `tcready fix --verify --third-party` over records.
 
-A record is one JSON object a line: `target`, `spec` (`build`: `module:function` of the --zoo folder, whose call with
+A record is one JSON object a line: `id`, `target`, `spec` (`build`: `module:function` of the --zoo folder, whose call with
 `kwargs` gives (module, args, kwargs)) and `break_sites`. The packages must be importable here (PYTHONPATH) and in the
 interpreter --python, in which the models are run.
 
@@ -94,8 +94,8 @@ def tell(runs: list[dict[str, Any]]) -> None:
         + ", ".join(f"{count} {how}" for how, count in by.most_common())
     )
     for name, count in Counter(types.values()).most_common():
-        held = sum(types[place] == name for place in gone)
-        print(f"{held:6}/{count:<4} {name}")
+        of_it = sum(types[place] == name for place in gone)
+        print(f"{of_it:6}/{count:<4} {name}")
 
 
 def main() -> int:
@@ -137,8 +137,9 @@ def main() -> int:
         if options.out:
             with Path(options.out).open("a") as file:
                 file.write(json.dumps({"target": record["target"], "result": as_json(result)}) + "\n")
-        runs = [run for run in runs if run["target"] != record["target"]]
-        runs.append({"target": record["target"], "sites": outcomes(record, became, result.failure)})
+        runs = [run for run in runs if run["id"] != record["id"]]
+        sites = outcomes(record, became, result.failure)
+        runs.append({"id": record["id"], "target": record["target"], "sites": sites})
         if known:
             known.write_text("".join(json.dumps(run) + "\n" for run in runs), encoding="utf-8")
     tell(runs)
