@@ -53,7 +53,17 @@ def _can_run(model: Path) -> bool:
     return model.stem != "inline_cpp_extension" or shutil.which(os.environ.get("CXX", "c++")) is not None
 
 
-@pytest.mark.parametrize("model", fixture_markers.models(), ids=lambda path: path.stem)
+COMPILES_CPP = "inline_cpp_extension"
+"""It builds an extension in C++ as it is imported, which takes most of a minute."""
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(model, id=model.stem, marks=[pytest.mark.long] if model.stem == COMPILES_CPP else [])
+        for model in fixture_markers.models()
+    ],
+)
 def test_the_run_shows_what_is_marked_and_nothing_else(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
