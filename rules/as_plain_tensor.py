@@ -1,19 +1,22 @@
-"""A tensor is cast to plain `torch.Tensor`, or made by calling a class with an `__init__`.
+"""A tensor is cast to plain `torch.Tensor`, or made by a class whose `__init__` lacks arguments.
 
 ## What it does
 Finds `x.as_subclass(torch.Tensor)` in compiled code, `as_subclass` of a tensor that is of a subclass already, and
-calls of a subclass of `torch.Tensor` that has an `__init__` of its own.
+calls of a subclass of `torch.Tensor` whose `__init__` is given by position what it needs, or that has no `__new__` of
+its own and is given more than a tensor.
 
 ## Why it hurts torch.compile
 Dynamo traces `as_subclass` towards a subclass that it knows from its source, and not back to the base class: the
-graph ends at the call. It follows `__new__` of a subclass, and cannot bind the arguments of `__init__`.
+graph ends at the call. It follows `__new__` of a subclass with all arguments, and `__init__` with those alone that are
+given by name: the others are missing to it.
 
 ## Use instead
-Unwrap before the compiled region, or let the subclass's `__torch_function__` give back plain tensors.
+Unwrap before the compiled region, or let the subclass's `__torch_function__` give back plain tensors. Give by name what
+`__init__` needs.
 
 ## Limits
 `as_subclass` from a plain tensor towards a subclass of `torch.Tensor` is traced and not reported, nor is a call of a
-subclass that has no `__init__`.
+subclass whose `__init__` is given all it needs by name.
 """
 
 from tcready.rules._names import method_of_tensor
@@ -25,9 +28,14 @@ from tcready.static.rule import Claim, Rule, Sample
 def check(fact: Call) -> Claim | None:
     if fact.name == "torch.Tensor.__init__" and isinstance(fact.function, Class):
         return Claim("a tensor of a class with an `__init__` is made: the graph ends here")
-    if method_of_tensor(fact, "as_subclass") and External("torch.Tensor") in fact.args:
+    given = fact.args
+    if method_of_tensor(fact, "as_subclass") and fact.receiver is not None:
+        given = (fact.receiver, *fact.args)
+    elif fact.constructed != "torch.Tensor.as_subclass":
+        return None
+    if External("torch.Tensor") in given[1:]:
         return Claim("`as_subclass(torch.Tensor)` in compiled code: the graph ends here")
-    if method_of_tensor(fact, "as_subclass") and isinstance(fact.receiver, Tensor) and fact.receiver.subclass:
+    if given and isinstance(given[0], Tensor) and given[0].subclass:
         return Claim("`as_subclass` of a tensor of a class of its own: the graph ends here")
     return None
 
@@ -81,6 +89,18 @@ class Named(torch.Tensor):
         self.columns = names
 """,
         ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = torch.Tensor.as_subclass(x * 2, Tagged)
+        return torch.Tensor.as_subclass(y, Tagged) + 1  # BAD
+""",
+            setup="""
+class Tagged(torch.Tensor):
+    pass
+""",
+        ),
     ),
     good=(
         Sample(
@@ -93,6 +113,23 @@ class Model(nn.Module):
             setup="""
 class Tagged(torch.Tensor):
     pass
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        named = Named(x * 2, names=["a", "b"])
+        return named + len(named.columns)
+""",
+            setup="""
+class Named(torch.Tensor):
+    @staticmethod
+    def __new__(cls, *data, names):
+        return torch.Tensor.as_subclass(data[0], cls)
+
+    def __init__(self, *data, names):
+        self.columns = names
 """,
         ),
     ),

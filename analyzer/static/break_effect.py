@@ -114,6 +114,16 @@ class BreakEffects:
             return "checkpoint"
         return None if self._may_hold_tensor(context) else "no tensor"
 
+    def is_property(self, context: int) -> bool:
+        """Whether a function is run by reading an attribute."""
+        info = self._contexts[context].function
+        return info is not None and _is_property(info)
+
+    def name(self, context: int) -> str:
+        """The name of a function, empty for what is none."""
+        info = self._contexts[context].function
+        return info.name if info is not None else ""
+
     def holds_tensor(self, context: int) -> bool:
         """Whether Dynamo compiles a function by itself: it is given, or names, something known to be of torch."""
         return self._may_hold_tensor(self._contexts[context], vague=False)

@@ -166,6 +166,8 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> Non
                 judged.effect == "frame_skip"
                 and judged.confidence != "low"
                 and judged.fact.where.confidence == "high",
+                len(judged.fact.where.enclosing),
+                _attributes(judged.fact),
             )
             for context in found.contexts[place]
         ]
@@ -175,6 +177,11 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> Non
     for place, judged in splitting.items():
         if all(map(unmet, sites[place])):
             found.by_place[place] = dataclasses.replace(judged, confidence="low", hidden=True)
+
+
+def _attributes(fact: Fact) -> frozenset[str]:
+    """The attributes that are read for what a fact tells, in its own expression."""
+    return frozenset(node.attr for node in ast.walk(fact.node) if isinstance(node, ast.Attribute))
 
 
 def _claims_a_break(judged: Judged) -> bool:

@@ -3,6 +3,9 @@
 A break that sends the function it stands in to eager (a recurrent module is called) ends the trace of all that follows
 in that function; what it calls from there is compiled by itself.
 
+What a function calls once it runs eagerly is compiled by itself only if it holds a tensor: what is given to it, or what
+its code names. So is what is called by a property that breaks: Dynamo goes on behind a call, not behind an attribute.
+
 A function that holds no tensor is compiled as part of its caller alone. The first break in it ends that: the rest of the
 function, and what it calls from there, runs eagerly and is never looked at (measured: a function of the standard library
 that Dynamo skips, called by a helper that then opens files under a lock).
@@ -10,6 +13,7 @@ that Dynamo skips, called by a helper that then opens files under a lock).
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -30,6 +34,19 @@ class Site:
     sure: bool
     skips: bool = False
     """The rest of its function runs eagerly, whatever that is."""
+    around: int = 0
+    """So many loops, comprehensions and the like stand around it."""
+    reads: frozenset[str] = frozenset()
+    """Attributes that are read for it: on its line, and before it."""
+    read: str = ""
+    """Of a property that breaks, its name."""
+
+    def is_behind(self, end: Site) -> bool:
+        """Whether it comes after another place of its function: the first `for` of a comprehension is walked before what
+        the comprehension makes of its members."""
+        if self.line != end.line:
+            return self.line > end.line
+        return self.around > end.around or end.read in self.reads
 
 
 class Unmet:
@@ -56,23 +73,50 @@ class Unmet:
                 self._sure[site.context].append(site)
             if site.skips:
                 self._skips[site.context].append(site)
+        self._edges = interpreter.edges
         self._known: dict[int, tuple[Site, ...]] = {}
+        self._eager: dict[int, tuple[Site, ...]] = {}
         self._reached = self._walk(entries)
 
     def __call__(self, site: Site) -> bool:
         """Whether a break is not met."""
         if site.context not in self._reached:
             return True
-        for end in self._skips.get(site.context, ()):
-            if end.line < site.line and _unusual(end.conditions) <= site.conditions:
-                return True
-        return self._is_behind(site.context, site.line, site.conditions)
+        return self._is_eager(site) or self._is_behind(site)
 
-    def _is_behind(self, context: int, line: int, conditions: frozenset[Condition]) -> bool:
-        """Whether the trace of a function has ended before a line, whenever that is come by."""
-        if self._is_compiled(context):
+    def _is_eager(self, site: Site) -> bool:
+        """Whether its function runs eagerly from an earlier place on."""
+        return any(
+            site.is_behind(end) and _unusual(end.conditions) <= site.conditions
+            for end in self._skipping(site.context)
+        )
+
+    def _is_behind(self, site: Site) -> bool:
+        """Whether the trace of its function has ended before it, whenever that is come by."""
+        if self._is_compiled(site.context):
             return False
-        return any(end.line < line and end.conditions <= conditions for end in self._ends(context))
+        return any(
+            site.is_behind(end) and end.conditions <= site.conditions for end in self._ends(site.context)
+        )
+
+    def _skipping(self, context: int) -> tuple[Site, ...]:
+        """What sends a function to eager as a whole: its own breaks, and properties that break for certain."""
+        if context not in self._eager:
+            found = list(self._skips.get(context, ()))
+            for callee in self._calls.get(context, ()):
+                edge = context, callee
+                if edge in self._lines and self._effects.is_property(callee):
+                    if any(not _unusual(end.conditions) for end in self._ends(callee)):
+                        found.append(dataclasses.replace(self._call(edge), read=self._effects.name(callee)))
+            self._eager[context] = tuple(found)
+        return self._eager[context]
+
+    def _call(self, edge: tuple[int, int]) -> Site:
+        """The place of a call, as what it calls would break."""
+        around = min(map(len, self._edges[edge]), default=0)
+        return Site(
+            edge[0], self._lines.get(edge, 0), frozenset(self._under.get(edge, ())), True, around=around
+        )
 
     def _is_compiled(self, context: int) -> bool:
         """Whether Dynamo compiles it by itself, too: what follows a break in it is traced."""
@@ -87,25 +131,32 @@ class Unmet:
                 edge = context, callee
                 if callee in inner or edge not in self._lines:
                     continue
-                if any(not end.conditions for end in self._ends(callee, inner)):
-                    conditions = frozenset(self._under.get(edge, ()))
-                    found.append(Site(context, self._lines[edge], conditions, True))
+                if any(not _unusual(end.conditions) for end in self._ends(callee, inner)):
+                    found.append(self._call(edge))
             self._known[context] = tuple(found)
         return self._known[context]
 
     def _walk(self, entries: Collection[int]) -> set[int]:
-        """The contexts that are reached by a way on which no trace has ended, or that are compiled by themselves."""
+        """The contexts that are reached by a way on which no trace has ended, or that are compiled by themselves: what
+        runs eagerly calls some of these, too."""
         found = set(entries)
+        eager: set[int] = set()
         pending = deque(found)
         while pending:
             caller = pending.popleft()
             for callee in self._calls.get(caller, ()):
-                edge = caller, callee
-                conditions = frozenset(self._under.get(edge, ()))
-                behind = self._is_behind(caller, self._lines.get(edge, 0), conditions)
-                if callee not in found and (not behind or self._is_compiled(callee)):
+                site = self._call((caller, callee))
+                behind = caller in eager or self._is_behind(site) or self._is_eager(site)
+                if callee in found:
+                    continue
+                if not behind or self._is_compiled(callee):
                     found.add(callee)
-                    pending.append(callee)
+                    eager.discard(callee)
+                elif callee not in eager:
+                    eager.add(callee)
+                else:
+                    continue
+                pending.append(callee)
         return found
 
 

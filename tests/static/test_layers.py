@@ -50,6 +50,7 @@ LAYERS = {
         "engine.records",
         "engine.recurrent",
         "engine.sparse",
+        "engine.unresolved",
         "engine.questions",
         "engine.expressions",
         "engine.containers",

@@ -108,7 +108,9 @@ class Attributes(Room):
                 return Method(owner.instance, name)  # what a metaclass has from `type`
             return self.class_member(owner.instance, name, frame, owner.after)
         if isinstance(owner, Super):
-            return self.member(owner.instance, name, frame, owner.after)
+            found = self.member(owner.instance, name, frame, owner.after)
+            left = not self.engine.quiet and self._is_left_unresolved(owner, name, found)
+            return prefer(found, K.UNRESOLVED) if left else found
         if isinstance(owner, Class):
             return self.class_member(owner, name, frame)
         if isinstance(owner, Module):
@@ -120,6 +122,8 @@ class Attributes(Room):
             inner = self.engine.program.module(f"{owner.name}.{name}")
             return Module(inner) if inner else K.external_attribute(f"{owner.name}.{name}")
         if isinstance(owner, ExternalInstance):
+            if owner == K.UNRESOLVED:
+                return owner
             if K.is_module_class(owner.name):
                 if name == "training":
                     return self._training()
@@ -187,6 +191,16 @@ class Attributes(Room):
                 return Plain("device" if name == "device" else None)
             return Method(owner, name)
         return UNKNOWN
+
+    def _is_left_unresolved(self, owner: Super, name: str, found: Value) -> bool:
+        """Whether Dynamo does not look up an attribute that is read by `super()` unless it is called."""
+        if not isinstance(owner.instance, Instance):
+            return False
+        mro = self.engine.mro(owner.instance.cls)
+        defined = mro.functions(name, owner.after)
+        if defined:
+            return _method_kind(defined[0]) == "property"
+        return mro.holder(name, owner.after) is not None and isinstance(found, (Mapping, Class))
 
     def _of_subclass(
         self, owner: Tensor, name: str, frame: Frame, after: ClassInfo | None = None

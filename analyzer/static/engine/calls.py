@@ -10,6 +10,7 @@ from tcready.static.engine import facts as F  # noqa: N812 - the facts are many 
 from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine import reach, text
 from tcready.static.engine.contract import CallSite, Room
+from tcready.static.engine.lineage import Mro
 from tcready.static.engine.models import iteration, layouts, library
 from tcready.static.engine.models.operations import Reads
 from tcready.static.engine.scope import Frame
@@ -57,6 +58,10 @@ OF_REGISTERED = MappingProxyType(
 """Methods of nn.Module that set an attribute, and how the argument is called that they set it to."""
 CONTEXT = "torch.autograd.function.FunctionCtx"
 """What an autograd function keeps for its backward in."""
+ASKS_THE_TYPE = frozenset(
+    {"isinstance", "issubclass", "type", "id", "hasattr", "getattr", "callable", "super"}
+)
+"""Functions of Python that are given an attribute by `super()` without a break."""
 FACTORIES = ("from_", "build", "create", "make")
 """How names of class methods begin that make an object."""
 
@@ -66,6 +71,7 @@ class Calls(Room):
 
     def call(self, function: Value, site: CallSite) -> Value:
         """The value of a call; a choice of callees is followed one by one, with less confidence each."""
+        self.engine.tell_unresolved(site.node, site.frame, function)
         if isinstance(function, Choice) and function.likely:
             lower = self.engine.improbable(site.frame)
             usual = self.call(likely(function), site)
@@ -144,6 +150,8 @@ class Calls(Room):
             return self._hooked(function, site, self._call_object(function, site))
         site = site.spread()
         self.engine.tell_sparse(site.node, site.frame, *site.args, *site.keywords.values())
+        if _looks_at_arguments(function):
+            self.engine.tell_unresolved(site.node, site.frame, *site.args, *site.keywords.values())
         if isinstance(function, External):
             unbound = function.name.removeprefix("torch.Tensor.")
             if unbound != function.name and site.args and tensor_of(site.args[0]):
@@ -448,10 +456,29 @@ class Calls(Room):
         if name == "__call__":  # as a metaclass says it: `super().__call__(...)`
             return self.engine.instantiate(cls, site, by_type=True)
         if name == "apply" and "torch.autograd.Function" in mro.external:
-            context = ExternalInstance(CONTEXT)
-            forward = self.engine.class_member(cls, "forward", site.frame)
-            return self.call_each(forward, site.giving((context, *site.args), site.keywords))
+            return self._applied(cls, mro, site)
         return None
+
+    def _applied(self, cls: Class, mro: Mro, site: CallSite) -> Value | None:
+        """What `apply` of an autograd function gives: what its forward does. One that prepares for the backward pass by
+        itself has a forward without a context, and is prepared only where gradients are wanted."""
+        context = ExternalInstance(CONTEXT)
+        forward = self.engine.class_member(cls, "forward", site.frame)
+        if not mro.functions("setup_context"):
+            return self.call_each(forward, site.giving((context, *site.args), site.keywords))
+        result = self.call_each(forward, site)
+        if self.engine.training:
+            prepare = self.engine.class_member(cls, "setup_context", site.frame)
+            given = (context, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
+            self.call_each(prepare, site.giving(given, {}))
+        return result
+
+
+def _looks_at_arguments(function: Value) -> bool:
+    """Whether a call of what is no code of the source needs to know what its arguments are: a container takes all."""
+    if isinstance(function, External):
+        return function.name not in ASKS_THE_TYPE
+    return isinstance(function, Method) and isinstance(function.receiver, (Tensor, ExternalInstance))
 
 
 def _of_class(result: Value | None, receiver: Tensor, name: str, args: tuple[Value, ...]) -> Value | None:

@@ -395,6 +395,9 @@ class Engine(Protocol):
     def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:
         """The same of the method `name` of a module, which goes through its parts."""
 
+    def tell_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
+        """Tells that something is asked of an attribute that was read by `super()`; `walked`: it is gone through."""
+
     def tell_sparse(self, node: ast.expr, frame: Frame, *values: Value) -> None:
         """Tells that something is asked of sparse tensors."""
 

@@ -38,6 +38,7 @@ from tcready.static.engine.values import (
     is_none,
     is_place,
     join,
+    keep,
     likely,
     members_of,
     options,
@@ -105,6 +106,7 @@ class Expressions(Room):
     def _binop(self, node: ast.BinOp, frame: Frame) -> Value:
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
         self.engine.tell_sparse(node, frame, left, right)
+        self.engine.tell_unresolved(node, frame, left, right)
         numbers = all(isinstance(v, (Plain, Const)) for v in (left, right))
         if numbers and (is_captured(left) or is_captured(right)):
             self.engine.tell(F.Arithmetic(self.engine.where(frame), node))
@@ -117,6 +119,7 @@ class Expressions(Room):
         if isinstance(node.op, ast.Not):
             return truth_value(~self.engine.test(node.operand, "not", frame))
         value = self.eval(node.operand, frame)
+        self.engine.tell_unresolved(node, frame, value)
         own = self.engine.negated(node.op, value, frame)
         if own is not None:
             return own
@@ -201,6 +204,10 @@ class Expressions(Room):
         for index, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.eval(comparator, frame)
             self.engine.tell_sparse(node, frame, left, right)
+            if not isinstance(op, (ast.Is, ast.IsNot)):
+                self.engine.tell_unresolved(
+                    node, frame, left, right, walked=isinstance(op, (ast.In, ast.NotIn))
+                )
             result = self.engine.related(op, left, right, comparator, frame)
             if isinstance(op, (ast.In, ast.NotIn)) and not self.engine.quiet:
                 self.engine.tell(F.Contains(self.engine.where(frame), node, left, right))
@@ -223,7 +230,7 @@ class Expressions(Room):
         known = len(elements) <= MAX_ITEMS
         for element in elements:
             if isinstance(element, ast.Starred):
-                value = self.engine.iterated(self.eval(element.value, frame), frame)
+                value = self._starred_walk(element, frame)
                 if isinstance(value, Sequence) and value.items is not None:
                     items.extend(value.items)
                 else:
@@ -235,12 +242,20 @@ class Expressions(Room):
             return Sequence(kind, tuple(items), UNKNOWN)  # type: ignore[arg-type]
         return Sequence(kind, None, join(*items))  # type: ignore[arg-type]
 
+    def _starred_walk(self, node: ast.Starred, frame: Frame) -> Value:
+        """What a star walks over."""
+        value = self.eval(node.value, frame)
+        self.engine.tell_unresolved(node, frame, value, walked=True)
+        return self.engine.iterated(value, frame)
+
     def _dict(self, node: ast.Dict, frame: Frame) -> Value:
         entries: dict[object, Value] = {}
         rest: list[Value] = []
         for key, item in zip(node.keys, node.values, strict=True):
             value = self.eval(item, frame)
             if key is None:
+                self.engine.tell_unresolved(item, frame, value, walked=True)
+                value = keep(value, lambda option: option != K.UNRESOLVED)
                 if isinstance(value, Mapping):
                     entries.update(value.entries)
                     if value.element is not None:
@@ -268,6 +283,7 @@ class Expressions(Room):
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.eval(part.value, frame)
+                self.engine.tell_unresolved(part.value, frame, value, walked=True)
                 if (
                     guess is not None or not self.engine.quiet
                 ):  # while things are built, only the text matters
@@ -394,6 +410,7 @@ class Expressions(Room):
 
     def tell_loop(self, node: ast.expr, value: Value, comprehension: bool, frame: Frame) -> None:
         """Tells the iteration; `enumerate`, `zip` and `reversed` are looked through to what they walk."""
+        self.engine.tell_unresolved(node, frame, value, walked=True)
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -412,6 +429,7 @@ class Expressions(Room):
         base = self.eval(node.value, frame)
         index, parts, slices = self.index(node.slice, frame)
         self.engine.tell(F.Index(self.engine.where(frame), node, base, index, parts, slices, "load"))
+        self.engine.tell_unresolved(node, frame, base, *parts, *slices)
         if isinstance(base, Tensor) and any(is_place(v) or is_captured(v) for v in (*parts, *slices)):
             frame.resume()
         return self.engine.picked(base, index, node.slice, frame)
@@ -485,7 +503,7 @@ class Expressions(Room):
             if not isinstance(arg, ast.Starred):
                 (rest if rest else args).append(self.eval(arg, frame))
                 continue
-            value = self.engine.iterated(self.eval(arg.value, frame), frame)
+            value = self._starred_walk(arg, frame)
             usual = likely(value)
             if isinstance(usual, Sequence) and usual.items is not None:
                 (rest if rest else args).extend(usual.items)
@@ -512,6 +530,7 @@ class Expressions(Room):
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
                 continue
+            self.engine.tell_unresolved(keyword.value, frame, value, walked=True)
             usual = likely(value)
             tables = [dict(option.entries) for option in options(usual) if isinstance(option, Mapping)]
             for key in dict.fromkeys(key for table in tables for key in table):

@@ -332,6 +332,16 @@ class Returned:
     kept: Literal["method", "default"]
 
 
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """Something is asked of an attribute that was read by `super()` and that Dynamo has not looked up; `gives_up` says
+    that the whole function runs as eager code then."""
+
+    where: Where
+    node: ast.expr
+    gives_up: bool
+
+
 Fact: TypeAlias = (
     Test
     | Call
@@ -351,6 +361,7 @@ Fact: TypeAlias = (
     | Misfit
     | CheckMessage
     | Returned
+    | Unresolved
 )
 
 

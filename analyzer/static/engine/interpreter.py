@@ -35,6 +35,7 @@ from tcready.static.engine.scope import Env, Frame
 from tcready.static.engine.sparse import Sparse
 from tcready.static.engine.statements import Statements
 from tcready.static.engine.steps import Switch
+from tcready.static.engine.unresolved import Unresolved
 from tcready.static.index import FunctionInfo, Program
 from tcready.static.torch_tables import Version
 
@@ -112,6 +113,7 @@ class Interpreter:
         records = Records(self)
         recurrent = Recurrent(self)
         sparse = Sparse(self)
+        self.tell_unresolved = Unresolved(self).tell_unresolved
         expressions = Expressions(self)
         containers = Containers(self)
         assignment = Assignment(self)

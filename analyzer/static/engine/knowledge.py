@@ -206,6 +206,8 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
     return Tensor(dtype or subject.dtype, sure)
 
 
+UNRESOLVED = ExternalInstance("super().attribute")
+"""What Dynamo has in place of a property, a dict or a class that is read by `super().name`."""
 ARRAY = ExternalInstance("numpy.ndarray")
 NUMBER = ExternalInstance("numpy.generic")
 """One number that numpy made of known ones: Dynamo keeps its value, until something else is made of it."""

@@ -258,20 +258,27 @@ class Objects(Room):
         return None
 
     def _tensor_made(self, cls: Class, mro: Mro, site: CallSite) -> Tensor:
-        """An object of a class of tensors, once its methods have run that make it."""
+        """An object of a class of tensors, once its methods have run that make it. Dynamo gives `__init__` the keywords
+        alone, and the constructor of torch.Tensor nothing but a tensor."""
         kinds = [tensor.dtype for value in site.args if (tensor := tensor_of(value)) is not None]
         made = Tensor(kinds[0] if kinds else None, leaf=self.engine.quiet > 0, subclass=cls.info)
-        if mro.functions("__init__") and not self.engine.quiet:
+        maker, initialiser = (mro.functions(name)[:1] for name in ("__new__", "__init__"))
+        spread = any(given.arg is None for given in site.node.keywords)
+        by_keywords = spread or all(_is_filled_by(info, site.keywords) for info in initialiser)
+        alone = maker or (len(site.args) == 1 and not site.keywords) or site.rest is not None
+        if not (by_keywords and alone) and not self.engine.quiet:
             node, where = site.node, self.engine.where(site.frame)
             keywords = tuple(site.keywords.items())
             self.engine.tell(
                 F.Call(where, node, cls, "torch.Tensor.__init__", None, None, site.args, keywords, made)
             )
-        for name, owner in (("__new__", cls), ("__init__", made)):
-            for info in mro.functions(name)[:1]:
-                self.engine.invoke(
-                    Function(info), (owner, *site.args), site.keywords, site.frame, site.confidence, site.rest
-                )
+        given = () if by_keywords and not self.engine.quiet else site.args
+        for found, args, rest in (
+            (maker, (cls, *site.args), site.rest),
+            (initialiser, (made, *given), site.rest if given else None),
+        ):
+            for info in found:
+                self.engine.invoke(Function(info), args, site.keywords, site.frame, site.confidence, rest)
         return made
 
     def _above(self, made: Instance) -> tuple[ClassInfo, ...]:
@@ -367,6 +374,16 @@ class Objects(Room):
         made = Instance(self.engine.heap.ident(*key, outer=self.engine.quiet > 0), value.cls)
         self.engine.heap[made].take(self.engine.heap[value])
         return made
+
+
+def _is_filled_by(info: FunctionInfo, keywords: dict[str, Value]) -> bool:
+    """Whether keywords give all parameters of a method that have no default."""
+    spec = info.node.args
+    needed = [arg.arg for arg, default in positional(spec)[1:] if default is None]
+    needed += [
+        arg.arg for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is None
+    ]
+    return keywords.keys() >= {*needed}
 
 
 def _is_filled(value: Value) -> bool:

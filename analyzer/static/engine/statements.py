@@ -56,6 +56,7 @@ class Statements(Room):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._handlers: dict[type, Callable[[Any, Frame], bool | None]] = {}
+        self._filling: dict[ast.If, bool] = {}
 
     def block(self, body: list[ast.stmt], frame: Frame) -> bool:
         """Interprets statements in order; False if control does not fall out of their end."""
@@ -144,10 +145,23 @@ class Statements(Room):
         old = self.engine.eval(self.engine.load_of(target), frame)
         value = self.engine.eval(node.value, frame)
         self.engine.tell_sparse(target, frame, old, value)
+        self.engine.tell_unresolved(target, frame, old, value, walked=True)
         result = self.engine.operated(type(node.op).__name__, old, value, frame, in_place=True)
         if isinstance(old, Sequence) and isinstance(node.op, ast.Add) and old.outer:
             result = Sequence("list", None, join(self.engine.element(old), self.engine.element(value)), True)
         self.engine.assign(target, result, frame, node.value, augmented=True, old=old)
+
+    def _fills_what_is_missing(self, node: ast.If) -> bool:
+        """Whether state is made unless it is there: `if self.cache.get(key) is None: ... self.cache[key] = ...`."""
+        if node not in self._filling:
+            place = _missing(node.test)
+            self._filling[node] = place is not None and any(
+                isinstance(inner, (ast.Attribute, ast.Subscript))
+                and isinstance(inner.ctx, ast.Store)
+                and ast.unparse(inner) == place
+                for inner in ast.walk(node)
+            )
+        return self._filling[node]
 
     def do_if(self, node: ast.If, frame: Frame) -> bool:
         frame.asked = None
@@ -178,7 +192,10 @@ class Statements(Room):
         followed = [taken for taken, _ in arms if lower is not None or guess in (None, taken)]
         rare = undecided and guess is None and _arms_by_literal(node) > 2
         conditions = frame.conditions
-        under = {taken: self.engine.condition(node.test, taken, answer, frame) for taken, _ in arms}
+        usual = answer
+        if answer.decided is None and answer.likely is None and self._fills_what_is_missing(node):
+            usual = Answer(None, True)  # a first call finds nothing there
+        under = {taken: self.engine.condition(node.test, taken, usual, frame) for taken, _ in arms}
         ends: dict[bool, Env | None] = {}
         assumed: dict[bool, Env] = {}
         ways: list[Way] = []
@@ -587,6 +604,22 @@ def _is_text(node: ast.expr) -> bool:
     if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
         return bool(node.elts) and all(map(_is_text, node.elts))
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _missing(test: ast.expr) -> str | None:
+    """The attribute or item that a test asks to be missing, as it is written; None if it asks something else."""
+    asked: ast.expr | None = None
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        asked = test.operand
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1:
+        other = test.comparators[0]
+        if isinstance(test.ops[0], ast.NotIn):
+            return f"{ast.unparse(other)}[{ast.unparse(test.left)}]"
+        if isinstance(test.ops[0], ast.Is) and isinstance(other, ast.Constant) and other.value is None:
+            asked = test.left
+    if isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute) and asked.func.attr == "get":
+        return f"{ast.unparse(asked.func.value)}[{ast.unparse(asked.args[0])}]" if asked.args else None
+    return ast.unparse(asked) if isinstance(asked, (ast.Attribute, ast.Subscript)) else None
 
 
 def _arms_by_literal(node: ast.If) -> int:

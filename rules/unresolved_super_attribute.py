@@ -1,0 +1,151 @@
+"""A property is read by `super().name`, and something is asked of what it gives.
+
+## What it does
+Finds computing, comparing, indexing and looping with a property that is read by `super().name`, and calls that are
+given one; the same of dicts and classes that a base class has as attributes.
+
+## Why it hurts torch.compile
+Dynamo looks up methods that are called on `super()`, and constants. Of a property it keeps `super().name` as it stands,
+and takes it for an object without a value: the graph ends where something is asked of it. In Dynamo's eyes a
+property cannot be added to or looped over, so that most often the whole function runs as eager code.
+
+## Use instead
+A method in the base class that the property calls too (`super().get_name()`), or the attribute that the property reads.
+
+## Limits
+What is only returned, kept or compared by `is` is traced and not reported. A test of its truth is not either, though
+Dynamo takes it for true.
+"""
+
+from tcready.static.engine.facts import Unresolved
+from tcready.static.rule import Claim, Rule, Sample
+
+
+def check(fact: Unresolved) -> Claim:
+    message = "a property that was read by `super()` is used: Dynamo has not looked it up"
+    return (
+        Claim(message, effect="frame_skip") if fact.gives_up else Claim(f"{message}, and the graph ends here")
+    )
+
+
+RULE = Rule(
+    code="TCR327",
+    name="unresolved-super-attribute",
+    effect="graph_break",
+    level="error",
+    gb_ids=("GB0055", "GB0088", "GB0006", "GB0059", "GB0156", "GB0682", "GB4841", "GB4880", "GB6215"),
+    facts=(Unresolved,),
+    check=check,
+    no_rewrite="A method for the property to call has to be written in the base class, which may be anybody's.",
+    page=__doc__,
+    bad=(
+        Sample(
+            """
+class Model(Base):
+    @property
+    def count(self):
+        return super().count + 1  # BAD
+
+    def forward(self, x):
+        y = x * 2
+        return y * self.count
+""",
+            setup="""
+class Base(nn.Module):
+    @property
+    def count(self):
+        return 3
+""",
+        ),
+        Sample(
+            """
+class Model(Base):
+    def forward(self, x):
+        y = x * 2
+        rows, columns = super().sides  # BAD
+        return y.view(rows, columns)
+""",
+            setup="""
+class Base(nn.Module):
+    @property
+    def sides(self):
+        return (8, 4)
+""",
+        ),
+        Sample(
+            """
+class Model(Base):
+    def forward(self, x):
+        y = x * 2
+        if super().kind == "half":  # BAD
+            y = y / 2
+        return y + 1
+""",
+            setup="""
+class Base(nn.Module):
+    @property
+    def kind(self):
+        return "half"
+""",
+        ),
+        Sample(
+            """
+class Model(Base):
+    def forward(self, x):
+        y = x * 2
+        return y * super().factors["wide"]  # BAD
+""",
+            setup="""
+class Base(nn.Module):
+    factors = {"wide": 2}
+""",
+        ),
+        Sample(
+            """
+class Model(Base):
+    @property
+    def weight(self):
+        return super().weight
+
+    def forward(self, x):
+        y = x * 2
+        return torch.add(y, self.weight)  # BAD
+""",
+            setup="""
+class Base(nn.Module):
+    @property
+    def weight(self):
+        return torch.ones(8)
+""",
+        ),
+    ),
+    good=(
+        Sample(
+            """
+class Model(Base):
+    def act(self, x):
+        act = super().act
+        return act(x) * super().scale + super().sizes[0]
+
+    def forward(self, x):
+        y = x * 2
+        kept = super().count
+        if kept is None:
+            return y
+        return self.act(y) * self.count
+""",
+            setup="""
+class Base(nn.Module):
+    scale = 3
+    sizes = (1, 2)
+
+    def act(self, x):
+        return x + 1
+
+    @property
+    def count(self):
+        return 3
+""",
+        ),
+    ),
+)
