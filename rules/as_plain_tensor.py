@@ -120,7 +120,7 @@ class Tagged(torch.Tensor):
 class Model(nn.Module):
     def forward(self, x):
         named = Named(x * 2, names=["a", "b"])
-        return named + len(named.columns)
+        return x * named.shape[0] + len(named.columns)
 """,
             setup="""
 class Named(torch.Tensor):

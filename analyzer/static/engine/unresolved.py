@@ -14,10 +14,6 @@ from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import Value, options
 
-GIVES_UP = (ast.BinOp, ast.Subscript)
-"""What raises in Dynamo's eyes, so that the whole function runs as eager code; as does what walks over it."""
-
-
 class Unresolved(Room):
     """What Dynamo leaves as `super().name` without looking it up."""
 
@@ -34,5 +30,6 @@ class Unresolved(Room):
             return
         if not undecided(frame.conditions):
             self._first[frame.context] = node
-        gives_up = walked or isinstance(node, GIVES_UP)
+        # arithmetic and a loop raise in Dynamo's eyes, so that the whole function runs as eager code
+        gives_up = walked or isinstance(node, ast.BinOp)
         self.engine.tell(F.Unresolved(self.engine.where(frame), node, gives_up))
