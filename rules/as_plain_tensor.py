@@ -3,7 +3,7 @@
 ## What it does
 Finds `x.as_subclass(torch.Tensor)` in compiled code, `as_subclass` of a tensor that is of a subclass already, and
 calls of a subclass of `torch.Tensor` whose `__init__` is given by position what it needs, or that has no `__new__` of
-its own and is given more than a tensor.
+its own and is given more than a tensor; `torch.Tensor._make_wrapper_subclass`, and `grad` of a tensor of such a class.
 
 ## Why it hurts torch.compile
 Dynamo traces `as_subclass` towards a subclass that it knows from its source, and not back to the base class: the
@@ -20,22 +20,28 @@ subclass whose `__init__` is given all it needs by name.
 """
 
 from tcready.rules._names import method_of_tensor
-from tcready.static.engine.facts import Call
-from tcready.static.engine.values import Class, External, Tensor
+from tcready.static.engine.facts import Attribute, Call
+from tcready.static.engine.values import Class, External, Tensor, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
 
-def check(fact: Call) -> Claim | None:
+UNTRACED = frozenset({"grad", "_grad", "_base"})
+"""Attributes that Dynamo does not read of a tensor whose class is the user's own."""
+
+
+def check(fact: Call | Attribute) -> Claim | None:
+    if isinstance(fact, Attribute):
+        owner = tensor_of(fact.owner)
+        if fact.name not in UNTRACED or owner is None or owner.subclass is None or owner.leaf:
+            return None
+        return Claim(f"`{fact.name}` of a tensor of a class of its own: the graph ends here")
+    if fact.constructed == "torch.Tensor._make_wrapper_subclass":
+        return Claim("a tensor that wraps others is made: the graph ends here")
     if fact.name == "torch.Tensor.__init__" and isinstance(fact.function, Class):
         return Claim("a tensor of a class with an `__init__` is made: the graph ends here")
-    given = fact.args
-    if method_of_tensor(fact, "as_subclass") and fact.receiver is not None:
-        given = (fact.receiver, *fact.args)
-    elif fact.constructed != "torch.Tensor.as_subclass":
-        return None
-    if External("torch.Tensor") in given[1:]:
+    if method_of_tensor(fact, "as_subclass") and External("torch.Tensor") in fact.args:
         return Claim("`as_subclass(torch.Tensor)` in compiled code: the graph ends here")
-    if given and isinstance(given[0], Tensor) and given[0].subclass:
+    if method_of_tensor(fact, "as_subclass") and isinstance(fact.receiver, Tensor) and fact.receiver.subclass:
         return Claim("`as_subclass` of a tensor of a class of its own: the graph ends here")
     return None
 
@@ -45,8 +51,8 @@ RULE = Rule(
     name="as-plain-tensor",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0001", "GB0117", "GB7312"),
-    facts=(Call,),
+    gb_ids=("GB0001", "GB0007", "GB0117", "GB0163", "GB7312"),
+    facts=(Call, Attribute),
     check=check,
     no_rewrite="The class of the tensor is what the code is about.",
     page=__doc__,
@@ -95,6 +101,19 @@ class Model(nn.Module):
     def forward(self, x):
         y = torch.Tensor.as_subclass(x * 2, Tagged)
         return torch.Tensor.as_subclass(y, Tagged) + 1  # BAD
+""",
+            setup="""
+class Tagged(torch.Tensor):
+    pass
+""",
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = (x * 2).as_subclass(Tagged)
+        done = y.grad is not None  # BAD
+        return x * 2 if done else x * 3
 """,
             setup="""
 class Tagged(torch.Tensor):

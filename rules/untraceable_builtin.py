@@ -3,7 +3,8 @@
 ## What it does
 Finds calls of `breakpoint`, `exec`, `compile`, `globals`, `dir`, `bytes`, `bytearray`, `memoryview`,
 `object` (before torch 2.14), and `pow` of a tensor; `getattr` with a name that is made of a tensor; calls of an
-`operator.itemgetter`, `attrgetter` or `methodcaller` that was made before the compiled call; `max` and `min` with `key`
+`operator.itemgetter`, `attrgetter` or `methodcaller` that was made before the compiled call; `hasattr` of the function
+that a `__torch_function__` is given, where an attribute of a tensor is read; `max` and `min` with `key`
 or `default`, and `math.prod` and `math.fsum`, over a generator, `map`, `zip` or a view of a dict.
 
 ## Why it hurts torch.compile
@@ -14,7 +15,7 @@ A list for what `max(..., default=0)` or `math.prod` walks; `y ** 2` or `torch.p
 `globals()` and `exec`; sentinels made once at module level; no `breakpoint` in code that is compiled.
 
 ## Limits
-`eval` of a constant, `locals`, `vars`, `hasattr`, `getattr` and `isinstance` are traced.
+`eval` of a constant, `locals`, `vars`, `hasattr` of anything else, `getattr` and `isinstance` are traced.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from tcready.rules._names import instance_called
 from tcready.static.engine.facts import Call
+from tcready.static.engine.knowledge import GETTER
 from tcready.static.engine.values import Plain, Sequence, Value, likely, options, tensor_of
 from tcready.static.rule import Claim, Declined, Rewrite, Rule, Sample
 
@@ -53,6 +55,10 @@ def check(fact: Call) -> Claim | None:
         return Claim(f"`{name}` of a generator or its like in compiled code: the graph ends here")
     if name == "getattr" and any(Plain("str", "tensor") in options(arg) for arg in fact.args[1:2]):
         return Claim("`getattr` with a name that is made of a tensor: the graph ends here")
+    if name == "hasattr" and GETTER in fact.args[:1]:
+        return Claim(
+            "`hasattr` of the function that a `__torch_function__` is given: the graph ends where it is an attribute"
+        )
     if instance_called(fact) in GETTERS:
         return Claim(f"an `{instance_called(fact)}` that is kept is called: the graph ends here")
     return None
@@ -78,7 +84,7 @@ RULE = Rule(
     name="untraceable-builtin",
     effect="graph_break",
     level="error",
-    gb_ids=("GB0055", "GB0059", "GB0156", "GB0190", "GB0193"),
+    gb_ids=("GB0055", "GB0059", "GB0150", "GB0156", "GB0190", "GB0193"),
     facts=(Call,),
     check=check,
     rewrite=rewrite,
@@ -132,6 +138,23 @@ class Model(nn.Module):
         exec("1")  # BAD
         return helper.relu(y) + len(names)
 """
+        ),
+        Sample(
+            """
+class Model(nn.Module):
+    def forward(self, x):
+        y = (x * 2).as_subclass(Tagged)
+        return x * y.shape[0]
+""",
+            setup="""
+class Tagged(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        out = super().__torch_function__(func, types, args, kwargs or {})
+        if hasattr(func, "__name__"):  # BAD
+            return out
+        return out
+""",
         ),
     ),
     good=(

@@ -119,6 +119,13 @@ class BreakEffects:
         info = self._contexts[context].function
         return info is not None and _is_property(info)
 
+    def is_overridden(self, context: int, by: int) -> bool:
+        """Whether a property is read by the one that overrides it, which Dynamo does not follow (`super().name`)."""
+        above, own = self._contexts[context].function, self._contexts[by].function
+        if above is None or own is None or above is own or above.name != own.name:
+            return False
+        return _is_property(above) and _is_property(own)
+
     def name(self, context: int) -> str:
         """The name of a function, empty for what is none."""
         info = self._contexts[context].function

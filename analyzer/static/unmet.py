@@ -146,7 +146,8 @@ class Unmet:
             caller = pending.popleft()
             for callee in self._calls.get(caller, ()):
                 site = self._call((caller, callee))
-                behind = caller in eager or self._is_behind(site) or self._is_eager(site)
+                behind = caller in eager or self._effects.is_overridden(callee, caller)
+                behind = behind or self._is_behind(site) or self._is_eager(site)
                 if callee in found:
                     continue
                 if not behind or self._is_compiled(callee):

@@ -51,6 +51,7 @@ LAYERS = {
         "engine.recurrent",
         "engine.sparse",
         "engine.unresolved",
+        "engine.overrides",
         "engine.questions",
         "engine.expressions",
         "engine.containers",

@@ -81,12 +81,16 @@ class Attributes(Room):
             if own is not None:
                 return own
             if name == "shape":
+                if owner.subclass is not None:
+                    self.engine.overridden(K.GETTER, (owner,), {}, frame)
                 return K.SHAPE
             if name in ("real", "imag"):
                 return Tensor("float", owner.sure)
             if name == "grad":
                 return join(NONE, Tensor("float", owner.sure))
             kind = self.engine.operations.tables.tensor_attribute(name)
+            if kind is not None and owner.subclass is not None:
+                self.engine.overridden(K.GETTER, (owner,), {}, frame)
             if kind == "T" or name in K.NAMED_FIELDS:
                 return Tensor(owner.dtype, owner.sure, sparse=owner.sparse)
             if kind is not None:

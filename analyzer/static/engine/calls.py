@@ -149,10 +149,29 @@ class Calls(Room):
         if isinstance(function, Instance):
             return self._hooked(function, site, self._call_object(function, site))
         site = site.spread()
+        if self._is_overridden(function, site):
+            with self.engine.quietly():
+                return self._call_foreign(function, site)
+        return self._call_foreign(function, site)
+
+    def _is_overridden(self, function: Value, site: CallSite) -> bool:
+        """Whether an operation of torch is left to the `__torch_function__` of a class of the source, which is run."""
+        if isinstance(function, Method) and isinstance(function.receiver, Tensor):
+            operation, args = f"torch.Tensor.{function.name}", (function.receiver, *site.args)
+        elif isinstance(function, External) and function.name.startswith("torch."):
+            operation, args = function.name, site.args
+        else:
+            return False
+        return self.engine.overridden(External(operation), args, site.keywords, site.frame)
+
+    def _call_foreign(self, function: Value, site: CallSite) -> Value | None:
+        """A call of what has no source in sight."""
         self.engine.tell_sparse(site.node, site.frame, *site.args, *site.keywords.values())
         if _looks_at_arguments(function):
             self.engine.tell_unresolved(site.node, site.frame, *site.args, *site.keywords.values())
         if isinstance(function, External):
+            if function.name == "torch.Tensor.__torch_function__":
+                return self._operation_called(site)
             unbound = function.name.removeprefix("torch.Tensor.")
             if unbound != function.name and site.args and tensor_of(site.args[0]):
                 inner = site.giving(site.args[1:], site.keywords)
@@ -455,9 +474,20 @@ class Calls(Room):
         mro = self.engine.mro(cls.info)
         if name == "__call__":  # as a metaclass says it: `super().__call__(...)`
             return self.engine.instantiate(cls, site, by_type=True)
+        if name == "__torch_function__":
+            return self._operation_called(site)
         if name == "apply" and "torch.autograd.Function" in mro.external:
             return self._applied(cls, mro, site)
         return None
+
+    def _operation_called(self, site: CallSite) -> Value | None:
+        """What `torch.Tensor.__torch_function__(func, types, args, kwargs)` gives: what the operation does."""
+        given = site.args[2] if len(site.args) > 2 else site.keywords.get("args")
+        named = site.args[3] if len(site.args) > 3 else site.keywords.get("kwargs")
+        if not site.args or not isinstance(given, Sequence) or given.items is None:
+            return None
+        entries = named.entries if isinstance(named, Mapping) else ()
+        return self.call_each(site.args[0], site.giving(given.items, {str(k): v for k, v in entries}))
 
     def _applied(self, cls: Class, mro: Mro, site: CallSite) -> Value | None:
         """What `apply` of an autograd function gives: what its forward does. One that prepares for the backward pass by

@@ -395,6 +395,12 @@ class Engine(Protocol):
     def touch_by_walk(self, module: Instance | ExternalInstance, name: str, site: CallSite) -> None:
         """The same of the method `name` of a module, which goes through its parts."""
 
+    def overridden(
+        self, operation: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
+    ) -> bool:
+        """Runs the `__torch_function__` that a class of the source has for what is done to its tensors; False if none of
+        the arguments is such a tensor."""
+
     def tell_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
         """Tells that something is asked of an attribute that was read by `super()`; `walked`: it is gone through."""
 

@@ -111,6 +111,9 @@ class Expressions(Room):
         if numbers and (is_captured(left) or is_captured(right)):
             self.engine.tell(F.Arithmetic(self.engine.where(frame), node))
             frame.resume()
+        self.engine.overridden(
+            External(f"torch.Tensor.{type(node.op).__name__.lower()}"), (left, right), {}, frame
+        )
         if isinstance(node.op, ast.Mod) and _is_text(left) and holds_tensor(right):
             self.engine.tell(F.Format(self.engine.where(frame), node, right, spec=True, at_once=True))
         return self.engine.operated(type(node.op).__name__, left, right, frame)

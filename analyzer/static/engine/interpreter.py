@@ -27,6 +27,7 @@ from tcready.static.engine.heap import Heap
 from tcready.static.engine.models.operations import Operations
 from tcready.static.engine.names import Names
 from tcready.static.engine.objects import Objects
+from tcready.static.engine.overrides import Overrides
 from tcready.static.engine.protocols import Protocols
 from tcready.static.engine.questions import Questions
 from tcready.static.engine.records import Records
@@ -113,6 +114,7 @@ class Interpreter:
         records = Records(self)
         recurrent = Recurrent(self)
         sparse = Sparse(self)
+        self.overridden = Overrides(self).overridden
         self.tell_unresolved = Unresolved(self).tell_unresolved
         expressions = Expressions(self)
         containers = Containers(self)

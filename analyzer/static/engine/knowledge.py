@@ -206,6 +206,8 @@ def _operation(name: str, subject: Tensor, args: tuple[Value, ...], keywords: di
     return Tensor(dtype or subject.dtype, sure)
 
 
+GETTER = ExternalInstance("getset_descriptor.__get__")
+"""What the `__torch_function__` of a class is given as the function where an attribute of a tensor is read."""
 UNRESOLVED = ExternalInstance("super().attribute")
 """What Dynamo has in place of a property, a dict or a class that is read by `super().name`."""
 ARRAY = ExternalInstance("numpy.ndarray")

@@ -266,7 +266,8 @@ class Objects(Room):
         spread = any(given.arg is None for given in site.node.keywords)
         by_keywords = spread or all(_is_filled_by(info, site.keywords) for info in initialiser)
         alone = maker or (len(site.args) == 1 and not site.keywords) or site.rest is not None
-        if not (by_keywords and alone) and not self.engine.quiet:
+        wraps = mro.functions("__torch_dispatch__")  # what makes one ends the graph
+        if not (by_keywords and alone) and not wraps and not self.engine.quiet:
             node, where = site.node, self.engine.where(site.frame)
             keywords = tuple(site.keywords.items())
             self.engine.tell(

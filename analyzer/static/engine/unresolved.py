@@ -14,6 +14,7 @@ from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Frame
 from tcready.static.engine.values import Value, options
 
+
 class Unresolved(Room):
     """What Dynamo leaves as `super().name` without looking it up."""
 

@@ -1,0 +1,60 @@
+"""Operations of torch on tensors whose class, of the source, says what they do: its `__torch_function__` is traced."""
+
+from __future__ import annotations
+
+from tcready.static.engine.contract import Engine, Room
+from tcready.static.engine.scope import Frame
+from tcready.static.engine.values import (
+    UNKNOWN,
+    Class,
+    Function,
+    Mapping,
+    Sequence,
+    Tensor,
+    Value,
+    members_of,
+)
+from tcready.static.index import ClassInfo
+
+OVERRIDE = "__torch_function__"
+
+
+class Overrides(Room):
+    """Operations of torch on tensors whose class says what they do."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._inside = False
+        """An override is being run: what it does to its tensors is torch's own, or would have no end."""
+
+    def overridden(
+        self, operation: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
+    ) -> bool:
+        """Runs the `__torch_function__` that a class of the source has for what is done to its tensors; False if none of
+        the arguments is such a tensor."""
+        if self._inside or self.engine.quiet:
+            return False
+        given = (*args, *keywords.values())
+        classes = dict.fromkeys(cls for value in given for cls in _classes(value))
+        found = [cls for cls in classes if self.engine.mro(cls).functions(OVERRIDE)]
+        if not found:
+            return False
+        types = Sequence("tuple", tuple(map(Class, found)), UNKNOWN)
+        passed = Sequence("tuple", args, UNKNOWN)
+        named = Mapping(tuple(keywords.items()), None)
+        self._inside = True
+        try:
+            function = Function(self.engine.mro(found[0]).functions(OVERRIDE)[0], Class(found[0]))
+            self.engine.invoke(function, (operation, types, passed, named), {}, frame, frame.confidence)
+        finally:
+            self._inside = False
+        return True
+
+
+def _classes(value: Value) -> list[ClassInfo]:
+    """The classes of the tensors that a value is or holds."""
+    if isinstance(value, Tensor):
+        return [value.subclass] if value.subclass is not None else []
+    if isinstance(value, Sequence) and value.items:
+        return [cls for member in members_of(value) for cls in _classes(member)]
+    return []
