@@ -24,7 +24,6 @@ from tcready.static.engine.facts import Attribute, Call
 from tcready.static.engine.values import Class, External, Tensor, tensor_of
 from tcready.static.rule import Claim, Rule, Sample
 
-
 UNTRACED = frozenset({"grad", "_grad", "_base"})
 """Attributes that Dynamo does not read of a tensor whose class is the user's own."""
 

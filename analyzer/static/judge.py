@@ -180,8 +180,9 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> Non
 
 
 def _attributes(fact: Fact) -> frozenset[str]:
-    """The attributes that are read for what a fact tells, in its own expression."""
-    return frozenset(node.attr for node in ast.walk(fact.node) if isinstance(node, ast.Attribute))
+    """The attributes that are read for what a fact tells, in its own expression: what is read first."""
+    nodes = (node for node in ast.walk(fact.node) if node is not fact.node)
+    return frozenset(node.attr for node in nodes if isinstance(node, ast.Attribute))
 
 
 def _claims_a_break(judged: Judged) -> bool:

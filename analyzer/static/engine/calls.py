@@ -47,6 +47,9 @@ from tcready.static.engine.values import (
 CALLED = (Function, Class, Instance, External, ExternalInstance)
 HOOKS = "_forward_hooks"
 """Where a module keeps what is called with its output."""
+HOOKS_BEFORE = "_forward_pre_hooks"
+"""Where it keeps what is called with its arguments."""
+KEPT_BY = MappingProxyType({"register_forward_hook": HOOKS, "register_forward_pre_hook": HOOKS_BEFORE})
 OF_REGISTERED = MappingProxyType(
     {
         "register_buffer": "tensor",
@@ -147,21 +150,26 @@ class Calls(Room):
         if isinstance(function, (Instance, ExternalInstance)):
             self.engine.touch(function, site.node, site.frame)
         if isinstance(function, Instance):
+            site = self._hooked_before(function, site)
             return self._hooked(function, site, self._call_object(function, site))
         site = site.spread()
-        if self._is_overridden(function, site):
-            with self.engine.quietly():
-                return self._call_foreign(function, site)
-        return self._call_foreign(function, site)
+        own = self._overridden(function, site)
+        if own is None:
+            return self._call_foreign(function, site)
+        with self.engine.quietly():
+            result = self._call_foreign(function, site)
+        if isinstance(own, Tensor) and isinstance(result, Tensor):
+            return dataclasses.replace(result, subclass=own.subclass)
+        return result
 
-    def _is_overridden(self, function: Value, site: CallSite) -> bool:
-        """Whether an operation of torch is left to the `__torch_function__` of a class of the source, which is run."""
+    def _overridden(self, function: Value, site: CallSite) -> Value | None:
+        """What the `__torch_function__` of a class of the source gives for an operation of torch, if there is one."""
         if isinstance(function, Method) and isinstance(function.receiver, Tensor):
             operation, args = f"torch.Tensor.{function.name}", (function.receiver, *site.args)
         elif isinstance(function, External) and function.name.startswith("torch."):
             operation, args = function.name, site.args
         else:
-            return False
+            return None
         return self.engine.overridden(External(operation), args, site.keywords, site.frame)
 
     def _call_foreign(self, function: Value, site: CallSite) -> Value | None:
@@ -179,7 +187,8 @@ class Calls(Room):
             result = library.call(self.engine, function.name, site)
             if function.name.startswith("torch."):
                 result = layouts.laid_out(function.name, site.args, result, site.keywords)
-                result = _of_operands(result, site.args)
+                if not self.engine.is_overriding():
+                    result = _of_operands(result, site.args)
             self._tell_call(site, function, function.name, None, None, result)
             if any(map(is_captured, site.args)):
                 site.frame.resume()  # most functions read the number
@@ -308,6 +317,7 @@ class Calls(Room):
         elif made.name == "torch.nn.Sequential":
             result = self._chain(made, site)
         elif K.is_module_class(made.name):
+            site = self._hooked_before(made, site)
             result = self.engine.operations.module_call(made.name, site.args)
         elif made.name.startswith("einops.layers."):
             result = K.einops_call(made.name.rpartition(".")[2].lower(), site.args)
@@ -321,22 +331,40 @@ class Calls(Room):
         self, made: Instance | ExternalInstance, site: CallSite, result: Value | None
     ) -> Value | None:
         """What a call of a module gives once its hooks have seen it."""
-        hooks = self.engine.heap[made].attributes.get(HOOKS) if made.ident and not self.engine.quiet else None
-        for hook in members_of(hooks) if isinstance(hooks, Sequence) else ():
+        for hook in self._kept_hooks(made, HOOKS):
             given = (made, Sequence("tuple", site.args, UNKNOWN), UNKNOWN if result is None else result)
             changed = self.call_each(hook, site.giving(given))
             if changed is not None and changed != NONE and result is not None:
                 result = join(result, *(v for v in options(changed) if v != NONE))
         return result
 
+    def _hooked_before(self, made: Instance | ExternalInstance, site: CallSite) -> CallSite:
+        """A call of a module with the arguments that its hooks make of those that are given."""
+        for hook in self._kept_hooks(made, HOOKS_BEFORE):
+            given = site.giving((made, Sequence("tuple", site.args, UNKNOWN)))
+            for changed in options(self.call_each(hook, given) or NONE):
+                if isinstance(changed, Sequence) and changed.items is not None:
+                    site = site.giving(changed.items, site.keywords)
+                elif isinstance(changed, Tensor):
+                    site = site.giving((changed,), site.keywords)
+        return site
+
+    def _kept_hooks(self, made: Instance | ExternalInstance, where: str) -> tuple[Value, ...]:
+        """What a module calls beside its forward."""
+        if not made.ident or self.engine.quiet:
+            return ()
+        hooks = self.engine.heap[made].attributes.get(where)
+        return tuple(members_of(hooks)) if isinstance(hooks, Sequence) else ()
+
     def _module_method(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
         """A method that a module has from nn.Module."""
-        if name == "register_forward_hook" and site.args and self.engine.quiet and made.ident:
-            known = self.engine.heap[made].attributes.get(HOOKS)
+        with_names = name != "register_forward_hook" and "with_kwargs" in site.keywords
+        if name in KEPT_BY and site.args and self.engine.quiet and made.ident and not with_names:
+            known = self.engine.heap[made].attributes.get(KEPT_BY[name])
             before = members_of(known) if isinstance(known, Sequence) else ()
             if site.args[0] not in before:
                 hooks = Sequence("list", (*before, site.args[0]), UNKNOWN)
-                self.engine.heap[made].put(HOOKS, hooks, replace=True)
+                self.engine.heap[made].put(KEPT_BY[name], hooks, replace=True)
         if name == "__getattr__":
             wanted = site.first("name")
             own = self.engine.heap[made].attributes if made.ident else {}
@@ -363,7 +391,8 @@ class Calls(Room):
             result = self.engine.operations.better(
                 f"torch.Tensor.{name}", (sure, *site.args), site.keywords, known
             )
-            result = _of_class(result, receiver, name, site.args)
+            plain = self.engine.is_overriding() and name != "as_subclass"
+            result = result if plain else _of_class(result, receiver, name, site.args)
             result = layouts.laid_out(name, (receiver, *site.args), result, site.keywords)
         elif isinstance(receiver, Sequence):
             result = self.engine.sequence_method(receiver, name, site)
@@ -487,7 +516,11 @@ class Calls(Room):
         if not site.args or not isinstance(given, Sequence) or given.items is None:
             return None
         entries = named.entries if isinstance(named, Mapping) else ()
-        return self.call_each(site.args[0], site.giving(given.items, {str(k): v for k, v in entries}))
+        result = self.call_each(site.args[0], site.giving(given.items, {str(k): v for k, v in entries}))
+        tensor = next(filter(None, map(tensor_of, given.items)), None)
+        if isinstance(result, Tensor) and tensor is not None and result.subclass is None:
+            return dataclasses.replace(result, subclass=tensor.subclass)
+        return result
 
     def _applied(self, cls: Class, mro: Mro, site: CallSite) -> Value | None:
         """What `apply` of an autograd function gives: what its forward does. One that prepares for the backward pass by

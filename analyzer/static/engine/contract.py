@@ -397,9 +397,12 @@ class Engine(Protocol):
 
     def overridden(
         self, operation: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
-    ) -> bool:
-        """Runs the `__torch_function__` that a class of the source has for what is done to its tensors; False if none of
-        the arguments is such a tensor."""
+    ) -> Value | None:
+        """What the `__torch_function__` that a class of the source has gives for what is done to its tensors; None if
+        none of the arguments is such a tensor."""
+
+    def is_overriding(self) -> bool:
+        """Whether such a method is being run: what torch gives in it is a plain tensor."""
 
     def tell_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
         """Tells that something is asked of an attribute that was read by `super()`; `walked`: it is gone through."""

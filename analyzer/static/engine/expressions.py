@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tcready.static.engine import facts as F  # noqa: N812 - the facts are many and their names common words
@@ -111,12 +112,17 @@ class Expressions(Room):
         if numbers and (is_captured(left) or is_captured(right)):
             self.engine.tell(F.Arithmetic(self.engine.where(frame), node))
             frame.resume()
-        self.engine.overridden(
-            External(f"torch.Tensor.{type(node.op).__name__.lower()}"), (left, right), {}, frame
-        )
         if isinstance(node.op, ast.Mod) and _is_text(left) and holds_tensor(right):
             self.engine.tell(F.Format(self.engine.where(frame), node, right, spec=True, at_once=True))
-        return self.engine.operated(type(node.op).__name__, left, right, frame)
+        result = self.engine.operated(type(node.op).__name__, left, right, frame)
+        subclass = next((v.subclass for v in (left, right) if isinstance(v, Tensor) and not v.leaf), None)
+        if subclass is None or self.engine.is_overriding():
+            return result
+        operation = External(f"torch.Tensor.__{type(node.op).__name__.lower()}__")
+        own = self.engine.overridden(operation, (left, right), {}, frame)
+        if isinstance(result, Tensor) and result.subclass is None:
+            return replace(result, subclass=own.subclass if isinstance(own, Tensor) else subclass)
+        return result
 
     def _unaryop(self, node: ast.UnaryOp, frame: Frame) -> Value:
         if isinstance(node.op, ast.Not):

@@ -114,7 +114,8 @@ class Interpreter:
         records = Records(self)
         recurrent = Recurrent(self)
         sparse = Sparse(self)
-        self.overridden = Overrides(self).overridden
+        overrides = Overrides(self)
+        self.overridden, self.is_overriding = overrides.overridden, overrides.is_overriding
         self.tell_unresolved = Unresolved(self).tell_unresolved
         expressions = Expressions(self)
         containers = Containers(self)

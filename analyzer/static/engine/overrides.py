@@ -29,26 +29,31 @@ class Overrides(Room):
 
     def overridden(
         self, operation: Value, args: tuple[Value, ...], keywords: dict[str, Value], frame: Frame
-    ) -> bool:
-        """Runs the `__torch_function__` that a class of the source has for what is done to its tensors; False if none of
-        the arguments is such a tensor."""
+    ) -> Value | None:
+        """What the `__torch_function__` that a class of the source has gives for what is done to its tensors; None if
+        none of the arguments is such a tensor."""
         if self._inside or self.engine.quiet:
-            return False
+            return None
         given = (*args, *keywords.values())
         classes = dict.fromkeys(cls for value in given for cls in _classes(value))
         found = [cls for cls in classes if self.engine.mro(cls).functions(OVERRIDE)]
         if not found:
-            return False
+            return None
         types = Sequence("tuple", tuple(map(Class, found)), UNKNOWN)
         passed = Sequence("tuple", args, UNKNOWN)
         named = Mapping(tuple(keywords.items()), None)
         self._inside = True
         try:
             function = Function(self.engine.mro(found[0]).functions(OVERRIDE)[0], Class(found[0]))
-            self.engine.invoke(function, (operation, types, passed, named), {}, frame, frame.confidence)
+            return self.engine.invoke(
+                function, (operation, types, passed, named), {}, frame, frame.confidence
+            )
         finally:
             self._inside = False
-        return True
+
+    def is_overriding(self) -> bool:
+        """Whether an override is being run: what torch gives in it is a plain tensor."""
+        return self._inside
 
 
 def _classes(value: Value) -> list[ClassInfo]:
