@@ -167,8 +167,9 @@ def _lower_what_is_not_met(interpretation: Interpretation, found: Claims) -> Non
                 and judged.confidence != "low"
                 and judged.fact.where.confidence == "high",
                 len(judged.fact.where.enclosing),
-                _attributes(judged.fact),
+                read,
             )
+            for read in (_attributes(judged.fact),)
             for context in found.contexts[place]
         ]
         for place, judged in splitting.items()

@@ -145,11 +145,11 @@ class Unmet:
         while pending:
             caller = pending.popleft()
             for callee in self._calls.get(caller, ()):
+                if callee in found:
+                    continue
                 site = self._call((caller, callee))
                 behind = caller in eager or self._effects.is_overridden(callee, caller)
                 behind = behind or self._is_behind(site) or self._is_eager(site)
-                if callee in found:
-                    continue
                 if not behind or self._is_compiled(callee):
                     found.add(callee)
                     eager.discard(callee)

@@ -74,8 +74,8 @@ class Calls(Room):
 
     def call(self, function: Value, site: CallSite) -> Value:
         """The value of a call; a choice of callees is followed one by one, with less confidence each."""
-        self.engine.tell_unresolved(site.node, site.frame, function)
         if isinstance(function, Choice) and function.likely:
+            self.engine.tell_unresolved(site.node, site.frame, function)
             lower = self.engine.improbable(site.frame)
             usual = self.call(likely(function), site)
             if lower is None:
@@ -175,7 +175,7 @@ class Calls(Room):
     def _call_foreign(self, function: Value, site: CallSite) -> Value | None:
         """A call of what has no source in sight."""
         self.engine.tell_sparse(site.node, site.frame, *site.args, *site.keywords.values())
-        if _looks_at_arguments(function):
+        if not self.engine.quiet and _looks_at_arguments(function):
             self.engine.tell_unresolved(site.node, site.frame, *site.args, *site.keywords.values())
         if isinstance(function, External):
             if function.name == "torch.Tensor.__torch_function__":

@@ -12,7 +12,7 @@ from tcready.static.engine import knowledge as K  # noqa: N812
 from tcready.static.engine.contract import Engine, Room
 from tcready.static.engine.facts import undecided
 from tcready.static.engine.scope import Frame
-from tcready.static.engine.values import Value, options
+from tcready.static.engine.values import Choice, Value
 
 
 class Unresolved(Room):
@@ -25,7 +25,7 @@ class Unresolved(Room):
 
     def tell_unresolved(self, node: ast.expr, frame: Frame, *values: Value, walked: bool = False) -> None:
         """Tells that something is asked of an attribute that was read by `super()`."""
-        if self.engine.quiet or not any(K.UNRESOLVED in options(value) for value in values):
+        if self.engine.quiet or not any(map(_is_unresolved, values)):
             return
         if self._first.get(frame.context, node) is not node:
             return
@@ -34,3 +34,7 @@ class Unresolved(Room):
         # arithmetic and a loop raise in Dynamo's eyes, so that the whole function runs as eager code
         gives_up = walked or isinstance(node, ast.BinOp)
         self.engine.tell(F.Unresolved(self.engine.where(frame), node, gives_up))
+
+
+def _is_unresolved(value: Value) -> bool:
+    return K.UNRESOLVED in value.options if type(value) is Choice else value is K.UNRESOLVED
