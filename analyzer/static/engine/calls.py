@@ -358,8 +358,11 @@ class Calls(Room):
 
     def _module_method(self, made: Instance | ExternalInstance, name: str, site: CallSite) -> Value | None:
         """A method that a module has from nn.Module."""
-        with_names = name != "register_forward_hook" and "with_kwargs" in site.keywords
-        if name in KEPT_BY and site.args and self.engine.quiet and made.ident and not with_names:
+        # what fills a module that is made without its sizes is registered for that alone
+        for_some = name != "register_forward_hook" and (
+            "with_kwargs" in site.keywords or site.frame.conditional or bool(site.frame.conditions)
+        )
+        if name in KEPT_BY and site.args and self.engine.quiet and made.ident and not for_some:
             known = self.engine.heap[made].attributes.get(KEPT_BY[name])
             before = members_of(known) if isinstance(known, Sequence) else ()
             if site.args[0] not in before:
