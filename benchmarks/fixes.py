@@ -1,8 +1,8 @@
 """How many graph breaks of real models are gone with proof: `tcready fix --verify --third-party` over records.
 
-A record is one JSON object a line: `id`, `target`, `spec` (`build`: `module:function` of the --zoo folder, whose call with
-`kwargs` gives (module, args, kwargs)) and `break_sites`. The packages must be importable here (PYTHONPATH) and in the
-interpreter --python, in which the models are run.
+A record is one JSON object a line: `id`, `target`, `spec` (`build`: `module:function` of the --zoo folder, whose call
+with `kwargs` gives (module, args, kwargs)) and `break_sites`. The packages must be importable here (PYTHONPATH) and in
+the interpreter --python, in which the models are run.
 
     python benchmarks/fixes.py RECORDS.jsonl --zoo FOLDER --python ENV/bin/python [--every N] [--part K/N] [--out FILE]
                                [--sites fixtures/accuracy/fixed-sites.jsonl]

@@ -96,6 +96,18 @@ def test_the_second_halves_have_every_model_of_their_table_and_no_package_of_ano
     assert not packages.keys() & {r["package"] for r in others}
 
 
+def test_the_sixth_halves_have_every_model_of_their_table_and_no_package_of_another_file() -> None:
+    halves = [committed("unseen-sixth-look.jsonl"), committed("unseen-sixth-kept.jsonl")]
+    packages = [{r["package"] for r in half} for half in halves]
+    assert not packages[0] & packages[1]
+    table = tomllib.loads((ROOT / "benchmarks" / "unseen6.toml").read_text("utf-8"))["model"]
+    assert sorted(r["id"] for half in halves for r in half) == sorted(row["id"] for row in table)
+    others = [path for path in RECORDS.glob("*.jsonl") if "sixth" not in path.name]
+    known = {r["package"] for path in others for r in committed(path.name) if "package" in r}
+    assert known
+    assert not (packages[0] | packages[1]) & known
+
+
 def test_the_requirements_pin_each_recorded_package_at_its_recorded_version() -> None:
     def plain(name: str) -> str:
         return re.sub(r"[-_.]+", "-", name).lower()
