@@ -123,6 +123,13 @@ def compared(op: ast.cmpop, left: Value, right: Value) -> Value:
     if isinstance(op, (ast.Eq, ast.NotEq)) and all(isinstance(v, (Class, External)) for v in (left, right)):
         found = same(left, right)
         return Plain("bool") if found is None else Const(found == isinstance(op, ast.Eq))
+    if isinstance(op, (ast.Eq, ast.NotEq)):
+        for one, other in ((left, right), (right, left)):
+            if tensor_of(one) and isinstance(other, (Sequence, Mapping)):
+                # torch leaves it to Python, for which they differ; what is only assumed to be a tensor may be a list
+                differs = Const(isinstance(op, ast.NotEq))
+                sure = all(isinstance(v, Tensor) and v.sure for v in options(one))
+                return differs if sure else Plain("bool")
     lt, rt = tensor_of(left), tensor_of(right)
     if lt or rt:
         sure = all(t.sure for t in (lt, rt) if t)
