@@ -42,7 +42,7 @@ LOCAL = """\
       name: tcready
       entry: tcready check --no-run --force-exclude --lenient
       language: system
-      types: [python]
+      types_or: [python, jupyter]
       require_serial: true
 """
 REMOTE = """\

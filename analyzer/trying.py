@@ -398,28 +398,39 @@ class Work:
             self.joined.add(what)
             sources = self.files.with_edits([edit for each in chosen for edit in each.change.edits])
             reasons = dict.fromkeys(each.change.unsafe for each in chosen if each.change.unsafe)
-            ways = dict.fromkeys([*(each.how for each in rest), *(f"`{line_of(name)}`" for name in names)])
+            ways = dict.fromkeys(each.how for each in rest)
+            own_names = tuple(dict.fromkeys(name for c in chosen for name in names_of(c.change)))
             one = dataclasses.replace(
                 rest[0],
-                how=". ".join(ways),
                 edits=tuple(edit for each in chosen for edit in each.change.edits),
-                settings=tuple(dict.fromkeys(name for c in chosen for name in names_of(c.change))) + names,
                 unsafe="; ".join(reasons) or None,
             )
-            whole = Candidate(one, sources)
             self.tell(
                 f"{named(one)}: tried with {counted(chosen[1:], 'change')} and {counted(names, 'setting')} more"
             )
-            result, request, gone = self.tried([(f"{named(one)}, jointly", sources, one.settings)], settings)
+            # without the settings that are offered first: nobody is to set what is not needed
+            more = [(), names] if names else [()]
+            wholes = [
+                dataclasses.replace(
+                    one,
+                    how=". ".join([*ways, *(f"`{line_of(name)}`" for name in added)]),
+                    settings=(*own_names, *added),
+                )
+                for added in more
+            ]
+            result, request, gone = self.tried(
+                [(f"{named(each)}, jointly", sources, each.settings) for each in wholes], settings
+            )
             if result.failure is not None:
                 return None
-            change = self.judged(before, whole, result.trials[0], result, request, gone[0])
-            if self._counts(change):
-                self.files.now.update(sources)
-                own = tuple(edit for each in rest for edit in each.edits)
-                joint = dataclasses.replace(change, edits=own, settings=names)
-                return [*(each.change for each in kept), joint], result.trials[0].observation
-            self.tell(f"jointly they do not hold: {change.reason or change.unsafe}")
+            for added, whole, trial, own in zip(more, wholes, result.trials, gone, strict=False):
+                change = self.judged(before, Candidate(whole, sources), trial, result, request, own)
+                if self._counts(change):
+                    self.files.now.update(sources)
+                    edits_of_rest = tuple(edit for each in rest for edit in each.edits)
+                    joint = dataclasses.replace(change, edits=edits_of_rest, settings=added)
+                    return [*(each.change for each in kept), joint], trial.observation
+                self.tell(f"jointly they do not hold: {change.reason or change.unsafe}")
         return None
 
     def _with_more(

@@ -28,13 +28,30 @@ def text(result: FixResult) -> str:
     if result.breaks_before is not None:
         share = f", captured {share_words(result.share_before)} -> {share_words(result.share_after)}"
         lines.append(f"breaks {result.breaks_before} -> {result.breaks_after}{share}")
+    lines += _beside_the_files(result)
     if any(change.state == "not_run" for change in result.refused):
         lines.append(
             "--verify proves by runs what is not safe by construction; --unsafe includes it as it is"
         )
-    if not lines and not result.failure:
+    if not (result.changes or result.refused or result.no_fix or result.failure):
         lines.append("nothing to change")
     return "".join(f"{visible(line)}\n" for line in lines)
+
+
+def _beside_the_files(result: FixResult) -> Iterator[str]:
+    """What is needed and stands in no patch."""
+    settings = settings_code(result)
+    if settings:
+        yield "no file has these, and no patch: set them before the model is compiled"
+        yield from (f"    {line}" for line in settings)
+    if any(change.called_before for change in result.changes):
+        yield "call the model once before it is compiled: no patch does that"
+
+
+def settings_code(result: FixResult) -> list[str]:
+    """The lines of code that make the settings of all changes."""
+    values = dict(setting_of(name) for change in result.changes for name in change.settings)
+    return [f"torch._dynamo.config.{name} = {value}" for name, value in values.items()]
 
 
 def _change(change: FixChange) -> Iterator[str]:
@@ -72,8 +89,7 @@ def as_data(result: FixResult) -> str:
     data["settings"] = {
         f"TORCHDYNAMO_{name.upper()}": "1" for name in settings if name in FLAGS_BY_ENVIRONMENT
     }
-    values = dict(map(setting_of, settings))
-    data["settings_code"] = [f"torch._dynamo.config.{name} = {value}" for name, value in values.items()]
+    data["settings_code"] = settings_code(result)
     data["called_before"] = any(change.called_before for change in result.changes)
     return json.dumps(data, indent=2) + "\n"
 

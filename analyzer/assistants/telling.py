@@ -315,7 +315,11 @@ def of_fix(result: FixResult, ids: Mapping[tuple[str, int, str | None], str]) ->
         (
             Section("failure", "failure", failure, single=True),
             Section("patch", "patch", whole, single=True, exact=True),
-            Section("settings", "setting", tuple(Piece(line, line) for line in settings)),
+            Section(
+                "settings",
+                "setting",
+                tuple(Piece(f"set beside the patch: {line}", line) for line in settings),
+            ),
             Section("changes", "change", tuple(_change(each, ids) for each in result.changes)),
             Section("refused", "refused change", tuple(_change(each, ids) for each in result.refused)),
             Section("no_change", "unmended break", tuple(_no_fix(each, ids) for each in result.no_fix)),

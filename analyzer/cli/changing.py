@@ -110,7 +110,8 @@ def fix(context: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
     if result.failure:
         return complain(result.failure)
     left = bool(result.no_fix or result.refused) if result.breaks_after is None else result.breaks_after > 0
-    is_applied = wanted.apply and not result.third_party_patch
+    by_hand = any(change.settings or change.called_before for change in result.changes)
+    is_applied = wanted.apply and not result.third_party_patch and not by_hand
     return 1 if left or (result.changes and not is_applied) else 0
 
 

@@ -69,7 +69,7 @@ def judged(
         variations=result.variations,
         sides=sides,
         breaks_before=breaks(before),
-        breaks_after=breaks(after),
+        breaks_after=breaks(after) if _passed(after, "capture") is not None else None,
         share_before=_share(before),
         share_after=_share(after),
         fullgraph=_passed(after, "fullgraph"),

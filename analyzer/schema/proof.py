@@ -161,7 +161,8 @@ class Proof:
     variations: tuple[str, ...]
     sides: tuple[SideCount, ...]
     breaks_before: int
-    breaks_after: int
+    breaks_after: int | None
+    """None if nothing was captured after the change."""
     share_before: float | None
     share_after: float | None
     """Of a forward's operations, inside graphs."""
