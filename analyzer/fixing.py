@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 BREAKS = ("graph_break", "frame_skip", "compile_error")
 """Effects that keep code out of graphs."""
 ROUNDS = 10
+NOTHING_GAINED = "nothing is gained: behind it another line breaks, and no more is captured"
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,13 @@ def _worked(work: Work, first: Observation, reading: ReadOptions, rules: RuleSet
         lines = ((t.path, line) for t in seen.traced for a, b in t.ranges for line in range(a, b + 1))
         compiled = set(work.as_they_stood(lines))
         lost = tuple(place for place in broke if place not in compiled)
+    if changes and not _is_gained(first, seen):
+        refused += [
+            dataclasses.replace(each, state="refuted", reason=NOTHING_GAINED, keeps_out=False)
+            for each in changes
+        ]
+        changes, seen, lost = [], first, ()
+        work.files.now.clear()
     left_over = work.as_they_stood((site.path, site.line) for site in seen.break_sites)
     files = work.files.changed()
     result = FixResult(
@@ -191,6 +199,13 @@ def _worked(work: Work, first: Observation, reading: ReadOptions, rules: RuleSet
         failure=f"{target}: {failure}" if failure is not None else None,
     )
     return Fixed(with_patches(result, files, root), files)
+
+
+def _is_gained(before: Observation, after: Observation) -> bool:
+    """Whether fewer lines break, or more of a forward is captured."""
+    shares = [seen.coverage.share if seen.coverage is not None else None for seen in (before, after)]
+    more = shares[0] is not None and shares[1] is not None and shares[1] > shares[0] + 1e-9
+    return more or breaks(after) < breaks(before)
 
 
 def verified(

@@ -613,8 +613,8 @@ def _sources(
 ) -> tuple[SourceView, ...]:
     """Every own file with something to say of it, by path."""
     marks = _marks(findings, targets, own)
-    executed = _line_numbers(line_set for target in targets for line_set in target.seen.executed)
-    skipped = _skipped_lines(targets)
+    executed = _line_numbers((each for target in targets for each in target.seen.executed), lines)
+    skipped = _skipped_lines(targets, lines)
     paths = sorted(path for path in own if path in marks or path in executed)
     whole = sum(len(lines[path]) for path in paths) <= MANY_LINES
     names = {path: _slug(path) for path in paths}
@@ -727,18 +727,23 @@ def _region_code(target: TargetReport) -> list[tuple[Region, ModuleShare]]:
     return found
 
 
-def _skipped_lines(targets: Sequence[TargetView]) -> dict[str, set[int]]:
+def _skipped_lines(
+    targets: Sequence[TargetView], lines: Mapping[str, Sequence[code.Line]]
+) -> dict[str, set[int]]:
     frames = (frame for target in targets for frame in view.skipped_frames(target.report))
-    return _line_numbers(
-        LineSet(frame.path, ((frame.line, frame.end_line or frame.line),)) for frame in frames
-    )
+    ranges = (LineSet(frame.path, ((frame.line, frame.end_line or frame.line),)) for frame in frames)
+    return _line_numbers(ranges, lines)
 
 
-def _line_numbers(line_sets: Iterable[LineSet]) -> dict[str, set[int]]:
+def _line_numbers(
+    line_sets: Iterable[LineSet], lines: Mapping[str, Sequence[code.Line]]
+) -> dict[str, set[int]]:
+    """The lines by path, of files that are shown and no more than these have: a report may claim any number."""
     numbers: dict[str, set[int]] = {}
     for line_set in line_sets:
+        end = len(lines.get(line_set.path, ()))
         for first, last in line_set.ranges:
-            numbers.setdefault(line_set.path, set()).update(range(first, last + 1))
+            numbers.setdefault(line_set.path, set()).update(range(max(first, 1), min(last, end) + 1))
     return numbers
 
 

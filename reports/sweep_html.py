@@ -113,7 +113,12 @@ def pages(report: Report) -> Iterator[tuple[str, Report]]:
         }
         lines = _lines(of_model)
         for path in lines.keys() & by_path.keys():
-            found |= {id(each): each for each in by_path[path] if each.line in lines[path]}
+            ranges = lines[path]
+            found |= {
+                id(each): each
+                for each in by_path[path]
+                if any(first <= each.line <= last for first, last in ranges)
+            }
         findings = tuple(each for each in report.findings if id(each) in found)
         codes = {each.rule for each in findings}
         paths = {each.path for each in findings} | lines.keys()
@@ -138,18 +143,17 @@ def pages(report: Report) -> Iterator[tuple[str, Report]]:
         )
 
 
-def _lines(targets: list[TargetReport]) -> dict[str, set[int]]:
-    """The lines that runs of a model went through, and those at which it broke, by path."""
-    found: dict[str, set[int]] = defaultdict(set)
+def _lines(targets: list[TargetReport]) -> dict[str, set[tuple[int, int]]]:
+    """The ranges of lines that runs of a model went through, and the lines at which it broke, by path."""
+    found: dict[str, set[tuple[int, int]]] = defaultdict(set)
     for target in targets:
         for each in target.observation.executed:
-            for first, last in each.ranges:
-                found[each.path].update(range(first, last + 1))
+            found[each.path].update(each.ranges)
         troubles = Troubles.of(target.observation)
         for item in troubles.breaks:
-            found[item.first.path].add(item.first.line)
+            found[item.first.path].add((item.first.line, item.first.line))
         for frame in troubles.frames:
-            found[frame.path].add(frame.line)
+            found[frame.path].add((frame.line, frame.line))
     return found
 
 

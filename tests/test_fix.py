@@ -361,6 +361,39 @@ def get_inputs():
 """
 
 
+BREAK_BEHIND = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        for column in range(3):
+            rows = torch.where(x[:, column] > 0)[0]
+            if rows.shape[0] == 0:
+                continue
+            x = x + x[rows.tolist()].sum(0)
+        return x
+
+
+def get_inputs():
+    return [torch.randn(6, 3)]
+"""
+
+
+@pytest.mark.dynamo
+@pytest.mark.slow
+def test_a_setting_behind_which_another_line_breaks_is_no_cure(project: Path) -> None:
+    (project / "model.py").write_text(BREAK_BEHIND)
+    done = tcready(project, "fix", "model.py", "--verify", "--output-format", "json")
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert found["changes"] == []
+    assert found["settings_code"] == []
+    assert "capture_dynamic_output_shape_ops" in {s for each in found["refused"] for s in each["settings"]}
+    assert (found["breaks_before"], found["breaks_after"]) == (1, 1)
+
+
 @pytest.mark.dynamo
 @pytest.mark.slow
 def test_a_setting_and_the_edit_that_it_needs_are_one_change(project: Path) -> None:

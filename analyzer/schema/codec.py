@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import reprlib
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -128,7 +129,7 @@ def _unexpected(where: str, expected: str, data: Any) -> TcreadyError:
 
 def _word(words: tuple[Any, ...], data: Any, where: str) -> Any:
     if data not in words:
-        raise TcreadyError(f"{where}: {data!r} is not one of {', '.join(map(str, words))}")
+        raise TcreadyError(f"{where}: {reprlib.repr(data)} is not one of {', '.join(map(str, words))}")
     return data
 
 

@@ -358,6 +358,7 @@ def outline(module: ModuleInfo) -> Outline:
     source = module.source
     flags = f"{source.has_yield} {source.has_walrus} {'global' in source.text} {'_dynamo' in source.text}"
     found["", ""] = [flags, *sorted(module.switched)]  # an edit may be the first to name a switch
+    found["", ""] += [graft.written(node, source.lines) for node in _functions_with_global(source)]
     infos: dict[ast.AST, FunctionInfo | ClassInfo] = {
         info.node: info for each in module.bound().values() for b in each for info in _infos(b)
     }
@@ -403,11 +404,16 @@ def _outline_block(
 def _bind(module: ModuleInfo, kept: _Kept) -> None:
     source = module.source
     _bind_block(module, source.tree.body, kept)
+    for function in _functions_with_global(source):
+        switch = function in source.tree.body and _is_switch(function, source)
+        _bind_globals(module.switched if switch else module.bindings, function)
+
+
+def _functions_with_global(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The outermost functions that may assign names of the file."""
     if "global" in source.text:
         lines = [number for number, line in enumerate(source.lines, 1) if "global" in line]
-        for node in _functions_around(source.tree.body, lines):
-            switch = node in source.tree.body and _is_switch(node, source)
-            _bind_globals(module.switched if switch else module.bindings, node)
+        yield from _functions_around(source.tree.body, lines)
 
 
 def _functions_around(

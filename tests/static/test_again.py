@@ -222,3 +222,17 @@ def test_a_reading_that_was_stopped_leaves_what_is_found_again(tmp_path: Path, b
 
 def test_who_reads_once_keeps_nothing(tmp_path: Path) -> None:
     assert not Library().edited
+
+
+def test_a_name_that_a_function_assigns_counts_with_its_value(tmp_path: Path) -> None:
+    text = (
+        "import torch\nfrom torch import nn\n\nEXACT = False\n\n\ndef enable():\n    global EXACT\n    EXACT = True\n\n\n"
+        "def shared(x):\n    if EXACT:\n        return x / x.sum().item()\n    return x\n\n\n"
+        "class Model(nn.Module):\n    def forward(self, x):\n        enable()\n        return shared(x)\n"
+    )
+    file = tmp_path / "model.py"
+    opened = Session(options(tmp_path), installed.rule_set())
+    told(opened, file, text)
+    for value in ("None", "False", "True"):
+        now = text.replace("EXACT = True", f"EXACT = {value}")
+        assert told(opened, file, now) == told(Session(options(tmp_path), installed.rule_set()), file, now)
